@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ckwatch.client.builds import BuildResult, Sweep, UnitResult
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
+    from ckwatch.client.tuning import Tuning
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
@@ -324,6 +325,70 @@ class Client:
             except UnknownUnitError as error:
                 raise await self._refusal(path, error) from None
             yield Sweep(lines, units, checked=check_only)
+
+    @asynccontextmanager
+    async def adding_to(self, path: str | os.PathLike[str]) -> AsyncIterator[Overlay]:
+        """Have text below that of a file, in this client's view only, as long as the context is open: at first none."""
+        absolute = self._absolute(path)
+        self._is_known = True
+        entry = self._state_sync.state.append_text(absolute, "", await to_thread.run_sync(_text_of, absolute))
+        async with self._state_sync.overlaying(entry) as overlay:
+            yield overlay
+
+    @asynccontextmanager
+    async def tune(
+        self,
+        kernel: str,
+        parameters: Mapping[str, Values] | None = None,
+        *,
+        instances: Iterable[Parameters] | None = None,
+        where: Condition | None = None,
+        derived: Derived | None = None,
+        shapes: Sequence[str] | None = None,
+        arch: str | None = None,
+        devices: Sequence[str] = (),
+        strategy: str = "local",
+        seed: int = 0,
+        budget_s: float | None = None,
+        measurements: int | None = None,
+        patience: int | None = 40,
+        jobs: int | None = None,
+        again: bool = False,
+    ) -> AsyncIterator[Tuning]:
+        """Find the best instance of a kernel for each of its shapes, or some of them, as long as the context is open.
+
+        It is looked for among the instances of the kernel file and the points of its sweeps with `tune = true`; or,
+        as in `sweep`, among the combinations of `parameters`, or `instances`. `devices`: names or PCI addresses of
+        devices of one kind, or `["all"]`; by default the best one. `strategy`: `local`, `random` or `all`. The run ends
+        when `budget_s` seconds or so many `measurements` are used up, or when `patience` evaluations have brought no
+        shape anything (None: never). `jobs`: compiles at a time. What earlier runs have found is taken over, unless
+        `again`.
+
+        Iterate over the run to see results as they settle; `finish` waits for its end, and `record` is what was found.
+        """
+        from ckwatch.client import sweep as sweeps
+        from ckwatch.client.tuning import TuningOptions, open_tuning
+
+        if parameters is not None and instances is not None:
+            raise CkwatchError("a run searches either parameters or instances")
+        listed = None
+        if parameters is not None:
+            listed = await to_thread.run_sync(sweeps.product_of, kernel, parameters, where, None, derived)
+        elif instances is not None:
+            listed = sweeps.listed(kernel, instances)
+        chosen = TuningOptions(
+            strategy=strategy,
+            seed=seed,
+            budget_s=budget_s,
+            measurements=measurements,
+            patience=patience,
+            jobs=jobs,
+        )
+        tuning = open_tuning(
+            self, kernel, chosen, shapes=shapes, arch=arch, devices=devices, listed=listed, again=again
+        )
+        async with tuning as run:
+            yield run
 
     # Timings: those that were taken are of the workspace as it is on disk.
 

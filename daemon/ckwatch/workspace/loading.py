@@ -26,6 +26,7 @@ from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import Settings
+from ckwatch.workspace.sweep import SweepPlan
 from ckwatch.workspace.template_search import TemplateLookup, TemplateSearch
 from ckwatch.workspace.toml_document import KeyPath, document_of
 from ckwatch.workspace.trust import is_shared
@@ -43,7 +44,7 @@ class Workspace:
     search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
     and place. `writers` are those whose files are used. `kernel_names` are the kernels' names by the paths of their
     files, also of kernels that are left out. `flags` are those of `[compile]` with their places,
-    its defines last.
+    its defines last. `spaces` are the sweeps to tune, by kernel.
     """
 
     root: Path
@@ -55,6 +56,7 @@ class Workspace:
     files: tuple[str, ...] = field(default=())
     kernel_names: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[GivenFlag, ...] = field(default=())
+    spaces: Mapping[str, tuple[SweepPlan, ...]] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -167,7 +169,18 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     flags = _flags(problems, settings, root)
-    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files), names, flags)
+    return Workspace(
+        root,
+        settings,
+        tuple(chosen),
+        tuple(diagnostics),
+        folders,
+        writers,
+        tuple(files),
+        names,
+        flags,
+        {one.kernel.name: one.spaces for one in kernels if one.spaces and one.kernel in chosen and one.kernel},
+    )
 
 
 def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFlag, ...]:

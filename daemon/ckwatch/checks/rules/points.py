@@ -1,0 +1,76 @@
+"""The instance rules for the points of a space: none of them is rendered, a few examples are.
+
+The arguments of an example are taken, and a point's values put in where the example's own stand. That holds only for
+templates that pass parameters on as they are: other examples are worked out that way too, and must come to the
+arguments that were rendered. Else nothing is refused here, and each instance is checked when it is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ckwatch.checks.rules.candidates import substituted
+from ckwatch.checks.rules.checker import broken_rules, check_instance
+from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.kernels import ParameterValue
+
+Parameters = Mapping[str, ParameterValue]
+
+
+class PointRules:
+    """What the rules say of parameters, given an example with its rendered text, in a fraction of a millisecond."""
+
+    def __init__(self, parameters: Parameters, text: str, arch: str) -> None:
+        self._parameters = parameters
+        self._text = text
+        self._arch = arch
+        self._emitted = rendered_instances(text)
+
+    @classmethod
+    def of(cls, examples: Sequence[tuple[Parameters, str]], arch: str) -> PointRules | None:
+        """The rules by the first example; None where the others show that its template does more with parameters than
+        to pass them on, or where there is nothing to check."""
+        if not examples:
+            return None
+        rules = cls(*examples[0], arch)
+        if not rules._emitted:
+            return None
+        for parameters, text in examples[1:]:
+            worked_out = rules._with(parameters)
+            rendered = rendered_instances(text)
+            if worked_out is None or [one.arguments for one in rendered] != worked_out:
+                return None
+        return rules
+
+    def refusal(self, parameters: Parameters) -> str:
+        """The first rule that refuses an instance with these parameters, `rule/lds: …`; empty where none does."""
+        for one, arguments in zip(self._emitted, self._with(parameters) or (), strict=False):
+            how = (one.device_operation, arguments, self._arch)
+            broken = broken_rules(*how, source=self._text)
+            if any(severity is Severity.ERROR for severity in broken.values()):
+                found = next(one for one in check_instance(*how, source=self._text) if one.severity is Severity.ERROR)
+                return f"rule/{found.rule}: {found.condition}: {found.evaluated}"
+        return ""
+
+    def _with(self, parameters: Parameters) -> list[dict[str, ParameterValue]] | None:
+        found = []
+        for one in self._emitted:
+            arguments = self._arguments(one, parameters)
+            if arguments is None:
+                return None
+            found.append(arguments)
+        return found
+
+    def _arguments(self, one: RenderedInstance, parameters: Parameters) -> dict[str, ParameterValue] | None:
+        """The instance's arguments with these values; None where one cannot be put in."""
+        arguments = dict(one.arguments)
+        for name, value in parameters.items():
+            own, argument = self._parameters.get(name), one.argument_of(name)
+            if argument not in arguments or (own == value and type(own) is type(value)):
+                continue
+            put = None if own is None else substituted(arguments[argument], own, value)
+            if put is None:
+                return None
+            arguments[argument] = put
+        return arguments

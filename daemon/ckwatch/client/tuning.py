@@ -1,0 +1,706 @@
+"""Tuning: the best instance of a kernel for each shape, in as few compiles and measurements as possible.
+
+A strategy proposes points for each shape. Instances are built beside each other, and those that are built are timed,
+on each device one at a time, as in a race: briefly, and given up when they are certainly slower than the best. What is
+found is written to a journal before anything else is done with it, so that a run that is killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import random
+import statistics
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from glob import escape
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
+from ckwatch.bench.runtimes.selection import can_run
+from ckwatch.client.errors import LOST_ERRORS
+from ckwatch.client.sweep import Parameters, instance_tables
+from ckwatch.client.tuning_journal import FILE_NAME, JournalRow, TuningJournal, parameters_text
+from ckwatch.client.tuning_plan import TuningPlan, make_plan
+from ckwatch.codeobject.prediction import target_of_device
+from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.targets import Language, language_of
+from ckwatch.tuning.results import (
+    TIMED,
+    BestInstance,
+    EvaluatedPoint,
+    EvaluationStatus,
+    ShapeResult,
+    TuningRecord,
+)
+from ckwatch.tuning.space import Point
+from ckwatch.tuning.strategies import STRATEGIES, Search
+from ckwatch.wire.endpoint import endpoint_of
+
+if TYPE_CHECKING:
+    from ckwatch.client.client import Client
+    from ckwatch.client.overlays import Overlay
+    from ckwatch.wire.benchmarks import Device, Devices, Timing
+    from ckwatch.wire.state import Unit
+
+PATIENCE = 40
+"""A shape's search ends after so many evaluations that have brought nothing."""
+
+GAIN = 0.005
+"""A part by which a time must be shorter to count as better."""
+
+CLEARLY_WORSE = 1.05
+"""An instance is given up when it is certainly slower than the upper end of the best one's interval by this factor:
+those that may be within some percent of the best are measured, since a dispatcher chooses among them."""
+
+SLOW_COMPILE = 4.0
+"""A compile is given up that takes so many times the median of the others, and at least SLOW_COMPILE_S."""
+
+SLOW_COMPILE_S = 60.0
+COMPILES_KNOWN = 5
+"""Compiles that must have ended before one can be slow."""
+
+TRIES = 3
+"""How often what the daemon or the machine failed to do is tried."""
+
+RETRY_S = 1.0
+KNOWN_SEEDS = 3
+"""So many of the best known instances on a shape begin a search."""
+
+OVERLAY_SPARE = 32
+"""Instances that are done with and stay in the overlay, before it is written anew."""
+
+FINAL_SHAPES = 24
+"""With up to so many shapes, the best instances of each are timed on the others, for the smallest set."""
+
+STATUS_OF: Mapping[str, EvaluationStatus] = {
+    **{kind.value: EvaluationStatus.CRASHED for kind in KERNEL_FAILURES},
+    **{
+        kind.value: EvaluationStatus.WRONG
+        for kind in (
+            *(FailureKind.WRONG, FailureKind.UNWRITTEN, FailureKind.OUT_OF_BOUNDS, FailureKind.NONDETERMINISTIC),
+            FailureKind.IMPOSSIBLE,
+        )
+    },
+    FailureKind.HUNG.value: EvaluationStatus.HUNG,
+    FailureKind.REFUSED.value: EvaluationStatus.REFUSED,
+    FailureKind.LOCAL_MEMORY.value: EvaluationStatus.REFUSED,
+}
+"""What a failed measurement says of an instance, by the kind of the failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningStep:
+    """Something that has happened: `point` has a new result, which is the `best` on its shape so far, or not.
+
+    `known`: it was measured by an earlier run. `measured`: how many results were measured so far, known ones too.
+    """
+
+    point: EvaluatedPoint
+    result: ShapeResult
+    best: bool
+    known: bool
+    measured: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningOptions:
+    """How to tune. `measurements` and `budget_s` end the run with the best so far; `patience`: evaluations of a shape
+    that bring nothing, after which its search ends. `jobs`: compiles at a time."""
+
+    strategy: str = "local"
+    seed: int = 0
+    budget_s: float | None = None
+    measurements: int | None = None
+    patience: int | None = PATIENCE
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise CkwatchError(f"there is no strategy '{self.strategy}'", f"there are {', '.join(STRATEGIES)}")
+
+
+@dataclass(slots=True)
+class _Build:
+    """An instance that is being built, or was. `failed` says why it cannot be timed."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    unit: Unit | None = None
+    failed: ShapeResult | None = None
+
+
+@dataclass(slots=True)
+class _ShapeSearch:
+    """The search for one shape. `offered` are points that were good on other shapes."""
+
+    name: str
+    problem: str
+    search: Search
+    proposals: Iterator[Point | None]
+    offered: deque[Point] = field(default_factory=deque)
+    asked: set[Point] = field(default_factory=set)
+    results: dict[Point, ShapeResult] = field(default_factory=dict)
+    best: tuple[float, Point] | None = None
+    idle: int = 0
+    """Evaluations since the last gain."""
+    over: bool = False
+
+    @property
+    def limit_us(self) -> float | None:
+        """Above this time an instance is clearly worse than the best."""
+        if self.best is None:
+            return None
+        found = self.results[self.best[1]]
+        return CLEARLY_WORSE * (found.high_us or self.best[0])
+
+
+class Tuning:
+    """A run. Iterate over it to see each result as it settles; it has ended when the iteration ends.
+
+    `record` is what was found so far. Leaving the context of `Client.tune` ends the run at once, with what it has.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        plan: TuningPlan,
+        options: TuningOptions,
+        devices: Sequence[Device],
+        journal: TuningJournal,
+        overlay: Overlay,
+    ) -> None:
+        self.plan = plan
+        self.options = options
+        self.devices = tuple(devices)
+        self.ended = ""
+        """Why the run has ended; empty while it goes on."""
+        self.compiles = 0
+        """Instances that a compiler was asked for in this run."""
+        self._client = client
+        self._journal = journal
+        self._searches = [self._search(shape.name, dict(shape.sizes), dict(shape.runtime)) for shape in plan.shapes]
+        self._builds: dict[Point, _Build] = {}
+        self._points: dict[Point, EvaluatedPoint] = {}
+        self._outcomes: Counter[EvaluationStatus] = Counter()
+        self._measured = 0
+        self._begun = time.monotonic()
+        self._before_s = 0.0
+        self._compile_s: list[float] = []
+        self._changed = anyio.Event()
+        self._free: deque[Device] = deque(devices)
+        self._device_free = anyio.Condition()
+        self._overlay = overlay
+        self._overlaid: dict[str, Parameters] = {}
+        self._in_use: Counter[str] = Counter()
+        self._overlay_order = anyio.Lock()
+        jobs = options.jobs or plan.jobs or len(os.sched_getaffinity(0))
+        self._compilers = anyio.CapacityLimiter(jobs)
+        self._room = jobs + 2 * len(self.devices)
+        self._send: MemoryObjectSendStream[TuningStep]
+        self._receive: MemoryObjectReceiveStream[TuningStep]
+        self._send, self._receive = anyio.create_memory_object_stream[TuningStep](math.inf)
+
+    def __aiter__(self) -> AsyncIterator[TuningStep]:
+        return self._receive
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has gone on, before it was killed too."""
+        return self._before_s + time.monotonic() - self._begun
+
+    @property
+    def measured(self) -> int:
+        """Results that were measured, by this run and earlier ones that it goes on from."""
+        return self._measured
+
+    @property
+    def record(self) -> TuningRecord:
+        """What was found so far."""
+        return TuningRecord(
+            kernel=self.plan.kernel.name,
+            arch=self.plan.arch,
+            strategy=self.options.strategy,
+            seed=self.options.seed,
+            shapes=tuple(shape.name for shape in self.plan.shapes),
+            points=tuple(self._points.values()),
+            space_size=self.plan.space.size,
+            budget_s=self.options.budget_s,
+            seconds=self.seconds,
+            ended=self.ended,
+            coverage=self.plan.coverage,
+        )
+
+    def best(self, shape: str) -> BestInstance | None:
+        """The fastest instance on a shape so far."""
+        return self.record.best(shape)
+
+    async def finish(self) -> TuningRecord:
+        """Wait for the end of the run; what it found."""
+        async for _ in self:
+            pass
+        return self.record
+
+    # The run.
+
+    async def run(self) -> None:
+        """Search until all searches have ended, or the budget has. Raises CkwatchError when the machine cannot."""
+        name = self._run_name()
+        try:
+            self._before_s = await to_thread.run_sync(self._journal.seconds, name)
+            await self._resume()
+            left_s = math.inf if self.options.budget_s is None else self.options.budget_s - self.seconds
+            with anyio.move_on_after(max(0.0, left_s)) as budget:
+                await self._search_all()
+                await self._final_heats()
+            if budget.cancelled_caught:
+                self.ended = "the budget is used up"
+            await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
+        finally:
+            self._send.close()
+
+    def _run_name(self) -> str:
+        space = [[axis.parameter, *map(str, axis.values)] for axis in self.plan.space.axes]
+        shapes = [search.problem for search in self._searches]
+        parts = (self.plan.kernel.name, self.plan.arch, self.options.strategy, self.options.seed, space, shapes)
+        return hashlib.sha256(json.dumps([*parts, self._device_kind]).encode()).hexdigest()
+
+    @property
+    def _device_kind(self) -> str:
+        return self.devices[0].description
+
+    def _search(self, shape: str, sizes: dict[str, int], runtime: dict[str, int | float]) -> _ShapeSearch:
+        search = Search(
+            space=self.plan.space,
+            rng=random.Random(f"{self.options.seed} {shape}"),  # noqa: S311  # a search
+            predicted=lambda point: self.plan.predicted_us(point, shape),
+        )
+        return _ShapeSearch(
+            name=shape,
+            problem=json.dumps([sizes, runtime], sort_keys=True),
+            search=search,
+            proposals=iter(()),
+        )
+
+    def begin(self, seeds: Mapping[str, Sequence[Point]]) -> None:
+        """Begin the searches, each with these points."""
+        for one in self._searches:
+            one.search.seeds = tuple(seeds.get(one.name, ()))
+            one.proposals = STRATEGIES[self.options.strategy](one.search)
+
+    async def _resume(self) -> None:
+        """Take over what earlier runs have found of what is compiled now."""
+        rows = await to_thread.run_sync(self._journal.rows, self.plan.kernel.name, self._device_kind)
+        by_point: dict[Point, list[JournalRow]] = {}
+        for row in rows:
+            point = await to_thread.run_sync(self.plan.point_of, row.parameters)
+            if point is not None and any(row.problem in ("", one.problem) for one in self._searches):
+                by_point.setdefault(point, []).append(row)
+        async with anyio.create_task_group() as tasks:
+            for point, own in by_point.items():
+                tasks.start_soon(self._take_over, point, own)
+
+    async def _take_over(self, point: Point, rows: Sequence[JournalRow]) -> None:
+        given_up = next((row for row in rows if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
+        if given_up is not None:
+            build = self._builds[point] = _Build(failed=given_up.result)
+            build.done.set()
+            await self._failed(point, given_up.result, known=True)
+            return
+        build = await self._built(point)
+        if build.unit is None or build.failed is not None:
+            return
+        for row in rows:
+            search = next((one for one in self._searches if one.problem == row.problem), None)
+            if search is not None and row.artifact == build.unit.key and point not in search.results:
+                await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
+
+    async def _search_all(self) -> None:
+        running = 0
+
+        async def evaluate(search: _ShapeSearch, point: Point) -> None:
+            nonlocal running
+            try:
+                await self._evaluate(search, point)
+            finally:
+                running -= 1
+                self._changed.set()
+
+        async with anyio.create_task_group() as tasks:
+            turn = 0
+            while True:
+                self._changed = anyio.Event()
+                if self._is_spent(running):
+                    if not running:
+                        break
+                    await self._changed.wait()
+                    continue
+                proposed = None
+                for at in range(len(self._searches)):
+                    search = self._searches[(turn + at) % len(self._searches)]
+                    point = await self._next_point(search) if running < self._room else None
+                    if point is not None:
+                        proposed, turn = (search, point), turn + at + 1
+                        break
+                if proposed is not None:
+                    running += 1
+                    tasks.start_soon(evaluate, *proposed)
+                elif not running:
+                    break
+                else:
+                    await self._changed.wait()
+        if not self.ended:
+            patient = any(search.over for search in self._searches)
+            self.ended = "nothing better was found for long" if patient else "everything was looked at"
+
+    def _is_spent(self, running: int) -> bool:
+        limit = self.options.measurements
+        if limit is not None and self._measured + running >= limit:
+            if self._measured >= limit:
+                self.ended = "all measurements of the budget are done"
+            return True
+        return False
+
+    async def _next_point(self, search: _ShapeSearch) -> Point | None:
+        """The next point to evaluate for a shape; None where there is none, or none yet."""
+        if search.over:
+            return None
+        patience = self.options.patience
+        if patience is not None and search.best is not None and search.idle >= patience and not search.offered:
+            search.over = True
+            return None
+        while search.offered:
+            point = search.offered.popleft()
+            if point not in search.asked and point not in search.results:
+                search.asked.add(point)
+                return point
+        while True:
+            point_or_none = await to_thread.run_sync(next, search.proposals, None)
+            if point_or_none is None:
+                return None
+            if point_or_none not in search.asked and point_or_none not in search.results:
+                search.asked.add(point_or_none)
+                return point_or_none
+
+    async def _evaluate(self, search: _ShapeSearch, point: Point) -> None:
+        reason = self.plan.unsupported(point, search.name)
+        if reason:
+            refused = ShapeResult(shape=search.name, status=EvaluationStatus.REFUSED, reason=reason)
+            await self._settle(search, point, refused, "")
+            return
+        build = await self._built(point)
+        if build.failed is not None:
+            await self._failed(point, build.failed)
+        elif build.unit is not None:
+            await self._measure(search, point, build.unit)
+
+    async def _failed(self, point: Point, failed: ShapeResult, *, known: bool = False) -> None:
+        """An instance that cannot be built is none for any shape."""
+        for other in self._searches:
+            if point not in other.results:
+                await self._settle(other, point, replace(failed, shape=other.name), "", known=known)
+
+    async def _settle(
+        self, search: _ShapeSearch, point: Point, result: ShapeResult, device: str, *, known: bool = False
+    ) -> None:
+        """Take a result, which the journal has."""
+        search.results[point] = result
+        search.asked.add(point)
+        cost = result.median_us if result.status in TIMED and result.median_us is not None else math.inf
+        search.search.known[point] = cost
+        counted = result.status in TIMED or result.status in (
+            *(EvaluationStatus.WRONG, EvaluationStatus.CRASHED, EvaluationStatus.HUNG),
+        )
+        self._measured += counted
+        self._outcomes[result.status] += 1
+        better = result.status is EvaluationStatus.MEASURED and (search.best is None or cost < search.best[0])
+        gained = better and (search.best is None or cost < search.best[0] * (1 - GAIN))
+        if better:
+            search.best = (cost, point)
+            for other in self._searches:
+                if other is not search:
+                    other.offered.append(point)
+        if not known:
+            search.idle = 0 if gained else search.idle + 1
+        evaluated = self._points.get(point)
+        if evaluated is None:
+            evaluated = EvaluatedPoint(
+                order=len(self._points) + 1,
+                seconds=self.seconds,
+                instance=self.plan.name_of(point),
+                parameters=self.plan.space.parameters(point) or {},
+                results=(),
+                device=device,
+            )
+        evaluated = replace(evaluated, results=(*evaluated.results, result), device=device or evaluated.device)
+        self._points[point] = evaluated
+        self._changed.set()
+        await self._send.send(TuningStep(evaluated, result, better, known, self._measured, self.seconds))
+
+    async def _final_heats(self) -> None:
+        """Time the best instances of each shape on the others, so that a dispatcher can do with few of them."""
+        if len(self._searches) > FINAL_SHAPES:
+            return
+        winners = dict.fromkeys(search.best[1] for search in self._searches if search.best is not None)
+        async with anyio.create_task_group() as tasks:
+            for search in self._searches:
+                for point in winners:
+                    limit = self.options.measurements
+                    if point not in search.results and (limit is None or self._measured < limit):
+                        search.asked.add(point)
+                        tasks.start_soon(self._evaluate, search, point)
+
+    # Builds.
+
+    async def _built(self, point: Point) -> _Build:
+        """The instance's build, once it has ended."""
+        build = self._builds.get(point)
+        if build is not None:
+            await build.done.wait()
+            return build
+        build = self._builds[point] = _Build()
+        try:
+            async with self._compilers:
+                await self._build(point, build)
+        except BaseException:
+            del self._builds[point]  # it was not this instance's fault
+            raise
+        finally:
+            build.done.set()
+        return build
+
+    async def _build(self, point: Point, build: _Build) -> None:
+        name = self.plan.name_of(point)
+        unit = f"{self.plan.kernel.name}/{name}@{self.plan.arch}"
+        for attempt in range(TRIES):
+            begun = time.monotonic()
+            try:
+                with anyio.CancelScope() as scope:
+                    async with anyio.create_task_group() as tasks, self._overlaying(point, name):
+                        tasks.start_soon(self._end_slow_compile, scope, begun)
+                        outcome = await self._client.build(escape(unit))
+                        tasks.cancel_scope.cancel()
+                if scope.cancelled_caught:
+                    usual_s = statistics.median(self._compile_s)
+                    reason = f"given up after {time.monotonic() - begun:.0f} s: the others took {usual_s:.0f} s"
+                    build.failed = ShapeResult(shape="", status=EvaluationStatus.COMPILE_ABORTED, reason=reason)
+                    await self._write(point, "", "", build.failed)
+                    return
+            except LOST_ERRORS:
+                if attempt + 1 == TRIES:
+                    raise
+                await anyio.sleep(RETRY_S)
+                continue
+            break
+        result = next((one for one in outcome.units if one.unit is not None), None)
+        found = None if result is None else result.unit
+        if result is None or found is None:
+            problem = outcome.units[0].problem if outcome.units else "it is not there"
+            raise CkwatchError(f"'{unit}' was not built: {problem}", "`ckwatch logs` may say more")
+        if found.outcome == "faulted":
+            text = result.errors[0].message if result.errors else "the compiler could not be run"
+            raise CkwatchError(f"'{unit}' could not be compiled: {text}")
+        if not found.from_store and found.seconds and found.outcome in ("built", "failed"):
+            self.compiles += 1
+            if found.outcome == "built":
+                self._compile_s.append(time.monotonic() - begun)
+        if found.outcome != "built":
+            status = EvaluationStatus.REFUSED if result.skipped else EvaluationStatus.COMPILE_FAILED
+            reason = result.errors[0].message if result.errors else str(found.outcome)
+            build.failed = ShapeResult(shape="", status=status, reason=reason)
+            return
+        build.unit = found
+
+    async def _end_slow_compile(self, scope: anyio.CancelScope, begun: float) -> None:
+        """End a build that takes far longer than the others have."""
+        while True:
+            await anyio.sleep(1.0)
+            if len(self._compile_s) >= COMPILES_KNOWN:
+                limit_s = max(SLOW_COMPILE_S, SLOW_COMPILE * statistics.median(self._compile_s))
+                if time.monotonic() - begun > limit_s:
+                    scope.cancel()
+                    return
+
+    @asynccontextmanager
+    async def _overlaying(self, point: Point, name: str) -> AsyncIterator[None]:
+        """As long as it is open, this client's view of the kernel file has the instance, as the file may itself."""
+        self._in_use[name] += 1
+        try:
+            if point not in self.plan.names and name not in self._overlaid:
+                await self._add_to_overlay(point, name)
+            yield
+        finally:
+            self._in_use[name] -= 1
+
+    async def _add_to_overlay(self, point: Point, name: str) -> None:
+        async with self._overlay_order:
+            if name in self._overlaid:
+                return
+            done = [one for one in self._overlaid if not self._in_use[one]]
+            if len(done) > OVERLAY_SPARE:
+                for one in done[: len(done) - OVERLAY_SPARE // 2]:
+                    del self._overlaid[one]
+            self._overlaid[name] = self.plan.space.parameters(point) or {}
+            text = await to_thread.run_sync(instance_tables, dict(self._overlaid), {})
+            await self._overlay.change(text)
+
+    # Measurements.
+
+    async def _measure(self, search: _ShapeSearch, point: Point, unit: Unit) -> None:
+        name = self.plan.name_of(point)
+        async with self._overlaying(point, name), self._device() as device:
+            timing = await self._timing(search, unit.id, device)
+        result = shape_result(timing, search.name)
+        await self._write(point, unit.key or "", search.problem, result)
+        await self._settle(search, point, result, device.name)
+
+    @asynccontextmanager
+    async def _device(self) -> AsyncIterator[Device]:
+        """A device that has nothing else to do for this run."""
+        async with self._device_free:
+            while not self._free:
+                await self._device_free.wait()
+            device = self._free.popleft()
+        try:
+            yield device
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._device_free:
+                    self._free.append(device)
+                    self._device_free.notify()
+
+    async def _timing(self, search: _ShapeSearch, unit: str, device: Device) -> Timing:
+        """A timing, of one cache state. Raises CkwatchError where the machine, not the kernel, is why there is none."""
+        why = ""
+        for attempt in range(TRIES):
+            if attempt:
+                await anyio.sleep(RETRY_S)
+            named = device.pci or device.name
+            racing = self._client.bench(
+                escape(unit), shapes=[search.name], device=named, race=True, limit_us=search.limit_us
+            )
+            try:
+                async with racing as lines:
+                    async for line in lines:
+                        if line.event == "timing" and line.timing is not None:
+                            if line.timing.failure is None or line.timing.failure in STATUS_OF:
+                                return line.timing
+                            why = line.timing.message
+                        elif line.event == "skipped":
+                            why = line.text
+            except LOST_ERRORS as error:
+                why = error.message
+        raise CkwatchError(f"'{unit}' could not be timed on {device.name}: {why}")
+
+    async def _write(self, point: Point, artifact: str, problem: str, result: ShapeResult) -> None:
+        parameters = self.plan.space.parameters(point) or {}
+        row = JournalRow(parameters, artifact or parameters_text(parameters), problem, result, time.time())
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(self._journal.add, self.plan.kernel.name, self._device_kind, row)
+
+
+def shape_result(timing: Timing, shape: str) -> ShapeResult:
+    """What a timing says of an instance; its interval holds the true median with a probability of 95 %."""
+    if timing.failure is not None:
+        status = STATUS_OF.get(timing.failure, EvaluationStatus.CRASHED)
+        return ShapeResult(shape=shape, status=status, reason=timing.message)
+    if not timing.verified:
+        return ShapeResult(shape=shape, status=EvaluationStatus.WRONG, reason="its result was not verified")
+    away_us = 1.96 * timing.relative_error * timing.median_us
+    return ShapeResult(
+        shape=shape,
+        status=EvaluationStatus.DROPPED if timing.given_up else EvaluationStatus.MEASURED,
+        median_us=timing.median_us,
+        low_us=timing.median_us - away_us,
+        high_us=timing.median_us + away_us,
+        reason="clearly slower than the best" if timing.given_up else "",
+    )
+
+
+@asynccontextmanager
+async def open_tuning(
+    client: Client,
+    kernel: str,
+    options: TuningOptions,
+    *,
+    shapes: Sequence[str] | None = None,
+    arch: str | None = None,
+    devices: Sequence[str] = (),
+    listed: Mapping[str, Parameters] | None = None,
+    again: bool = False,
+) -> AsyncIterator[Tuning]:
+    """A tuning run, which goes on as long as the context is open and ends with it; see `Client.tune`."""
+    found = await client.devices()
+    plan = await to_thread.run_sync(
+        partial(make_plan, client.root, kernel, arch=arch, shapes=shapes, listed=listed, seed=options.seed)
+    )
+    chosen = chosen_devices(plan, found, devices)
+    plan = replace(plan, target=await to_thread.run_sync(target_of_device, _facts(chosen[0])))
+    journal = TuningJournal(endpoint_of(client.root).log.with_name(FILE_NAME))
+    try:
+        if again:
+            await to_thread.run_sync(journal.forget, kernel)
+        async with client.adding_to(plan.kernel.path) as overlay:
+            tuning = Tuning(client, plan, options, chosen, journal, overlay)
+            tuning.begin(await _seeds(client, plan, options.seed))
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                tasks.start_soon(tuning.run)
+                yield tuning
+                tasks.cancel_scope.cancel()
+    finally:
+        journal.close()
+
+
+def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> tuple[Device, ...]:
+    """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address, `all` for every one
+    like the best, and by default the best. Raises CkwatchError."""
+    kind = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}[language_of(plan.kernel.template)]
+    there = [one for one in found.devices if one.name.partition(":")[0] == kind and can_run(plan.arch, _facts(one))]
+    if not there:
+        why = found.absent.get(kind) or f"there is {', '.join(one.name for one in found.devices) or 'none'}"
+        raise CkwatchError(f"there is no device to time '{plan.kernel.name}' for {plan.arch} on", why)
+    if not wanted or list(wanted) == ["auto"]:
+        return (there[0],)
+    if list(wanted) == ["all"]:
+        return tuple(one for one in there if one.description == there[0].description)
+    chosen = []
+    for name in dict.fromkeys(wanted):
+        device = next((one for one in there if name in (one.name, one.pci)), None)
+        if device is None:
+            raise CkwatchError(f"there is no device {name}", f"there is {', '.join(one.name for one in there)}")
+        chosen.append(device)
+    if len({one.description for one in chosen}) > 1:
+        kinds = ", ".join(f"{one.name} is a {one.description}" for one in chosen)
+        raise CkwatchError("instances are compared on devices of one kind", kinds)
+    return tuple(chosen)
+
+
+def _facts(device: Device) -> DeviceFacts:
+    return DeviceFacts(name=device.name, description=device.description, arch=device.arch, pci=device.pci)
+
+
+async def _seeds(client: Client, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
+    """Where to begin for each shape: what was best here on it and on others, then what is predicted to be."""
+    known: dict[str, list[Point]] = {}
+    for ranked in await client.best(plan.kernel.name) if plan.kernel.instances else []:
+        if ranked.rank is None or ranked.rank > KNOWN_SEEDS or ranked.timing is None:
+            continue
+        if (point := plan.point_of(ranked.timing.parameters)) is not None:
+            known.setdefault(ranked.shape, []).append(point)
+    elsewhere = [point for points in known.values() for point in points[:1]]
+    found = {}
+    for shape in plan.shapes:
+        predicted = await to_thread.run_sync(plan.predicted_best, shape.name, seed)
+        found[shape.name] = list(dict.fromkeys([*known.get(shape.name, ()), *elsewhere, *predicted]))
+    return found

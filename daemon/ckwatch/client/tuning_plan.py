@@ -1,0 +1,208 @@
+"""What is searched when a kernel is tuned: the space of its kernel file, what is refused in it, and where to begin."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import ckwatch_templates
+from ckwatch.checks.rules.points import PointRules
+from ckwatch.checks.static_checks import static_checks
+from ckwatch.checks.supported_shapes import unsupported_reason
+from ckwatch.codeobject.prediction import PredictionTarget, predict, target_of
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Shape, Unit, value_in_name
+from ckwatch.render.renderer import Renderer
+from ckwatch.tuning.space import Allowed, ListedSpace, Point, ProductSpace, Space, SpaceCoverage, coverage, joined
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.sweep import SweepPlan
+
+EXAMPLES = 6
+"""Points that are rendered to see whether the rules can be asked without rendering each."""
+
+PREDICTED_POINTS = 3000
+"""Points among which the ones with the best predictions are looked for."""
+
+SEEDS = 8
+"""The predicted best of these begin a search."""
+
+LONGEST_NAME = 120
+"""Characters of an instance's name; a longer one is cut and ends in a digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPlan:
+    """A kernel for one arch, with the space to search and the shapes to search it for. `listed`: the names of the
+    instances that the kernel file has, by their parameters' text."""
+
+    kernel: Kernel
+    arch: str
+    shapes: tuple[Shape, ...]
+    problems: Mapping[str, KernelProblem]
+    space: Space
+    names: Mapping[Point, str]
+    prefix: str
+    coverage: SpaceCoverage
+    target: PredictionTarget | None
+    jobs: int | None
+
+    def name_of(self, point: Point) -> str:
+        """What the instance is called: its own name where the kernel file has it, else made of what differs."""
+        if point in self.names:
+            return self.names[point]
+        parameters = self.space.parameters(point) or {}
+        swept = [value_in_name(parameters[axis.parameter]) for axis in self.space.axes if axis.parameter in parameters]
+        name = "_".join((self.prefix, *swept))
+        if len(name) > LONGEST_NAME:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:10]
+            name = f"{name[: LONGEST_NAME - 11]}_{digest}"
+        return name
+
+    def unsupported(self, point: Point, shape: str) -> str:
+        """Why the instance does not support a shape; empty where that is not known."""
+        return unsupported_reason(self.space.parameters(point) or {}, self.problems[shape])
+
+    def predicted_us(self, point: Point, shape: str) -> float | None:
+        """The predicted time in microseconds from the parameters alone; None where there is none."""
+        parameters = self.space.parameters(point)
+        if parameters is None or self.target is None:
+            return None
+        found = predict(None, parameters, self.problems[shape], self.target)
+        return found.time_us if found.time_us is not None else found.bound_us
+
+    def predicted_best(self, shape: str, seed: int) -> list[Point]:
+        """The points with the best predictions, all of which differ."""
+        if self.target is None:
+            return []
+        rng = random.Random(seed)  # noqa: S311  # a sample
+        if self.space.size <= PREDICTED_POINTS:
+            points: Iterable[Point] = self.space
+        else:
+            drawn = (self.space.random(rng) for _ in range(PREDICTED_POINTS))
+            points = dict.fromkeys(point for point in drawn if point is not None)
+        timed = [(time_us, point) for point in points if (time_us := self.predicted_us(point, shape)) is not None]
+        return [point for _, point in sorted(timed)[:SEEDS]]
+
+    def point_of(self, parameters: Mapping[str, ParameterValue]) -> Point | None:
+        """The allowed point that stands for these parameters, if there is one."""
+        point = self.space.point_of(parameters)
+        return point if point is not None and self.space.is_allowed(point) else None
+
+
+def make_plan(
+    root: Path,
+    kernel_name: str,
+    *,
+    arch: str | None,
+    shapes: Sequence[str] | None,
+    listed: Mapping[str, Mapping[str, ParameterValue]] | None,
+    seed: int,
+) -> TuningPlan:
+    """Read the kernel file and look at its space; for a thread.
+
+    `listed` are instances to choose among instead. Raises UnknownUnitError for an unknown kernel, and CkwatchError for
+    another mistake.
+    """
+    workspace = load_workspace(root)
+    kernels = {kernel.name: kernel for kernel in workspace.kernels}
+    kernel = kernels.get(kernel_name)
+    if kernel is None:
+        broken = next(
+            (one for one in workspace.errors if workspace.kernel_names.get(one.span.path) == kernel_name), None
+        )
+        if broken is not None:
+            place = f"{broken.span.path}:{broken.span.start.line + 1}:{broken.span.start.column + 1}"
+            raise CkwatchError(f"'{kernel_name}' cannot be tuned: {place}: {broken.message}")
+        near = get_close_matches(kernel_name, kernels, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(kernels) or 'none'}"
+        raise UnknownUnitError(f"there is no kernel '{kernel_name}'", hint)
+    archs = kernel.archs
+    if arch is not None and arch not in archs:
+        raise CkwatchError(f"'{kernel_name}' is not compiled for {arch}", f"it is for {', '.join(archs)}")
+    arch = arch or archs[0]
+    chosen = _shapes(kernel, shapes)
+    if kernel.operation.computation is None:
+        raise CkwatchError(
+            f"'{kernel_name}' cannot be tuned: what it computes is not known, so that no result can be verified",
+            "describe the computation under [operation]",
+        )
+    instances = listed or {instance.name: instance.parameters for instance in kernel.instances}
+    sweeps = () if listed is not None else workspace.spaces.get(kernel_name, ())
+    spaces = _spaces(instances, sweeps, None)
+    if not spaces:
+        raise CkwatchError(
+            f"'{kernel_name}' has nothing to choose among",
+            "write a [[sweep]] with `tune = true` and the parameters' values, or several instances",
+        )
+    problems = {shape.name: problem_of(kernel.operation, shape, arch) for shape in chosen}
+    rules = _rules(kernel, arch, spaces, Renderer(tuple(workspace.template_folders)), seed)
+
+    def refusal(parameters: Mapping[str, ParameterValue]) -> str:
+        found = "" if rules is None else rules.refusal(parameters)
+        if found:
+            return found
+        reasons = [unsupported_reason(parameters, problem) for problem in problems.values()]
+        return f"supports none of the shapes: {reasons[0]}" if all(reasons) else ""
+
+    spaces = _spaces(instances, sweeps, refusal)
+    space = joined(spaces)
+    found = coverage(space, random.Random(seed))  # noqa: S311  # a sample
+    if not found.allowed and found.is_exact:
+        why = f": {found.refused[0].example}" if found.refused else ""
+        raise CkwatchError(f"nothing of the space of '{kernel_name}' is allowed{why}")
+    return TuningPlan(
+        kernel=kernel,
+        arch=arch,
+        shapes=chosen,
+        problems=problems,
+        space=space,
+        names={(number,) if len(spaces) == 1 else (0, number): name for number, name in enumerate(instances)},
+        prefix=sweeps[0].name if sweeps else kernel_name,
+        coverage=found,
+        target=target_of(arch),
+        jobs=workspace.settings.compile.jobs,
+    )
+
+
+def _spaces(
+    instances: Mapping[str, Mapping[str, ParameterValue]], sweeps: Sequence[SweepPlan], allowed: Allowed | None
+) -> list[Space]:
+    listed: list[Space] = [ListedSpace(list(instances.values()), allowed)] if instances else []
+    return [*listed, *(ProductSpace.of_sweep(sweep, allowed) for sweep in sweeps)]
+
+
+def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
+    there = {shape.name: shape for shape in kernel.shapes}
+    if not there:
+        raise CkwatchError(f"'{kernel.name}' has no shape to be tuned for", "add a [[shape]] to its kernel file")
+    for name in wanted or ():
+        if name not in there:
+            near = get_close_matches(name, there, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(there)}"
+            raise CkwatchError(f"'{kernel.name}' has no shape '{name}'", hint)
+    return tuple(there[name] for name in dict.fromkeys(wanted or there))
+
+
+def _rules(kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Renderer, seed: int) -> PointRules | None:
+    """What refuses points without rendering them; None where that cannot be told.
+
+    Rendered examples that an error keeps from being an example are left out: they are found when they are built.
+    """
+    rng = random.Random(seed)  # noqa: S311  # a sample
+    examples = []
+    for space in spaces:
+        for point in dict.fromkeys(space.random(rng) for _ in range(EXAMPLES)):
+            parameters = None if point is None else space.parameters(point)
+            if parameters is None:
+                continue
+            instance = Instance("example", parameters, kernel.template_span, {})
+            unit = Unit(replace(kernel, instances=(instance,)), instance, arch)
+            outcome = static_checks(unit, renderer.render(unit), rules=False, builtin=str(ckwatch_templates.ROOT))
+            if outcome.rendered is not None:
+                examples.append((parameters, outcome.rendered.text))
+    return PointRules.of(examples, arch)
