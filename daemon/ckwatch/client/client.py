@@ -352,6 +352,7 @@ class Client:
         budget_s: float | None = None,
         measurements: int | None = None,
         patience: int | None = 40,
+        racing: bool = True,
         jobs: int | None = None,
         again: bool = False,
     ) -> AsyncIterator[Tuning]:
@@ -361,8 +362,8 @@ class Client:
         as in `sweep`, among the combinations of `parameters`, or `instances`. `devices`: names or PCI addresses of
         devices of one kind, or `["all"]`; by default the best one. `strategy`: `local`, `random` or `all`. The run ends
         when `budget_s` seconds or so many `measurements` are used up, or when `patience` evaluations have brought no
-        shape anything (None: never). `jobs`: compiles at a time. What earlier runs have found is taken over, unless
-        `again`.
+        shape anything (None: never). `racing`: give up instances that are clearly worse. `jobs`: compiles at a time.
+        What earlier runs have found is taken over, unless `again`.
 
         Iterate over the run to see results as they settle; `finish` waits for its end, and `record` is what was found.
         """
@@ -382,6 +383,7 @@ class Client:
             budget_s=budget_s,
             measurements=measurements,
             patience=patience,
+            racing=racing,
             jobs=jobs,
         )
         tuning = open_tuning(

@@ -118,13 +118,15 @@ class TuningStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningOptions:
     """How to tune. `measurements` and `budget_s` end the run with the best so far; `patience`: evaluations of a shape
-    that bring nothing, after which its search ends. `jobs`: compiles at a time."""
+    that bring nothing, after which its search ends. `racing`: give up instances that are clearly worse. `jobs`: compiles
+    at a time."""
 
     strategy: str = "local"
     seed: int = 0
     budget_s: float | None = None
     measurements: int | None = None
     patience: int | None = PATIENCE
+    racing: bool = True
     jobs: int | None = None
 
     def __post_init__(self) -> None:
@@ -586,9 +588,10 @@ class Tuning:
         for attempt in range(TRIES):
             if attempt:
                 await anyio.sleep(RETRY_S)
+            limit_us = search.limit_us if self.options.racing else None
             named = device.pci or device.name
             racing = self._client.bench(
-                escape(unit), shapes=[search.name], device=named, race=True, limit_us=search.limit_us
+                escape(unit), shapes=[search.name], device=named, race=True, limit_us=limit_us
             )
             try:
                 async with racing as lines:

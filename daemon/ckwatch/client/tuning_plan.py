@@ -56,7 +56,8 @@ class TuningPlan:
         if point in self.names:
             return self.names[point]
         parameters = self.space.parameters(point) or {}
-        swept = [value_in_name(parameters[axis.parameter]) for axis in self.space.axes if axis.parameter in parameters]
+        axes = [axis.parameter for axis in self.space.axes if len(axis.values) > 1 and axis.parameter in parameters]
+        swept = [value_in_name(parameters[parameter]) for parameter in axes]
         name = "_".join((self.prefix, *swept))
         if len(name) > LONGEST_NAME:
             digest = hashlib.sha256(name.encode()).hexdigest()[:10]
