@@ -1,0 +1,214 @@
+"""`ckwatch tune KERNEL`: finds the best instance for each shape, and writes down what was found."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from rich.text import Text
+
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.session import connected, start_of
+from ckwatch.cli.signals import stoppable
+from ckwatch.model.amounts import count, duration
+from ckwatch.model.errors import CkwatchError
+from ckwatch.tuning.results import TIMED, EvaluationStatus
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from ckwatch.client.tuning import Tuning, TuningStep
+
+REASONS_SHOWN = 5
+"""Of the reasons for which instances failed, the most frequent."""
+
+STYLES = {EvaluationStatus.MEASURED: "cyan", EvaluationStatus.DROPPED: "dim"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Tune a kernel: 1 when no instance could be timed on a shape."""
+    for path in (options.report, *options.export):
+        check_target(path)
+    return anyio.run(partial(_run, options))
+
+
+def check_target(path: Path | None) -> None:
+    """Raises CkwatchError for a file whose name does not say what to write, or whose folder is not there."""
+    if path is None:
+        return
+    if path.suffix not in (".html", ".csv", ".json"):
+        raise CkwatchError(f"{path} names no format", "--report writes .html, --export .csv or .json")
+    if not path.absolute().parent.is_dir():
+        raise CkwatchError(f"there is no folder {path.absolute().parent}")
+
+
+async def _run(options: argparse.Namespace) -> int:
+    output = Output(options)
+    async with stoppable():
+        start = await to_thread.run_sync(start_of, options, ())
+        async with connected(options, start) as client:
+            output = Output(options, client.root)
+            tuning = client.tune(
+                options.kernel,
+                shapes=options.shape or None,
+                arch=options.of_arch,
+                devices=options.device,
+                strategy=options.strategy,
+                seed=options.seed,
+                budget_s=options.budget,
+                measurements=options.measurements,
+                patience=options.patience or None,
+                racing=not options.no_racing,
+                jobs=options.jobs,
+                again=options.again,
+            )
+            async with tuning as run:
+                shown = _Tune(output, run)
+                await shown.follow()
+                status = shown.finish()
+                await write_down(options, output, run)
+                return status
+
+
+class _Tune:
+    """A run as it is shown."""
+
+    def __init__(self, output: Output, run: Tuning) -> None:
+        self._output = output
+        self._run = run
+        self._outcomes: Counter[EvaluationStatus] = Counter()
+        self._reasons: Counter[tuple[EvaluationStatus, str]] = Counter()
+
+    async def follow(self) -> None:
+        """Print each best as it is found; what goes on is shown on a terminal."""
+        plan = self._run.plan
+        if self._output.json:
+            from ckwatch.cli.json_output import TuneStarted
+
+            self._output.line(
+                TuneStarted(
+                    kernel=plan.kernel.name, arch=plan.arch, shapes=tuple(shape.name for shape in plan.shapes),
+                    points=plan.space.size, coverage=plan.coverage,
+                    devices=tuple(device.name for device in self._run.devices),
+                )
+            )  # fmt: skip
+        else:
+            for line in self._beginning():
+                self._output.text(line)
+        with ExitStack() as stack:
+            status: Status | None = None
+            if not self._output.json and sys.stdout.isatty():
+                status = stack.enter_context(self._output.console.status("building"))
+            async for step in self._run:
+                self._take(step, status)
+
+    def _beginning(self) -> list[str]:
+        plan, found = self._run.plan, self._run.plan.coverage
+        devices = ", ".join(device.name for device in self._run.devices)
+        what = f"{count(len(plan.shapes), 'shape')}, {found.size:,} points, on {devices}"
+        lines = [f"tuning {plan.kernel.name}@{plan.arch}: {what} ({self._run.devices[0].description})"]
+        share = f"{found.allowed_share:.1%}" if 0 < found.allowed_share < 1 else f"{found.allowed_share:.0%}"
+        how = "" if found.is_exact else f" of {found.looked_at:,} that were drawn"
+        lines.append(f"  allowed: {share}{how}")
+        lines += [f"  refused: {one.share:6.1%}  {one.example}" for one in found.refused[:REASONS_SHOWN]]
+        for gone in found.gone:
+            sure = "" if gone.is_certain else ", as far as was looked"
+            lines.append(f"  never allowed{sure}: {gone.parameter} = {gone.value}  ({gone.rule})")
+        return lines
+
+    def _take(self, step: TuningStep, status: Status | None) -> None:
+        result = step.result
+        self._outcomes[result.status] += 1
+        if result.status not in TIMED:
+            self._reasons[result.status, result.reason.partition("\n")[0]] += 1
+        if self._output.json:
+            from ckwatch.cli.json_output import TuneStep
+
+            self._output.line(
+                TuneStep(
+                    instance=step.point.instance, parameters=dict(step.point.parameters), result=result,
+                    best=step.best, known=step.known, measured=step.measured, seconds=round(step.seconds, 3),
+                    device=step.point.device,
+                )
+            )  # fmt: skip
+            return
+        if step.best and not step.known:
+            words = f"{duration(step.seconds):>10}  {result.shape}  {result.median_us:.4g} µs  {step.point.instance}"
+            self._output.console.print(Text(words), soft_wrap=True)
+        if status is not None:
+            status.update(Text(self._progress(step)))
+
+    def _progress(self, step: TuningStep) -> str:
+        options = self._run.options
+        measured = f"{step.measured} of {options.measurements}" if options.measurements else str(step.measured)
+        left = "" if options.budget_s is None else f", {duration(max(0.0, options.budget_s - step.seconds))} left"
+        return f"{measured} measured{left}  {step.result.shape}  {step.point.instance}"
+
+    def finish(self) -> int:
+        """Print what was found; the exit status."""
+        run, record = self._run, self._run.record
+        found = {shape: record.best(shape) for shape in record.shapes}
+        status = int(any(best is None for best in found.values()))
+        chosen = run.dispatch_set()
+        if self._output.json:
+            from ckwatch.cli.json_output import TuneSummary
+
+            self._output.line(
+                TuneSummary(
+                    ended=run.ended, seconds=round(run.seconds, 3), measured=run.measured, compiled=run.compiles,
+                    best=tuple(best for best in found.values() if best is not None), set=chosen, exit_status=status,
+                )
+            )  # fmt: skip
+            return status
+        outcomes = [f"{number} {one.value}" for one, number in self._outcomes.most_common()]
+        instances = count(len(record.points), "instance")
+        self._output.text(f"{run.ended}: {instances} in {duration(run.seconds)} ({', '.join(outcomes) or 'none'})")
+        for (kind, reason), number in self._reasons.most_common(REASONS_SHOWN):
+            self._output.text(f"  {number} {kind.value}: {reason}", "yellow")
+        rows = [["SHAPE", "BEST", "95 % INTERVAL", "SURE", "INSTANCE", "NEXT"]]
+        for shape, best in found.items():
+            if best is None:
+                rows.append([shape, "none", "", "", "", ""])
+                continue
+            sure = "" if best.confidence is None else f"{best.confidence:.0%}"
+            following = "" if best.runner_up_us is None else f"+{best.runner_up_us / best.median_us - 1:.1%}"
+            interval = f"{best.low_us:.4g} to {best.high_us:.4g}"
+            rows.append([shape, f"{best.median_us:.4g} µs", interval, sure, best.instance, following])
+        for row in aligned(rows):
+            self._output.text(row)
+        if chosen is not None and len(record.shapes) > 1:
+            least = "fewest" if chosen.is_smallest else "few"
+            names = ", ".join(chosen.instances)
+            text = f"the {least} instances within {chosen.tolerance:.0%} of the best on all shapes: {names}"
+            self._output.text(text)
+        return status
+
+
+async def write_down(options: argparse.Namespace, output: Output, run: Tuning) -> None:
+    """Write what was asked for: winners into the kernel file, tables, the report."""
+    from ckwatch.cli import tuned_files
+
+    record = run.record
+    if options.write:
+        written = await to_thread.run_sync(tuned_files.write_winners, run.plan, record, run.dispatch_set())
+        what = f"wrote {', '.join(written)} to {run.plan.kernel.path}" if written else "the kernel file has all winners"
+        output.text(what)
+    for path in options.export:
+        text = tuned_files.csv_text(record) if path.suffix == ".csv" else tuned_files.json_text(record)
+        await to_thread.run_sync(tuned_files.write, path, text)
+        output.text(f"wrote {path.absolute()}")
+    if options.aiter is not None:
+        await to_thread.run_sync(tuned_files.write_aiter, options.aiter, run.plan, record, run.devices[0])
+        output.text(f"wrote {options.aiter.absolute()}")
+    if options.report is not None:
+        from ckwatch.tuning.report import report_html
+
+        await to_thread.run_sync(tuned_files.write, options.report, report_html(record))
+        output.text(f"wrote {options.report.absolute()}")
