@@ -13,6 +13,9 @@ from ckwatch.compile.toolchain.devices import DetectedDevice
 from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.verification import Verification
+from ckwatch.tuning.dispatch import DispatchSet
+from ckwatch.tuning.results import BestInstance, ShapeResult
+from ckwatch.tuning.space import SpaceCoverage
 from ckwatch.wire.analysis import Isa, ShapePrediction
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples, Timing
 from ckwatch.wire.messages import PassTime, RenderedText, Status
@@ -160,6 +163,45 @@ class BenchSummary(Printed):
     seconds: float
     exit_status: int
     warning: str
+
+
+class TuneStarted(Answer):
+    """The first line: what is searched. `points`: of the space, `coverage` says what of it is allowed."""
+
+    event: Literal["start"] = "start"
+    kernel: str
+    arch: str
+    shapes: tuple[str, ...]
+    devices: tuple[str, ...]
+    points: int
+    coverage: SpaceCoverage
+
+
+class TuneStep(Printed):
+    """A result. `best`: the best on its shape so far; `known`: from an earlier run; `measured`: how many were."""
+
+    event: Literal["result"] = "result"
+    instance: str
+    parameters: dict[str, ParameterValue]
+    result: ShapeResult
+    best: bool
+    known: bool
+    measured: int
+    seconds: float
+    device: str
+
+
+class TuneSummary(Printed):
+    """The last line: why the run has `ended`, the best for each shape, and the fewest instances for all (`set`)."""
+
+    event: Literal["summary"] = "summary"
+    ended: str
+    seconds: float
+    measured: int
+    compiled: int
+    best: tuple[BestInstance, ...]
+    set: DispatchSet | None
+    exit_status: int
 
 
 class VerifyStarted(Answer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import gc
+import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +50,22 @@ def positive(text: str) -> int:
     value = int(text) if text.isdigit() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
+    return value
+
+
+def whole(text: str) -> int:
+    """An integer that is not negative."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time such as `90s`, `20m`, `1.5h`, or seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
+    value = float(found[1]) * {"m": 60, "min": 60, "h": 3600}.get(found[2], 1) if found else 0.0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time: write 90s, 20m or 2h")
     return value
 
 
@@ -361,6 +378,49 @@ def _add_timings(parser: ProgramParser) -> None:
     emulate.add_argument("--arch", choices=EMULATED_ARCHS, default="gfx942", help="which GPU (default: gfx942)")
     emulate.add_argument("program", metavar="PROGRAM", help="linked with libamdhip64, or loading it")
     emulate.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program")
+
+    tune = parser.add(
+        "tune",
+        command("tune:run"),
+        "Find the best instance of a kernel for each shape",
+        "Searches the instances of the kernel file and the points of its sweeps with `tune = true`, with as few "
+        "compiles and measurements as possible. What is found is kept: a run that was ended or killed goes on where it "
+        "was. Exit status 1 if there is a shape on which nothing could be timed.",
+    )
+    tune.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
+    tune.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="for this shape; may be repeated")
+    tune.add_argument("--budget", type=seconds, metavar="TIME", help="end after 90s, 20m or 2h with the best so far")
+    tune.add_argument("--measurements", type=positive, metavar="N", help="end after N measurements")
+    tune.add_argument(
+        "--patience", type=whole, default=40, metavar="N",
+        help="end a shape's search when N instances have brought nothing (default: 40; 0: never)",
+    )  # fmt: skip
+    tune.add_argument(
+        "--device", action="append", default=[], metavar="DEVICE",
+        help="hip:N, cuda:N, cpu or a PCI address, may be repeated; all: every one like the best (default: the best)",
+    )  # fmt: skip
+    tune.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
+    tune.add_argument(
+        "--strategy", choices=("local", "random", "all"), default="local", help="how to search (default: local)"
+    )
+    tune.add_argument("--seed", type=whole, default=0, metavar="N", help="of what is drawn at random (default: 0)")
+    tune.add_argument("--jobs", type=positive, metavar="N", help="compiles at a time (default: the workspace's)")
+    tune.add_argument("--no-racing", action="store_true", help="time each instance to the end, however slow it is")
+    tune.add_argument("--again", action="store_true", help="forget what earlier runs have found")
+    tune.add_argument("--write", action="store_true", help="append the winners to the kernel file")
+    tune.add_argument(
+        "--export",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="write all results to FILE.csv or .json",
+    )
+    tune.add_argument("--aiter", type=Path, metavar="FILE", help="write the best as AITER's tuned CSV")
+    tune.add_argument("--report", type=Path, metavar="FILE", help="write a report to FILE.html")
+    tune.add_json()
+    tune.set_defaults(arch=[])
+    tune.add_daemon()
 
     history = parser.add("history", command("history:run"), "Show the timings of a unit")
     history.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)

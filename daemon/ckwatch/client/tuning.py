@@ -36,6 +36,7 @@ from ckwatch.codeobject.prediction import target_of_device
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import Language, language_of
+from ckwatch.tuning.dispatch import DispatchSet, dispatch_set
 from ckwatch.tuning.results import (
     TIMED,
     BestInstance,
@@ -118,8 +119,8 @@ class TuningStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningOptions:
     """How to tune. `measurements` and `budget_s` end the run with the best so far; `patience`: evaluations of a shape
-    that bring nothing, after which its search ends. `racing`: give up instances that are clearly worse. `jobs`: compiles
-    at a time."""
+    that bring nothing, after which its search ends. `racing`: give up what is clearly worse. `jobs`: compiles at a
+    time."""
 
     strategy: str = "local"
     seed: int = 0
@@ -247,6 +248,11 @@ class Tuning:
     def best(self, shape: str) -> BestInstance | None:
         """The fastest instance on a shape so far."""
         return self.record.best(shape)
+
+    def dispatch_set(self) -> DispatchSet | None:
+        """The fewest instances of which one is within 2 % of the best on every shape; None before anything is timed."""
+        times = {shape: own for shape, own in self.record.times().items() if own}
+        return dispatch_set(times) if times else None
 
     async def finish(self) -> TuningRecord:
         """Wait for the end of the run; what it found."""
@@ -379,7 +385,7 @@ class Tuning:
         if search.over:
             return None
         patience = self.options.patience
-        if patience is not None and search.best is not None and search.idle >= patience and not search.offered:
+        if patience is not None and search.idle >= patience and not search.offered:
             search.over = True
             return None
         while search.offered:
@@ -590,9 +596,7 @@ class Tuning:
                 await anyio.sleep(RETRY_S)
             limit_us = search.limit_us if self.options.racing else None
             named = device.pci or device.name
-            racing = self._client.bench(
-                escape(unit), shapes=[search.name], device=named, race=True, limit_us=limit_us
-            )
+            racing = self._client.bench(escape(unit), shapes=[search.name], device=named, race=True, limit_us=limit_us)
             try:
                 async with racing as lines:
                     async for line in lines:
@@ -649,7 +653,7 @@ async def open_tuning(
         partial(make_plan, client.root, kernel, arch=arch, shapes=shapes, listed=listed, seed=options.seed)
     )
     chosen = chosen_devices(plan, found, devices)
-    plan = replace(plan, target=await to_thread.run_sync(target_of_device, _facts(chosen[0])))
+    plan = replace(plan, target=await to_thread.run_sync(target_of_device, facts_of(chosen[0])))
     journal = TuningJournal(endpoint_of(client.root).log.with_name(FILE_NAME))
     try:
         if again:
@@ -669,7 +673,7 @@ def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> t
     """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address, `all` for every one
     like the best, and by default the best. Raises CkwatchError."""
     kind = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}[language_of(plan.kernel.template)]
-    there = [one for one in found.devices if one.name.partition(":")[0] == kind and can_run(plan.arch, _facts(one))]
+    there = [one for one in found.devices if one.name.partition(":")[0] == kind and can_run(plan.arch, facts_of(one))]
     if not there:
         why = found.absent.get(kind) or f"there is {', '.join(one.name for one in found.devices) or 'none'}"
         raise CkwatchError(f"there is no device to time '{plan.kernel.name}' for {plan.arch} on", why)
@@ -689,7 +693,8 @@ def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> t
     return tuple(chosen)
 
 
-def _facts(device: Device) -> DeviceFacts:
+def facts_of(device: Device) -> DeviceFacts:
+    """The device as its runtime names it."""
     return DeviceFacts(name=device.name, description=device.description, arch=device.arch, pci=device.pci)
 
 

@@ -40,6 +40,7 @@ class TuningPlan:
     """A kernel for one arch, with the space to search and the shapes to search it for. `listed`: the names of the
     instances that the kernel file has, by their parameters' text."""
 
+    root: Path
     kernel: Kernel
     arch: str
     shapes: tuple[Shape, ...]
@@ -157,6 +158,7 @@ def make_plan(
         why = f": {found.refused[0].example}" if found.refused else ""
         raise CkwatchError(f"nothing of the space of '{kernel_name}' is allowed{why}")
     return TuningPlan(
+        root=workspace.root,
         kernel=kernel,
         arch=arch,
         shapes=chosen,
