@@ -61,10 +61,16 @@ def best_imported(timings: Iterable[ImportedTiming]) -> list[ImportedTiming]:
     return list(found.values())
 
 
-def imported_words(timing: ImportedTiming) -> str:
-    """`AITER, MI300X: 15.10 µs with v3_128x128x64, kBatch = 2`: the instance here, else its name there."""
+def imported_words(timing: ImportedTiming, instance: str = "") -> str:
+    """`AITER, MI300X: 15.10 µs with v3_128x128x64, kBatch = 2`: the instance here, else its name there.
+
+    `instance` is the one that is spoken of.
+    """
     whose = ", ".join(filter(None, (timing.source, timing.device)))
-    instance = timing.instances[0] if timing.instances else timing.instance
+    if instance in timing.instances:
+        instance = "this instance"
+    else:
+        instance = timing.instances[0] if timing.instances else timing.instance
     runtime = [f"{name} = {value:g}" for name, value in timing.runtime.items() if value != 1]
     elsewhere = [] if timing.instances else ["not in the kernel file"]
     return f"{whose}: {time_of(timing.time_us)} with {', '.join([instance, *runtime, *elsewhere])}"

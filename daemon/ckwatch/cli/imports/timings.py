@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ckwatch.cli.output import Output, aligned
-from ckwatch.cli.session import asking
+from ckwatch.cli.session import asking, is_private
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 
@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
         raise CkwatchError("--list takes no files")
     if not options.list and not options.files:
         raise CkwatchError("name a file", "as aiter/configs/a8w8_tuned_gemm.csv of AITER; --list lists what there is")
+    if is_private(options):
+        raise CkwatchError("without the daemon nothing is kept", "leave out --no-daemon; the history is the daemon's")
     return anyio.run(partial(_run, options))
 
 
