@@ -24,6 +24,7 @@ from ckwatch.wire.messages import (
 )
 from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
+from fake_imported_timings import FakeImportedTimings
 from fake_language import FakeLanguage
 from fake_verifications import FakeVerifications
 
@@ -78,6 +79,7 @@ class FakeEngine:
         self.idle_exit_s = 0.0
         self.listing = ""
         self.benchmarks = FakeBenchmarks(self._ask)
+        self.imported = FakeImportedTimings(self._ask)
         self.verifications = FakeVerifications(self._ask)
         self.language = FakeLanguage(self._ask)
         self.changed = anyio.Event()

@@ -16,6 +16,7 @@ from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
 from ckwatch_lsp.figures.affected_units import AffectedUnits
 from ckwatch_lsp.figures.anchors import FigureAnchors
+from ckwatch_lsp.figures.imported import ImportedTimingsCache
 from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers
@@ -84,7 +85,9 @@ def add_figures(
 ) -> FigurePresenter:
     """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
     anchors, histories = FigureAnchors(session, active), UnitHistories(session, active)
-    presenter, affected = FigurePresenter(session, anchors, histories), AffectedUnits(session, anchors, library)
+    imported = ImportedTimingsCache(session)
+    presenter = FigurePresenter(session, anchors, histories, imported)
+    affected = AffectedUnits(session, anchors, library)
     text = params.capabilities.text_document
     hint = None if text is None else text.inlay_hint
     resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
@@ -93,6 +96,7 @@ def add_figures(
         anchors,
         presenter,
         histories,
+        imported,
         affected,
         FiguresRefresher(session, editor, presenter, provider),
     ]

@@ -16,6 +16,7 @@ from ckwatch.model.text import span
 from ckwatch.server.app import ROUTES
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
     ParameterValue,
@@ -108,6 +109,22 @@ ROWS = [
     Row("PUT /baselines/a%20b", list[str], ("set_baseline", "a b", None), {}),
     Row("PUT /baselines/x", list[str], ("set_baseline", "x", ["gemm"]), {"units": ["gemm"]}),
     Row("DELETE /baselines/x", int, ("remove_baseline", "x")),
+    Row(
+        "POST /imported-timings", TimingsImport, ("import_timings", ImportTimingsRequest(path="/w/t.csv")),
+        {"path": "/w/t.csv"},
+    ),
+    Row(
+        "POST /imported-timings", TimingsImport,
+        ("import_timings", ImportTimingsRequest(path="/w/t.json", format="kernel-tuner", source="theirs", kernel="k")),
+        {"path": "/w/t.json", "format": "kernel-tuner", "source": "theirs", "kernel": "k"},
+    ),
+    Row("GET /imported-timings", list[ImportedTiming], ("imported_timings", None, None, None)),
+    Row(
+        "GET /imported-timings?kernel=a&shape=b%20c&arch=gfx942", list[ImportedTiming],
+        ("imported_timings", "a", "b c", "gfx942"),
+    ),
+    Row("GET /imported-files", list[ImportedTimingsFile], ("imported_files",)),
+    Row("DELETE /imported-files?path=/w/a%20b.csv", None, ("remove_imported", "/w/a b.csv")),
     Row("POST /stop", None, ("stop",)),
 ]  # fmt: skip
 

@@ -16,10 +16,21 @@ from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, doubts, is_figure, timing_cells
+from ckwatch.wire.figures_text import (
+    NO_FIGURES,
+    best_imported,
+    comparison_words,
+    device_words,
+    doubts,
+    imported_on,
+    imported_words,
+    is_figure,
+    timing_cells,
+)
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming
+    from ckwatch.wire.imported_timings import ImportedTiming
 
 LEAST_BAR = 10
 """Where less is left of the line, there are no bars."""
@@ -40,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
 
         target = check_target(options.plot)
     output = Output(options)
-    rows = anyio.run(partial(_ask, options))
+    rows, others = anyio.run(partial(_ask, options))
     if output.json:
         from ckwatch.cli.json_output import RankedTimings
 
-        output.line(RankedTimings(kernel=options.kernel, ranked=tuple(rows)))
+        output.line(RankedTimings(kernel=options.kernel, ranked=tuple(rows), imported=tuple(others.timings)))
     else:
-        _print(output, options.kernel, rows)
+        _print(output, options.kernel, rows, others)
     if target is not None:
         from ckwatch.cli.charts.plot_file import draw
 
@@ -61,11 +72,32 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(options: argparse.Namespace) -> list[RankedTiming]:
+@dataclass(frozen=True, slots=True)
+class OthersTimings:
+    """What others measured on the shapes of a kernel, and the archs that it is compiled for."""
+
+    timings: Sequence[ImportedTiming] = ()
+    archs: Sequence[str] = ()
+
+    def on(self, shape: str, arch: str) -> list[ImportedTiming]:
+        """The fastest of each source and device."""
+        return best_imported(imported_on(self.timings, shape, arch))
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """The shapes and archs of which there are any."""
+        shapes = dict.fromkeys(one.shape for one in self.timings)
+        return [(shape, arch) for shape in shapes for arch in self.archs if self.on(shape, arch)]
+
+
+async def _ask(options: argparse.Namespace) -> tuple[list[RankedTiming], OthersTimings]:
     async with asking(options) as client:
         await client.sync()
         async with explained(client, options.kernel):
-            return await client.best(options.kernel, shape=options.shape, cache=options.cache)
+            rows = await client.best(options.kernel, shape=options.shape, cache=options.cache)
+            others = await client.imported_timings(options.kernel, shape=options.shape)
+            units = await client.units(options.kernel) if others else []
+        return rows, OthersTimings(others, list(dict.fromkeys(unit.arch for unit in units)))
 
 
 def _drawn(row: RankedTiming) -> RankedTiming:
@@ -75,16 +107,17 @@ def _drawn(row: RankedTiming) -> RankedTiming:
     return row.model_copy(update={"rank": None, "timing": None})
 
 
-def _print(output: Output, kernel: str, rows: Sequence[RankedTiming]) -> None:
+def _print(output: Output, kernel: str, rows: Sequence[RankedTiming], others: OthersTimings) -> None:
     output.text(kernel, "bold")
     if not rows:
         output.text("  no timings; `ckwatch bench` takes them")
-        return
     shapes = dict.fromkeys((row.shape, row.unit.rpartition("@")[2]) for row in rows)
-    for shape, arch in shapes:
+    for shape, arch in dict.fromkeys([*shapes, *others.places]):
         own = [row for row in rows if (row.shape, row.unit.rpartition("@")[2]) == (shape, arch)]
         output.text("")
         _print_shape(output, shape, arch, own)
+        for one in others.on(shape, arch):
+            output.text(f"  measured by others: {imported_words(one)}", "italic")
 
 
 def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTiming]) -> None:

@@ -18,6 +18,7 @@ from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
 from ckwatch.wire.analysis import Isa, ShapePrediction
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples, Timing
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText, Status
 from ckwatch.wire.state import Cause, Change, Diagnostic, Figures, OutcomeName, Phase, Span, Unit
 
@@ -268,10 +269,14 @@ class ComparedTimings(Answer):
 
 
 class RankedTimings(Answer):
-    """The instances of a kernel by time on each shape, then those without a timing, and why."""
+    """The instances of a kernel by time on each shape, then those without a timing, and why.
+
+    `imported` is what others measured on these shapes, the fastest first; it has no part in the ranks.
+    """
 
     kernel: str
     ranked: tuple[RankedTiming, ...]
+    imported: tuple[ImportedTiming, ...] = ()
 
 
 class BaselineSet(Answer):
@@ -555,6 +560,24 @@ class ImportedTemplate(Answer):
     unset: tuple[str, ...]
 
 
+class ImportedTimingFiles(Answer):
+    """What became of each file whose timings were imported."""
+
+    imported: tuple[TimingsImport, ...]
+
+
+class ImportedTimingsList(Answer):
+    """With `--list`: the files that timings were imported from."""
+
+    files: tuple[ImportedTimingsFile, ...]
+
+
+class ImportedTimingsRemoved(Answer):
+    """With `--remove`: the files whose timings are dropped."""
+
+    removed: tuple[str, ...]
+
+
 class StoreSize(Answer):
     """What the store takes, in bytes, by its folders."""
 
@@ -581,6 +604,7 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "import ck4inductor": (ImportedInstances,),
     "import aiter": (ImportedInstances,),
     "import inductor": (ImportedTemplate,),
+    "import timings": (ImportedTimingFiles, ImportedTimingsList, ImportedTimingsRemoved),
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
     "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),

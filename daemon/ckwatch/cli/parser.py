@@ -261,7 +261,7 @@ def _add_writing(parser: ProgramParser) -> None:
 
 
 def _add_imports(parser: ProgramParser) -> None:
-    add = parser.add_actions("import", "Write kernel files and templates from PyTorch Inductor's")
+    add = parser.add_actions("import", "Write kernel files and templates from others', or keep others' timings")
     instances = add(
         "ck4inductor",
         command("imports.ck4inductor:run"),
@@ -303,6 +303,28 @@ def _add_imports(parser: ProgramParser) -> None:
         sub.add_argument(
             "--limit", type=positive, metavar="N", help="at most N instances of each operation, spread over its list"
         )
+    timings = add("timings", command("imports.timings:run"), "Keep what others measured beside one's own timings")
+    timings.add_argument(
+        "files",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file",
+    )
+    timings.add_argument(
+        "--format", choices=("aiter", "kernel-tuner"), help="whose format it is (default: by what is in the file)"
+    )
+    timings.add_argument("--source", metavar="TEXT", help="whose timings they are, as in 'AITER e4048607'")
+    timings.add_name(
+        "kernels", "--kernel", metavar="KERNEL", help="which kernel they are about, if FILE does not say it"
+    )
+    timings.add_argument("--device", metavar="TEXT", help="where they were measured, if FILE does not say it")
+    what = timings.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="list the files that timings were imported from")
+    what.add_argument("--remove", action="store_true", help="drop what was imported from FILE")
+    timings.add_json()
+    timings.set_defaults(arch=[])
+    timings.add_daemon()
     for sub in (instances, listed, template):
         sub.add_argument("--force", action="store_true", help="replace files that are there")
         sub.add_json()

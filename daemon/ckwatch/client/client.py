@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ckwatch.client.tuning import Tuning
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+    from ckwatch.wire.imported_timings import FormatName, ImportedTiming, ImportedTimingsFile, TimingsImport
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
     from ckwatch.wire.messages import (
         Artifact,
@@ -479,6 +480,58 @@ class Client:
     async def remove_baseline(self, name: str) -> int:
         """Remove a baseline; the number of its units."""
         return int(await self._connection.request("DELETE", ("baselines", name), []))
+
+    # What others measured.
+
+    async def import_timings(
+        self,
+        path: str | os.PathLike[str],
+        format: FormatName | None = None,  # noqa: A002  # as the option is called
+        source: str | None = None,
+        kernel: str | None = None,
+        device: str | None = None,
+    ) -> TimingsImport:
+        """Keep the timings in a file of AITER's or Kernel Tuner's, instead of those that it had when it was imported
+        before; what was read, what matches, and what was left out.
+
+        `format`: by default told from the file. `source` says whose they are, `kernel` which kernel of Kernel Tuner's
+        results this is, by default that of the same name, and `device` where they were measured if the file does not
+        say it.
+        """
+        from ckwatch.wire.imported_timings import ImportTimingsRequest, TimingsImport
+
+        request = ImportTimingsRequest.model_construct(
+            path=self._absolute(path),
+            format=format,
+            source=source,
+            kernel=kernel,
+            device=device,
+        )
+        return parsed(TimingsImport, await self._connection.request("POST", ("imported-timings",), body=request))
+
+    async def imported_timings(
+        self, kernel: str | None = None, shape: str | None = None, arch: str | None = None
+    ) -> list[ImportedTiming]:
+        """What others measured on the shapes of a kernel, or on one of them, the fastest first; all without a kernel.
+
+        `arch`: only on devices of this arch, and on those whose arch is not known.
+        """
+        from ckwatch.wire.imported_timings import ImportedTiming
+
+        given = (("kernel", kernel), ("shape", shape), ("arch", arch))
+        query = [(name, value) for name, value in given if value is not None]
+        data = await self._connection.request("GET", ("imported-timings",), query)
+        return await to_thread.run_sync(parsed_list, list[ImportedTiming], data)
+
+    async def imported_files(self) -> list[ImportedTimingsFile]:
+        """The files that timings were imported from, the last one first."""
+        from ckwatch.wire.imported_timings import ImportedTimingsFile
+
+        return parsed_list(list[ImportedTimingsFile], await self._connection.request("GET", ("imported-files",), []))
+
+    async def remove_imported(self, path: str | os.PathLike[str]) -> None:
+        """Drop the timings that were imported from a file."""
+        await self._connection.request("DELETE", ("imported-files",), [("path", self._absolute(path))])
 
     # Without a GPU.
 

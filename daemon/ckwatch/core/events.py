@@ -540,6 +540,11 @@ class WarningChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TimingsImported(Event):
+    """The history has other timings of others than before."""
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactsLost(Event):
     """Artifacts that are no longer in the store, or damaged (`CompileFacts.artifact`)."""
 
@@ -556,5 +561,5 @@ AnyEvent = (
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
     | CompilerOutput | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
     | RequestDropped | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped
-    | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | ArtifactsLost | Continued
+    | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip

@@ -351,6 +351,8 @@ class State:
 
     warnings: dict[str, str] = field(default_factory=dict)
     """What limits the daemon on this host, by topic."""
+    imported_at: float | None = None
+    """When timings of others were imported or removed last, since the daemon has started."""
 
     def next(self) -> int:
         """The next number."""

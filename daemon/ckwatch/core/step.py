@@ -46,6 +46,7 @@ from ckwatch.core.events import (
     RenderFinished,
     RequestDropped,
     ScanFinished,
+    TimingsImported,
     VerifyDropped,
     VerifyFinished,
     VerifyRequested,
@@ -268,6 +269,11 @@ def _set_warning(state: State, out: Effects, topic: str, message: str | None) ->
     out.append(Changed(MAIN, "workspace"))
 
 
+def _timings_imported(state: State, out: Effects, event: TimingsImported) -> None:
+    state.imported_at = event.at
+    out.append(Changed(MAIN, "workspace"))
+
+
 HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     LoadFinished: _load_finished,
     ScanFinished: _scan_finished,
@@ -298,6 +304,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     ClientLost: clients.client_lost,
     MemoryMeasured: _memory_measured,
     WarningChanged: _warning_changed,
+    TimingsImported: _timings_imported,
     ArtifactsLost: files.artifacts_lost,
     Continued: _continued,
 }

@@ -35,6 +35,7 @@ from ckwatch.engine.loop import EngineLoop, Handlers
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
 from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
@@ -195,6 +196,7 @@ class _Parts:
             builds=builds,
             requests=requests,
             benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
+            imported=ImportedTimingsQueries(loop, self._recorder, lookup),
             verifications=FollowedVerifications(loop, builds, self._verify),
             language=LanguageQueries(loop, tools, view_loader, renders, lookup),
         )

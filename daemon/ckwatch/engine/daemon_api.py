@@ -15,6 +15,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries
 from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.snapshot import SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
@@ -48,6 +49,7 @@ class DaemonApi:
     builds: FollowedBuilds
     requests: ClientRequests
     benchmarks: BenchmarkQueries
+    imported: ImportedTimingsQueries
     verifications: FollowedVerifications
     language: LanguageQueries
     listings: IsaListings | None = None

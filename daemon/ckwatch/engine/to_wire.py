@@ -156,6 +156,7 @@ def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
         compiling=sum(work.kind in ("check", "compile") for work in state.running.values()),
         problem=view.problem or state.main.problem,
         warnings=warnings,
+        imported_at=state.imported_at,
     )
 
 

@@ -92,6 +92,12 @@ def unknown_arch(arch: str) -> tuple[str, str] | None:
     return None
 
 
+def arch_base(arch: str) -> str:
+    """An arch without its target features, and NVIDIA's without what they have beyond others: `gfx942`, `sm_90`."""
+    base = arch.partition(":")[0]
+    return base.rstrip("af") if base.startswith("sm_") else base
+
+
 def arch_has_language(arch: str, language: Language) -> bool:
     """Whether sources of a language can be compiled for a known arch."""
     if language is Language.CPP:

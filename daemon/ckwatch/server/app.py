@@ -22,6 +22,7 @@ from ckwatch.server.responses import on_error, on_http_error, on_invalid
 from ckwatch.server.streams import NDJSON
 from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.messages import (
     Artifact,
@@ -86,6 +87,10 @@ ROUTES = (
     Route("GET", "/baselines", "baselines", list[Baseline]),
     Route("PUT", "/baselines/{name}", "set_baseline", list[str]),
     Route("DELETE", "/baselines/{name}", "remove_baseline", int),
+    Route("POST", "/imported-timings", "import_timings", TimingsImport),
+    Route("GET", "/imported-timings", "imported_timings", list[ImportedTiming]),
+    Route("GET", "/imported-files", "imported_files", list[ImportedTimingsFile]),
+    Route("DELETE", "/imported-files", "remove_imported"),
     Route("POST", "/cancel", "cancel", list[str]),
     Route("PUT", "/clients/{client}/overlays", "overlay"),
     Route("PUT", "/clients/{client}/focus", "focus"),

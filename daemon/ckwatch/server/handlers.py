@@ -24,6 +24,7 @@ from ckwatch.server.responses import json_response
 from ckwatch.server.streams import EventStream, LineStream, SlowStream, SnapshotStream, StreamContext, UnitsStream
 from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.benchmarks import BaselineName, BaselineRequest, BenchLine, BenchRequest
+from ckwatch.wire.imported_timings import ImportTimingsRequest
 from ckwatch.wire.language import ReadersRequest, ValuesRequest
 from ckwatch.wire.messages import (
     BuildLine,
@@ -127,6 +128,26 @@ class PredictedQuery(NoQuery):
     part: Annotated[str, Field(max_length=64)] = ""
 
 
+class ImportedTimingsQuery(NoQuery):
+    """A kernel's name, a shape's of its kernel file, and an arch."""
+
+    kernel: Name | None = None
+    shape: Name | None = None
+    arch: Name | None = None
+
+    @model_validator(mode="after")
+    def _shape_of_a_kernel(self) -> ImportedTimingsQuery:
+        if self.shape is not None and self.kernel is None:
+            raise ValueError("a shape is one of a kernel")
+        return self
+
+
+class ImportedFileQuery(NoQuery):
+    """The file's absolute path."""
+
+    path: FilePath
+
+
 class CompareQuery(NoQuery):
     """A unit, what it is compared with, and a shape's name."""
 
@@ -169,6 +190,7 @@ class Handlers:
         self._clients = clients
         self._shared = StreamContext(limits)
         self._benchmarks = engine.benchmarks
+        self._imported = engine.imported
         self._verifications = engine.verifications
         self._language = engine.language
         self._stop = stop
@@ -387,6 +409,25 @@ class Handlers:
         """Let a name mean nothing; the answer is of how many units."""
         count = await self._benchmarks.remove_baseline(name)
         return Response(b"%d" % count, media_type="application/json")
+
+    # What others measured.
+
+    async def import_timings(self, request: ImportTimingsRequest) -> Response:
+        """Read timings from a file, and keep them apart from those that were taken here."""
+        return json_response(await self._imported.import_file(request))
+
+    async def imported_timings(self, query: Annotated[ImportedTimingsQuery, Query()]) -> Response:
+        """The imported timings that are about a kernel, the fastest first; all without one."""
+        return json_response(await self._imported.timings(query.kernel, query.shape, query.arch))
+
+    async def imported_files(self) -> Response:
+        """The files that timings were imported from."""
+        return json_response(await self._imported.files())
+
+    async def remove_imported(self, query: Annotated[ImportedFileQuery, Query()]) -> Response:
+        """Drop what was imported from a file."""
+        await self._imported.remove(query.path)
+        return _done()
 
     # The daemon's end.
 

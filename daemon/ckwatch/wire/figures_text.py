@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.model.amounts import change, count, digits, short_commit, tflops, time_of
+from ckwatch.model.targets import arch_base
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.benchmarks import Comparison, Timing
+    from ckwatch.wire.imported_timings import ImportedTiming
     from ckwatch.wire.state import Figures, Unit
 
 STAND_IN = "stand-in"
@@ -38,6 +40,40 @@ def shown_timing(unit: Unit, shape: str = "") -> Timing | None:
 def comparison_with(comparisons: Sequence[Comparison], kind: str) -> Comparison | None:
     """The comparison with `previous`, `library …` or `baseline …`."""
     return next((each for each in comparisons if each.against.split(" ")[0] == kind), None)
+
+
+# What others measured.
+
+
+def imported_on(timings: Iterable[ImportedTiming], shape: str, arch: str) -> list[ImportedTiming]:
+    """Those on a shape and an arch, and those on devices whose arch is not known."""
+    base = arch_base(arch)
+    return [one for one in timings if one.shape == shape and (not one.arch or arch_base(one.arch) == base)]
+
+
+def best_imported(timings: Iterable[ImportedTiming]) -> list[ImportedTiming]:
+    """The fastest of each source and device."""
+    found: dict[tuple[str, str], ImportedTiming] = {}
+    for timing in timings:
+        kept = found.get((timing.source, timing.device))
+        if kept is None or timing.time_us < kept.time_us:
+            found[timing.source, timing.device] = timing
+    return list(found.values())
+
+
+def imported_words(timing: ImportedTiming, instance: str = "") -> str:
+    """`AITER, MI300X: 15.10 µs with v3_128x128x64, kBatch = 2`: the instance here, else its name there.
+
+    `instance` is the one that is spoken of.
+    """
+    whose = ", ".join(filter(None, (timing.source, timing.device)))
+    if instance in timing.instances:
+        instance = "this instance"
+    else:
+        instance = timing.instances[0] if timing.instances else timing.instance
+    runtime = [f"{name} = {value:g}" for name, value in timing.runtime.items() if value != 1]
+    elsewhere = [] if timing.instances else ["not in the kernel file"]
+    return f"{whose}: {time_of(timing.time_us)} with {', '.join([instance, *runtime, *elsewhere])}"
 
 
 # The cells of a timing.

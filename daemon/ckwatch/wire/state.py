@@ -180,7 +180,11 @@ class File(Value):
 
 
 class Workspace(Value):
-    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units."""
+    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units.
+
+    `imported_at`: when timings of others were imported or removed last (Unix seconds), null if not since the daemon has
+    started.
+    """
 
     kind: Literal["workspace"] = "workspace"
     root: str
@@ -191,6 +195,7 @@ class Workspace(Value):
     compiling: int
     problem: str | None = None
     warnings: dict[str, str] = Field(default_factory=dict)
+    imported_at: float | None = None
 
 
 State = Annotated[Unit | File | Workspace, Field(discriminator="kind")]

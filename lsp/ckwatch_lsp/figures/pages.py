@@ -12,12 +12,16 @@ from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.figures_text import (
     NO_FIGURES,
+    best_imported,
     comparison_with,
     error_of,
+    imported_on,
+    imported_words,
     is_figure,
     rate_of,
     verification_words,
 )
+from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Figures, Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
@@ -113,6 +117,9 @@ SPARKS = 24
 
 COMPARED = ("previous", "baseline", "library")
 
+SHOWN_IMPORTED = 20
+"""Lines about what others measured."""
+
 SHOWN_OF_SWEEP = 10
 """Units of a sweep that are listed, the best first."""
 
@@ -139,7 +146,7 @@ class UnitHistory:
 NO_HISTORY = UnitHistory()
 
 
-def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY) -> list[PageBlock]:
+def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY, imported: Sequence[ImportedTiming] = ()) -> list[PageBlock]:
     """The page about a unit: its timings, their history, what its code object shows, and why something is missing."""
     blocks: list[PageBlock] = [PageTitle(unit.id, _state(unit)), *_verification(unit)]
     if unit.timings:
@@ -149,6 +156,7 @@ def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY) -> list[PageBlock]:
     if unit.figures is not None:
         blocks += _resources(unit, unit.figures)
     blocks += _predictions(past)
+    blocks += _imported(imported, unit.arch, unit.instance)
     if unit.measuring is not None:
         blocks.append(PageLine(f"{unit.measuring} is being timed"))
     elif unit.to_measure:
@@ -170,7 +178,9 @@ def _verification(unit: Unit) -> list[PageBlock]:
     return [PageLine(f"{words}{tried}{more}")]
 
 
-def about_sweep(name: str, briefs: Sequence[UnitBrief], shape: str = "") -> list[PageBlock]:
+def about_sweep(
+    name: str, briefs: Sequence[UnitBrief], shape: str = "", imported: Sequence[ImportedTiming] = ()
+) -> list[PageBlock]:
     """The page about a sweep: its best units."""
     timed = [brief for brief in briefs if brief.timing is not None]
     listed = [brief.unit for brief in nsmallest(SHOWN_OF_SWEEP, timed, key=lambda brief: brief.median_us)]
@@ -182,7 +192,26 @@ def about_sweep(name: str, briefs: Sequence[UnitBrief], shape: str = "") -> list
     blocks: list[PageBlock] = [PageTitle(name, note), PageTable(("instance", "figures"), rows)]
     if len(briefs) > len(listed):
         blocks.append(PageLine(f"and {len(briefs) - len(listed)} more"))
-    return blocks
+    return [*blocks, *_imported(imported, briefs[0].unit.arch)]
+
+
+def about_shape(kernel: str, shape: str, archs: Sequence[str], imported: Sequence[ImportedTiming]) -> list[PageBlock]:
+    """The page about a shape: what others measured on it, nothing where there is none."""
+    blocks = [block for arch in archs for block in _imported(imported, arch)]
+    return [PageTitle(kernel, f"on {shape}"), *blocks] if blocks else []
+
+
+def _imported(imported: Sequence[ImportedTiming], arch: str, instance: str = "") -> list[PageBlock]:
+    """For each shape the fastest that others measured, and what they measured of an instance."""
+    lines = []
+    for shape in dict.fromkeys(one.shape for one in imported):
+        here = imported_on(imported, shape, arch)
+        found = best_imported(here)
+        found += [one for one in best_imported(one for one in here if instance in one.instances) if one not in found]
+        lines += [f"{shape}: {imported_words(one, instance)}" for one in found]
+    if len(lines) > SHOWN_IMPORTED:
+        lines[SHOWN_IMPORTED:] = [f"and {len(lines) - SHOWN_IMPORTED} more"]
+    return [PageLine("\n".join([f"measured by others on {arch}:", *lines]))] if lines else []
 
 
 def timing_table(unit: Unit) -> PageTable:

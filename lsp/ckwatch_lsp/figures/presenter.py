@@ -14,8 +14,19 @@ from ckwatch.wire.figures_text import is_figure
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors
 from ckwatch_lsp.figures.freshness import UnitBrief, brief_of
+from ckwatch_lsp.figures.imported import ImportedTimingsCache, shape_at
 from ckwatch_lsp.figures.labels import sweep_label, unit_label
-from ckwatch_lsp.figures.pages import NO_HISTORY, PredictedTiming, UnitHistory, about_sweep, about_unit, markdown, plain
+from ckwatch_lsp.figures.pages import (
+    NO_HISTORY,
+    PageBlock,
+    PredictedTiming,
+    UnitHistory,
+    about_shape,
+    about_sweep,
+    about_unit,
+    markdown,
+    plain,
+)
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -110,8 +121,11 @@ def _stamp(unit: Unit) -> _Stamp:
 class FigurePresenter(SessionListener):
     """Labels and pages. A unit's state is a value that is replaced as a whole, so what it led to is kept with it."""
 
-    def __init__(self, session: Session, anchors: FigureAnchors, histories: UnitHistories) -> None:
+    def __init__(
+        self, session: Session, anchors: FigureAnchors, histories: UnitHistories, imported: ImportedTimingsCache
+    ) -> None:
         self.anchors = anchors
+        self._imported = imported
         self._session = session
         self._histories = histories
         self._labels: dict[str, tuple[Unit, str]] = {}
@@ -144,18 +158,35 @@ class FigurePresenter(SessionListener):
         folder, units = self._session.folder_for(document), self.anchors.units(document, anchor)
         if folder is None or not units:
             return ""
+        imported = self._imported.of(folder, units[0].kernel)
         if anchor.sweep:
             kept = self._pages.get((document.uri, anchor.sweep))
             if kept is not None:
                 return kept
             briefs = [self.brief(unit) for unit in units]
-            blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape)
+            blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape, imported)
         else:
-            blocks = about_unit(units[0], self._histories.history(folder, units[0]))
-        text = markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
+            blocks = about_unit(units[0], self._histories.history(folder, units[0]), imported)
+        text = self._written(blocks)
         if anchor.sweep:
             self._pages[document.uri, anchor.sweep] = text
         return text
+
+    def shape_page(self, document: TextDocument, line: int) -> str:
+        """The hover's text about the shape whose header or name stands on a line; empty where there is nothing."""
+        folder = self._session.folder_for(document)
+        shape = shape_at(document.text, line)
+        units = [] if folder is None or shape is None else folder.units_at(document.path or "")
+        if folder is None or shape is None or not units:
+            return ""
+        imported = [one for one in self._imported.of(folder, units[0].kernel) if shape.has(one)]
+        if not imported:
+            return ""
+        archs = tuple(dict.fromkeys(unit.arch for unit in units))
+        return self._written(about_shape(units[0].kernel, imported[0].shape, archs, imported))
+
+    def _written(self, blocks: Sequence[PageBlock]) -> str:
+        return markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Forget sweeps, which may have changed, and removed units."""

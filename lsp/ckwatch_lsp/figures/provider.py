@@ -170,13 +170,16 @@ class FiguresProvider(LanguageProvider):
         return found + self._affected_lenses(document) if is_template else found
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """The table, on a line that has figures."""
+        """The table, on a line that has figures; what others measured, on that of a shape."""
         if not self._session.settings.hovers:
             return None
         anchor = self._presenter.anchors.at(document, position)
-        if anchor is None or not self._is_on(document, anchor, position):
+        if anchor is not None and self._is_on(document, anchor, position):
+            text = self._presenter.page(document, anchor)
+        elif document.kind is DocumentKind.KERNEL_FILE:
+            text = self._presenter.shape_page(document, position.line)
+        else:
             return None
-        text = self._presenter.page(document, anchor)
         return HoverText(text) if text else None
 
     def _is_on(self, document: TextDocument, anchor: FigureAnchor, position: Position) -> bool:

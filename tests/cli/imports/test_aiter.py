@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.checks.aiter_instances import LISTS, ListError
 from ckwatch.cli import main
-from ckwatch.cli.imports.aiter_lists import LISTS, ListError, known_names, plan_import, read_list
+from ckwatch.cli.imports.aiter_lists import known_names, plan_import, read_list
 from ckwatch.model.diagnostics import Severity
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace

@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from ckwatch.client import Client
 from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Change, Unit
 from ckwatch_lsp.figures.presenter import FigurePresenter
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
@@ -41,12 +42,16 @@ class MadeUpClient:
     def __init__(self) -> None:
         self.reading: dict[str, list[str]] = {}
         self.past: list[Timing] = []
+        self.imported: list[ImportedTiming] = []
         self.asked = 0
         self.asked_readers: list[set[str]] = []
 
     async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
         self.asked_readers.append(set(paths))
         return {path: self.reading.get(path, []) for path in paths}
+
+    async def imported_timings(self, _kernel: str) -> list[ImportedTiming]:
+        return list(self.imported)
 
     async def timings(self, _unit: Unit, limit: int) -> list[Timing]:
         self.asked += 1

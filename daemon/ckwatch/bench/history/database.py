@@ -16,6 +16,9 @@ baseline was set.
 
 An `artifact` of a unit has the figures of its code object as `content`, as JSON in a `format` of its own; the newest
 row of a unit is the artifact that it had last.
+
+What others measured is in `imported_timing`, as JSON, by the `imported_file` that it was read from: never in `timing`,
+whose rows were all measured here. `for_kernel` is empty where the operation tells which kernels a row is about.
 """
 
 from __future__ import annotations
@@ -103,6 +106,24 @@ MIGRATIONS: tuple[str, ...] = (
       UNIQUE (unit, artifact_key)
     );
     CREATE INDEX artifact_of_unit ON artifact (unit, id);
+    """,
+    """
+    CREATE TABLE imported_file (
+      id INTEGER PRIMARY KEY,
+      path TEXT NOT NULL UNIQUE,
+      format TEXT NOT NULL,
+      source TEXT NOT NULL,
+      imported_at REAL NOT NULL
+    );
+    CREATE TABLE imported_timing (
+      id INTEGER PRIMARY KEY,
+      file INTEGER NOT NULL REFERENCES imported_file,
+      for_kernel TEXT NOT NULL,
+      sizes TEXT NOT NULL,
+      content TEXT NOT NULL
+    );
+    CREATE INDEX imported_timing_of_file ON imported_timing (file);
+    CREATE INDEX imported_timing_of_sizes ON imported_timing (for_kernel, sizes);
     """,
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.history.timings import Timings
 
 ReadSet = Mapping[str, str]
@@ -122,6 +123,8 @@ class History:
         """What was measured; open and closed with the history."""
         self.artifacts = Artifacts(self._database)
         """Which artifacts units had; open and closed with the history."""
+        self.imported = ImportedTimings(self._database)
+        """What others measured; open and closed with the history."""
 
     @property
     def path(self) -> Path:

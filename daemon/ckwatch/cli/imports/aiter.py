@@ -5,13 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ckwatch.cli.imports.aiter_lists import (
-    ListedInstances,
-    ListError,
-    known_names,
-    plan_import,
-    read_list,
-)
+from ckwatch.checks.aiter_instances import ListError
+from ckwatch.cli.imports.aiter_lists import ListedInstances, known_names, plan_import, read_list
 from ckwatch.cli.imports.files import workspace_of, write_imported
 from ckwatch.cli.imports.filters import instance_filter
 from ckwatch.model.errors import CkwatchError

@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.history.runs import History, UnitRecord
 from ckwatch.bench.history.timings import Timings
 from ckwatch.core.effects import Record
@@ -50,6 +51,11 @@ class HistoryRecorder:
     def artifacts(self) -> Artifacts | None:
         """The previous artifacts of units, None while the history cannot be used."""
         return self._history.artifacts if self._opened else None
+
+    @property
+    def imported(self) -> ImportedTimings | None:
+        """What others measured, None while the history cannot be used."""
+        return self._history.imported if self._opened else None
 
     async def open(self) -> Mapping[str, RememberedUnit]:
         """What earlier daemons recorded; nothing, and a `problem`, when it cannot be read."""

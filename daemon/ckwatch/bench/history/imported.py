@@ -1,0 +1,131 @@
+"""What others measured, by the file that it was read from; nothing of it is among the timings that were taken here."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ckwatch.bench.history.database import DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.imports.matching import sizes_key
+from ckwatch.bench.imports.records import ImportedRecord
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_ROW = "path, format, source, imported_at, content"
+_FROM = f"SELECT {_ROW} FROM imported_timing JOIN imported_file ON imported_file.id = file"  # noqa: S608  # put together from constants
+_ABOUT = f"""
+{_FROM} WHERE for_kernel = :kernel OR for_kernel = '' AND sizes IN (SELECT value FROM json_each(:sizes))
+ORDER BY imported_timing.id
+"""  # noqa: S608
+_FILES = """
+SELECT path, format, source, imported_at, count(imported_timing.id) FROM imported_file
+LEFT JOIN imported_timing ON imported_file.id = file GROUP BY imported_file.id ORDER BY imported_at DESC, path
+"""
+_REMOVE = "DELETE FROM imported_timing WHERE file = (SELECT id FROM imported_file WHERE path = ?)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedSource:
+    """A file that timings were read from: its absolute `path`, its `format`, and whose they are (`source`).
+
+    `imported_at` is in Unix seconds, `timings` is how many it has.
+    """
+
+    path: str
+    format: str
+    source: str
+    imported_at: float
+    timings: int = 0
+
+
+class ImportedTimings:
+    """The imported timings in a history's file; `History.imported` shares the history's own connection to it.
+
+    Every method raises HistoryError where the file cannot be used; nothing is changed then. Safe to use from several
+    threads.
+    """
+
+    def __init__(self, database: HistoryDatabase) -> None:
+        self._database = database
+
+    def replace(self, source: ImportedSource, records: Sequence[ImportedRecord]) -> None:
+        """Let a file have these timings, instead of those that it had."""
+        path = stored_name(source.path)
+        rows = [(stored_name(one.for_kernel), sizes_key(one.sizes), _content(one)) for one in records]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(_REMOVE, (path,))
+            connection.execute("DELETE FROM imported_file WHERE path = ?", (path,))
+            added = connection.execute(
+                "INSERT INTO imported_file (path, format, source, imported_at) VALUES (?, ?, ?, ?)",
+                (path, source.format, source.source, source.imported_at),
+            )
+            connection.executemany(
+                "INSERT INTO imported_timing (file, for_kernel, sizes, content) VALUES (?, ?, ?, ?)",
+                [(added.lastrowid, *row) for row in rows],
+            )
+
+        self._database.write(work)
+
+    def remove(self, path: str) -> bool:
+        """Drop a file's timings; whether there was such a file."""
+        stored = stored_name(path)
+
+        def work(connection: sqlite3.Connection) -> bool:
+            connection.execute(_REMOVE, (stored,))
+            return connection.execute("DELETE FROM imported_file WHERE path = ?", (stored,)).rowcount > 0
+
+        return self._database.write(work)
+
+    def sources(self) -> list[ImportedSource]:
+        """All files, the one that was imported last first."""
+        rows = self._database.read(lambda connection: connection.execute(_FILES).fetchall())
+        return [
+            ImportedSource(path=_name(path), format=form, source=source, imported_at=at, timings=count)
+            for path, form, source, at, count in rows
+        ]
+
+    def every(self) -> list[tuple[ImportedSource, ImportedRecord]]:
+        """All timings, in the order of import."""
+        return self._found(f"{_FROM} ORDER BY imported_timing.id")
+
+    def about(self, kernel: str, sizes: Iterable[str]) -> list[tuple[ImportedSource, ImportedRecord]]:
+        """Those for a kernel by its name, and those of an operation on `sizes`, as `sizes_key` gives them."""
+        return self._found(_ABOUT, kernel=stored_name(kernel), sizes=json.dumps(list(sizes)))
+
+    def _found(self, query: str, **values: object) -> list[tuple[ImportedSource, ImportedRecord]]:
+        def work(connection: sqlite3.Connection) -> list[tuple[ImportedSource, ImportedRecord]]:
+            sources: dict[tuple[object, ...], ImportedSource] = {}
+            found = []
+            try:
+                for path, form, source, at, content in connection.execute(query, values):
+                    key = (path, form, source, at)
+                    if key not in sources:
+                        sources[key] = ImportedSource(path=_name(path), format=form, source=source, imported_at=at)
+                    found.append((sources[key], _adapter().validate_json(content)))
+            except (ValueError, TypeError) as error:
+                raise DamagedRowError(str(error)) from error
+            return found
+
+        return self._database.read(work)
+
+
+def _content(record: ImportedRecord) -> str:
+    return json.dumps(asdict(record), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+
+
+@cache
+def _adapter() -> TypeAdapter[ImportedRecord]:
+    """Loaded when a record is read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ImportedRecord)
+
+
+def _name(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")

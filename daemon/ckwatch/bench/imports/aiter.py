@@ -1,0 +1,180 @@
+"""AITER's tables of tuned GEMMs, `aiter/configs/*_tuned_gemm.csv`: the fastest kernel that its tuner found for a shape.
+
+The columns have changed with AITER's versions: `cu_num` or `compute_units`, with or without `gfx`, `q_dtype_w` or
+`dtype`, `kernelName` or `instance`, `splitK` or `splitK_log2`. All are taken, in any order, and others are passed over.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ckwatch.bench.imports.records import PARTS, ImportedRecord, LeftOut, ReadTimings, TimingsFileError
+from ckwatch.checks.aiter_instances import LISTS, read_name
+from ckwatch.model.gpu_specs import DeviceFacts, specs_of
+
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "M": ("M",),
+    "N": ("N",),
+    "K": ("K",),
+    "us": ("us",),
+    "name": ("kernelName", "instance"),
+    "B": ("B", "batch"),
+    "gfx": ("gfx",),
+    "units": ("cu_num", "compute_units"),
+    "split": ("splitK", "splitK_log2"),
+    "dtype": ("q_dtype_w", "dtype"),
+}
+_NEEDED = ("M", "N", "K", "us", "name")
+
+_DTYPES = (
+    *((re.compile(r"float8_e4m3\w*|fp8"), "f8"), (re.compile(r"float8_e5m2\w*|bf8"), "bf8")),
+    *((re.compile(r"int8|i8"), "i8"), (re.compile(r"bfloat16|bf16"), "bf16"), (re.compile(r"float16|fp16"), "f16")),
+    *((re.compile(r"float4_e2m1\w*|fp4x2"), "f4"), (re.compile(r"float32|fp32"), "f32")),
+)
+"""Names of torch and of AITER."""
+
+_DTYPE_OF_PREFIX = {"a8w8": "f8", "a4w4": "f4", "bf16": "bf16"}
+_MOST_SPLITS_LOG2 = 20
+_LARGEST_SIZE = 2**31 - 1
+
+
+class _UnusableRowError(ValueError):
+    """A row that says nothing; the message is why."""
+
+
+def read_aiter(text: str) -> ReadTimings:
+    """The timings in a table of AITER's. Raises TimingsFileError for another text.
+
+    A kernel's operation follows from the list that its name begins with, or else from the other names of the table. A
+    time that would be more operations per second than the part's peak is no time of this product, and is left out.
+    """
+    rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+    records: list[ImportedRecord] = []
+    left_out: list[LeftOut] = []
+    columns: Mapping[str, int] | None = None
+    while True:
+        try:
+            row = next(rows, None)
+            if row is None:
+                break
+            if not any(cell.strip() for cell in row):
+                continue
+            if columns is None:
+                columns = _columns_of(row)
+                continue
+            records.append(_record(row, columns))
+        except (csv.Error, _UnusableRowError) as error:
+            left_out.append(LeftOut(rows.line_num, str(error)))
+    if columns is None:
+        raise TimingsFileError("it is empty")
+    lists = {one.kernel for one in records if one.kernel}
+    if len(lists) == 1:
+        (known,) = lists
+        records = [one if one.kernel else _of_list(one, known) for one in records]
+    return ReadTimings(tuple(records), tuple(left_out))
+
+
+def _columns_of(row: Sequence[str]) -> Mapping[str, int]:
+    names = [cell.strip() for cell in row]
+    found = {
+        key: names.index(name)
+        for key, spellings in _COLUMNS.items()
+        if (name := next((one for one in spellings if one in names), None)) is not None
+    }
+    missing = [" or ".join(f"`{one}`" for one in _COLUMNS[key]) for key in _NEEDED if key not in found]
+    if missing:
+        raise TimingsFileError(f"it has no column {', '.join(missing)}")
+    return found
+
+
+def _record(row: Sequence[str], columns: Mapping[str, int]) -> ImportedRecord:
+    cells = {key: row[at].strip() if at < len(row) else "" for key, at in columns.items()}
+    name = cells["name"]
+    if not name:
+        raise _UnusableRowError("no kernel is named")
+    sizes = {key: _whole(cells, key, 1, _LARGEST_SIZE) for key in ("M", "N", "K")}
+    named = read_name(name)
+    of_list = "" if named is None else named.list
+    batch = _whole(cells, "B", 1, _LARGEST_SIZE) if cells.get("B") else 1
+    if batch > 1 or "batched" in of_list.split("_"):
+        sizes = {"B": batch, **sizes}
+    arch, units = cells.get("gfx", ""), _whole(cells, "units", 1, 10_000) if cells.get("units") else 0
+    arch = arch or next((known for known, count in PARTS if count == units), "")
+    part = PARTS.get((arch, units), "")
+    split = _whole(cells, "split", 0, _MOST_SPLITS_LOG2 if named else _LARGEST_SIZE) if cells.get("split") else 0
+    record = ImportedRecord(
+        kernel=of_list,
+        instance=name,
+        time_us=_time_us(cells["us"]),
+        device=part or ", ".join(filter(None, (arch, f"{units} compute units" if units else ""))),
+        arch=arch,
+        parameters={} if named is None else named.parameters,
+        sizes=sizes,
+        # of Composable Kernel's instances it is the logarithm, of others their own affair
+        runtime={"kBatch": 2**split} if named is not None else {"splitK": split} if split else {},
+        dtype=_dtype(cells.get("dtype", "")) or _dtype_of(of_list),
+    )
+    peak = _peak_tflops(arch, units, record.dtype)
+    rate = 2 * batch * sizes["M"] * sizes["N"] * sizes["K"] / record.time_us / 1e6
+    if peak is not None and rate > peak:
+        raise _UnusableRowError(
+            f"{record.time_us:g} µs would be {rate:,.0f} TFLOP/s, of which {record.device} has {peak:,.0f}"
+        )
+    return record
+
+
+def _of_list(record: ImportedRecord, name: str) -> ImportedRecord:
+    return replace(record, kernel=name, dtype=record.dtype or _dtype_of(name))
+
+
+def _whole(cells: Mapping[str, str], key: str, least: int, most: int) -> int:
+    text = cells.get(key, "")
+    # pandas writes whole numbers of a column that lacks some as 16.0
+    number = int(digits) if (digits := text.removesuffix(".0")).isascii() and digits.isdigit() else -1
+    if not least <= number <= most:
+        column = " or ".join(_COLUMNS[key])
+        raise _UnusableRowError(f"{column} is `{text}`, no whole number from {least}" if text else f"{column} is empty")
+    return number
+
+
+def _time_us(text: str) -> float:
+    try:
+        time_us = float(text)
+    except ValueError:
+        raise _UnusableRowError(f"us is `{text}`, no time" if text else "us is empty") from None
+    if not (math.isfinite(time_us) and time_us > 0):
+        raise _UnusableRowError(f"us is `{text}`, no time")
+    return time_us
+
+
+def _dtype(text: str) -> str:
+    name = text.rpartition(".")[2]
+    if not name:
+        return ""
+    found = next((dtype for pattern, dtype in _DTYPES if pattern.fullmatch(name)), None)
+    if found is None:
+        raise _UnusableRowError(f"unknown dtype `{text}`")
+    return found
+
+
+def _dtype_of(of_list: str) -> str:
+    """What AITER's tuner multiplied where its table does not say it: `csrc/ck_*/*_tune.py` of 0.1.7."""
+    family = LISTS.get(of_list)
+    if family is not None:
+        return str(next(iter(family.operations.values()))["a"]["dtype"])
+    return _DTYPE_OF_PREFIX.get(of_list.partition("_")[0], "")
+
+
+def _peak_tflops(arch: str, units: int, dtype: str) -> float | None:
+    """The part's peak at its specified clock. MI308X is an MI300X with 80 of its compute units."""
+    part = PARTS.get((arch, units))
+    if part is None:
+        return None
+    described = "MI300X" if part == "MI308X" else part
+    specs = specs_of(DeviceFacts(name="hip:0", description=described, arch=arch, compute_units=units))
+    return None if specs is None else specs.peak_tflops.get(dtype)

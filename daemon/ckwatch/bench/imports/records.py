@@ -1,0 +1,79 @@
+"""What a file of another tuner holds: timings with their source, and what could not be used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.model.kernels import ParameterValue
+
+PARTS: Mapping[tuple[str, int], str] = {
+    ("gfx942", 304): "MI300X",
+    ("gfx942", 228): "MI300A",
+    ("gfx942", 80): "MI308X",
+    ("gfx950", 256): "MI355X",
+}
+"""AMD's parts by arch and compute units, as their data sheets count them."""
+
+_ARCHS: Mapping[str, tuple[str, ...]] = {
+    "gfx90a": ("MI210", "MI250", "MI250X"),
+    "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
+    "gfx950": ("MI350X", "MI355X"),
+    "sm_80": ("A100",),
+    "sm_86": ("A10",),
+    "sm_89": ("L4", "L40S"),
+    "sm_90": ("H100", "H200", "GH200"),
+    "sm_100": ("B200",),
+}
+
+
+class TimingsFileError(ValueError):
+    """A text that has no timings of this format; the message is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A row that was not used: its `line`, counted from one, and `why`."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRecord:
+    """What someone else measured; nothing of it was measured here.
+
+    `kernel` and `instance` are names in the source; `parameters` are those of the instance, under CK's names where they
+    are CK's, empty where only its name is known. `device` is called by the name of its part where that is known
+    (`MI300X`), else as in the source, and has the `arch` that this part has, empty where that is not known. `sizes` by
+    the names of size arguments (`M`, `N`, `K`, `B`); those that the source does not name are called `x`, `y`, `z`.
+    `dtype` is that of the operands, empty where it is not known. `for_kernel`: the name of the kernel here that it is
+    about, empty where its operation tells that.
+    """
+
+    kernel: str
+    instance: str
+    time_us: float
+    device: str = ""
+    arch: str = ""
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    runtime: Mapping[str, int | float] = field(default_factory=dict)
+    dtype: str = ""
+    for_kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTimings:
+    """The timings in a file, the rows that were left out, and how many runs had `failed` where it was measured."""
+
+    records: tuple[ImportedRecord, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    failed: Mapping[str, int] = field(default_factory=dict)
+
+
+def arch_of(device: str) -> str:
+    """The arch of a device that is called by its product's name, as drivers do; empty where it is not known."""
+    words = set(re.split(r"[^A-Z0-9]+", device.upper()))
+    return next((arch for arch, parts in _ARCHS.items() if not words.isdisjoint(parts)), "")

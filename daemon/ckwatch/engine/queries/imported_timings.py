@@ -1,0 +1,210 @@
+"""Imports what others measured into the history, and answers what of it is about a kernel here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import cast
+
+from anyio import to_thread
+
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.imported import ImportedSource, ImportedTimings
+from ckwatch.bench.imports.aiter import read_aiter
+from ckwatch.bench.imports.kernel_tuner import read_kernel_tuner
+from ckwatch.bench.imports.matching import InstanceIndex, is_for_arch, matched, sizes_key
+from ckwatch.bench.imports.records import ImportedRecord, ReadTimings, TimingsFileError, arch_of
+from ckwatch.core.events import TimingsImported
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.kernels import Kernel, Shape
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
+from ckwatch.wire.imported_timings import (
+    FormatName,
+    ImportedTiming,
+    ImportedTimingsFile,
+    ImportTimingsRequest,
+    MatchedKernel,
+    TimingsImport,
+    UnusedRow,
+)
+
+SOURCES: dict[FormatName, str] = {"aiter": "AITER", "kernel-tuner": "Kernel Tuner"}
+"""Whose timings a file has if nothing else is said."""
+
+UNUSED_SHOWN = 1000
+
+
+class ImportedTimingsQueries:
+    """Fits `ckwatch.server.engine_api.ImportedTimingsEngine`."""
+
+    def __init__(self, loop: EngineLoop, history: HistoryRecorder, lookup: UnitLookup) -> None:
+        self._loop = loop
+        self._history = history
+        self._lookup = lookup
+
+    async def import_file(self, request: ImportTimingsRequest) -> TimingsImport:
+        """Read a file and keep its timings. Raises CkwatchError for one that has none, HistoryError."""
+        await self._lookup.loaded()
+        stored, kernels, at = self._stored(), list(self._kernels().values()), time.time()
+        if request.kernel is not None:
+            self._kernel(request.kernel)
+
+        def work() -> TimingsImport:
+            form, read = _read(request)
+            if not read.records:
+                raise CkwatchError(f"{request.path} has no timings that can be used", _why_none(read))
+            source = ImportedSource(
+                path=request.path, format=form, source=request.source or SOURCES[form], imported_at=at
+            )
+            stored.replace(source, read.records)
+            return _report(source, read, kernels)
+
+        found = await to_thread.run_sync(work)
+        await self._loop.post(TimingsImported(at=at))
+        return found
+
+    async def timings(self, kernel: str | None, shape: str | None, arch: str | None) -> list[ImportedTiming]:
+        """What is about a kernel, or all there is, the fastest first. Raises CkwatchError for an unknown one."""
+        await self._lookup.loaded()
+        stored = self._stored()
+        if kernel is None:
+            every = await to_thread.run_sync(stored.every)
+            return [_to_wire(source, one, None, ()) for source, one in every if arch is None or is_for_arch(one, arch)]
+        known = self._kernel(kernel)
+        shapes = [one for one in known.shapes if shape is None or one.name == shape]
+        if shape is not None and not shapes:
+            there = ", ".join(one.name for one in known.shapes)
+            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {there or 'none'}")
+
+        def work() -> list[ImportedTiming]:
+            rows = stored.about(known.name, {sizes_key(one.sizes) for one in shapes})
+            sources = {id(record): source for source, record in rows}
+            found = [
+                _to_wire(sources[id(one.record)], one.record, one.shape, one.instances)
+                for one in matched((record for _, record in rows), known, InstanceIndex(known))
+                if one.shape in shapes and (arch is None or is_for_arch(one.record, arch))
+            ]
+            return sorted(found, key=lambda one: one.time_us)
+
+        return await to_thread.run_sync(work)
+
+    async def files(self) -> list[ImportedTimingsFile]:
+        """The files that timings were imported from, the last one first. Raises HistoryError."""
+        stored = self._stored()
+
+        def work() -> list[ImportedTimingsFile]:
+            devices: dict[str, Counter[str]] = {}
+            for source, record in stored.every():
+                devices.setdefault(source.path, Counter())[record.device] += 1
+            return [_file(one, devices.get(one.path, Counter())) for one in stored.sources()]
+
+        return await to_thread.run_sync(work)
+
+    async def remove(self, path: str) -> None:
+        """Drop what was imported from a file. Raises CkwatchError where nothing was, HistoryError."""
+        if not await to_thread.run_sync(self._stored().remove, path):
+            raise CkwatchError(
+                f"no timings were imported from {path}", "`ckwatch import timings --list` lists the files"
+            )
+        await self._loop.post(TimingsImported(at=time.time()))
+
+    def _stored(self) -> ImportedTimings:
+        stored = self._history.imported
+        if stored is None:
+            raise HistoryError(self._history.problem or "the history cannot be used")
+        return stored
+
+    def _kernels(self) -> dict[str, Kernel]:
+        return {one.kernel.name: one.kernel for one in self._loop.state.main.kernels.values()}
+
+    def _kernel(self, name: str) -> Kernel:
+        kernels = self._kernels()
+        if name not in kernels:
+            there = f"there are {', '.join(kernels)}" if kernels else None
+            raise UnknownUnitError(f"there is no kernel '{name}'", there)
+        return kernels[name]
+
+
+def _read(request: ImportTimingsRequest) -> tuple[FormatName, ReadTimings]:
+    try:
+        text = read_file(request.path, SIDE_FILE_LIMIT_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise CkwatchError(f"cannot read {request.path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise CkwatchError(f"{request.path} is not UTF-8") from None
+    form: FormatName = request.format or ("kernel-tuner" if text.lstrip().startswith("{") else "aiter")
+    try:
+        if form == "aiter":
+            read = read_aiter(text)
+            device, kernel = request.device or "", request.kernel or ""
+            records = [
+                replace(one, for_kernel=kernel, device=one.device or device, arch=one.arch or arch_of(device))
+                for one in read.records
+            ]
+            return form, replace(read, records=tuple(records))
+        return form, read_kernel_tuner(text, request.kernel or "", request.device or "")
+    except TimingsFileError as error:
+        hint = {
+            "aiter": "one is aiter/configs/a8w8_tuned_gemm.csv of AITER",
+            "kernel-tuner": "Kernel Tuner writes one with cache=; a T4 file needs --kernel",
+        }
+        raise CkwatchError(f"{request.path} is no file of {SOURCES[form]}: {error}", hint[form]) from None
+
+
+def _why_none(read: ReadTimings) -> str | None:
+    if read.left_out:
+        return f"line {read.left_out[0].line}: {read.left_out[0].why}"
+    return "all of its configurations have failed" if read.failed else None
+
+
+def _report(source: ImportedSource, read: ReadTimings, kernels: Iterable[Kernel]) -> TimingsImport:
+    matches = {}
+    for kernel in kernels:
+        found = {id(one.record): bool(one.instances) for one in matched(read.records, kernel, InstanceIndex(kernel))}
+        if found:
+            matches[kernel.name] = MatchedKernel(timings=len(found), instances=sum(found.values()))
+    return TimingsImport(
+        file=_file(source, Counter(one.device for one in read.records)),
+        matches=matches,
+        unused=tuple(UnusedRow(line=one.line, why=one.why) for one in read.left_out[:UNUSED_SHOWN]),
+        unused_count=len(read.left_out),
+        failed=dict(read.failed),
+    )
+
+
+def _file(source: ImportedSource, devices: Counter[str]) -> ImportedTimingsFile:
+    return ImportedTimingsFile(
+        path=source.path,
+        format=cast("FormatName", source.format),
+        source=source.source,
+        timings=devices.total(),
+        devices=dict(devices.most_common()),
+        imported_at=source.imported_at,
+    )
+
+
+def _to_wire(
+    source: ImportedSource, record: ImportedRecord, shape: Shape | None, instances: Sequence[str]
+) -> ImportedTiming:
+    return ImportedTiming(
+        source=source.source,
+        format=cast("FormatName", source.format),
+        device=record.device,
+        arch=record.arch,
+        time_us=record.time_us,
+        kernel=record.kernel,
+        instance=record.instance,
+        parameters=dict(record.parameters),
+        runtime=dict(record.runtime),
+        sizes=dict(record.sizes),
+        dtype=record.dtype,
+        shape="" if shape is None else shape.name,
+        instances=tuple(instances),
+        file=source.path,
+        imported_at=source.imported_at,
+    )

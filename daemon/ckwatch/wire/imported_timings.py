@@ -1,0 +1,94 @@
+"""What others measured, as clients see it: always with its source, never among the timings that were taken here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.wire.schema import FilePath, Name, Request, Value
+
+FormatName = Literal["aiter", "kernel-tuner"]
+SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class ImportedTiming(Value):
+    """A timing that was imported, on a shape of a kernel here.
+
+    `source` says whose it is, `device` where it was measured: a part (`MI300X`) where it is known, else what the source
+    says; `arch` is empty where it is not known. `kernel` and `instance` are names in the source; `parameters` and
+    `runtime` (`kBatch`) are those that it gives, under CK's names where they are CK's. `sizes` are the problem's,
+    `dtype` the operands', empty where the source does not say it. `shape` is a shape's name in the kernel file, empty
+    where no kernel was asked for; `instances` are those of the kernel file that have all these parameters. `file`: what
+    it was imported from, at `imported_at` (Unix seconds).
+    """
+
+    source: str
+    format: FormatName
+    device: str
+    arch: str
+    time_us: float
+    kernel: str
+    instance: str
+    parameters: dict[str, ParameterValue] = Field(default_factory=dict)
+    runtime: dict[str, int | float] = Field(default_factory=dict)
+    sizes: dict[str, int] = Field(default_factory=dict)
+    dtype: str = ""
+    shape: str = ""
+    instances: tuple[str, ...] = ()
+    file: str
+    imported_at: float
+
+
+class ImportedTimingsFile(Value):
+    """A file that timings were imported from, whose they are, and how many there are of each device."""
+
+    path: str
+    format: FormatName
+    source: str
+    timings: int
+    devices: dict[str, int] = Field(default_factory=dict)
+    imported_at: float
+
+
+class UnusedRow(Value):
+    """A row of a file that was left out: its line, counted from one, and why."""
+
+    line: int
+    why: str
+
+
+class MatchedKernel(Value):
+    """How many timings of a file are of a shape of this kernel, and how many of one of its instances too."""
+
+    timings: int
+    instances: int
+
+
+class TimingsImport(Value):
+    """What became of a file: its timings, and by kernels here how many match.
+
+    `unused` are the first rows that were left out, of `unused_count` in all; `failed` counts, by how they did, the
+    configurations that failed where it was measured.
+    """
+
+    file: ImportedTimingsFile
+    matches: dict[str, MatchedKernel] = Field(default_factory=dict)
+    unused: tuple[UnusedRow, ...] = ()
+    unused_count: int = 0
+    failed: dict[str, int] = Field(default_factory=dict)
+
+
+class ImportTimingsRequest(Request):
+    """Read timings from the file at the absolute `path`, instead of those that were imported from it before.
+
+    `format`: null to tell by what is in it. `source`: whose they are, null for the tool that wrote the file. `kernel`:
+    which kernel they are about, and `device` where they were measured, both for files that do not say it.
+    """
+
+    path: FilePath
+    format: FormatName | None = None
+    source: SourceText | None = None
+    kernel: Name | None = None
+    device: SourceText | None = None

@@ -1,0 +1,107 @@
+"""What others measured on the shapes of the kernels of open kernel files, and which shape a line is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.imported_timings import ImportedTiming
+from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.session import Session
+
+IMPORTED_TOPIC = "imported"
+
+_HEADER = re.compile(r"[ \t]*\[\[[ \t]*shape[ \t]*\]\][ \t]*(?:#.*)?")
+_NAME = re.compile(r"""[ \t]*name[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')""")
+_SIZE = re.compile(r"[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*(\d{1,12})[ \t]*(?:#.*)?")
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTable:
+    """A `[[shape]]` of a kernel file: its name, empty where it has none, and what it gives sizes."""
+
+    name: str
+    sizes: Mapping[str, int]
+
+    def has(self, timing: ImportedTiming) -> bool:
+        """Whether a timing is of this shape. One without a name is known by its sizes."""
+        if self.name:
+            return timing.shape == self.name
+        return bool(timing.sizes) and all(self.sizes.get(name) == size for name, size in timing.sizes.items())
+
+
+def shape_at(text: str, line: int) -> ShapeTable | None:
+    """The shape whose header, or whose name, stands on a line."""
+    lines = text.split("\n")
+    start = next((at for at in range(min(line, len(lines) - 1), -1, -1) if lines[at].lstrip().startswith("[")), None)
+    if start is None or _HEADER.fullmatch(lines[start].rstrip("\r")) is None:
+        return None
+    if line != start and _NAME.match(lines[line]) is None:
+        return None
+    name, sizes = "", {}
+    for written in lines[start + 1 :]:
+        if written.lstrip().startswith("["):
+            break
+        if found := _NAME.match(written):
+            name = found[1] or found[2] or ""
+        elif found := _SIZE.fullmatch(written.rstrip("\r")):
+            sizes[found[1]] = int(found[2])
+    return ShapeTable(name, sizes)
+
+
+class ImportedTimingsCache(SessionListener):
+    """The imported timings of kernels, asked for when a kernel file is opened and after each import."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: dict[_Key, Sequence[ImportedTiming]] = {}
+        self._stale: set[_Key] = set()
+        self._asked: set[_Key] = set()
+        self._imported_at: dict[str, float | None] = {}
+
+    def of(self, folder: WorkspaceFolder, kernel: str) -> Sequence[ImportedTiming]:
+        """What is known; where that may have changed it is asked for, and known the next time."""
+        key = (str(folder.root), kernel)
+        if (key not in self._kept or key in self._stale) and key not in self._asked and folder.client is not None:
+            self._asked.add(key)
+            self._session.start(self._ask, folder, key)
+        return self._kept.get(key, ())
+
+    def opened(self, document: TextDocument) -> None:
+        """Fetch those of its kernel."""
+        folder = self._session.folder_for(document)
+        if folder is not None and document.kind is DocumentKind.KERNEL_FILE:
+            for kernel in dict.fromkeys(unit.kernel for unit in folder.units_at(document.path or "")):
+                self.of(folder, kernel)
+
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """There may be other timings, or other shapes and instances that they are about."""
+        if not topics & (MEMBERSHIP_TOPICS | {"workspace"}):
+            return
+        root = str(folder.root)
+        self._stale |= {key for key in self._kept if key[0] == root}
+        at = None if folder.workspace is None else folder.workspace.imported_at
+        if topics & MEMBERSHIP_TOPICS or at != self._imported_at.get(root):
+            self._imported_at[root] = at
+            for document in self._session.documents.values():
+                if self._session.folder_for(document) is folder:
+                    self.opened(document)
+
+    async def _ask(self, folder: WorkspaceFolder, key: _Key) -> None:
+        self._stale.discard(key)
+        try:
+            found = await folder.ready.imported_timings(key[1])
+        except CkwatchError:
+            found = []  # the kernel is in unsaved text only, or there is no history; the daemon says so elsewhere
+        finally:
+            self._asked.discard(key)
+        if self._kept.get(key, []) != found:
+            folder.mark_changed(IMPORTED_TOPIC)
+        self._kept[key] = found
