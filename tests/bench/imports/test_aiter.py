@@ -96,7 +96,7 @@ def test_a_name_with_the_map_of_waves_and_one_without() -> None:
     old, new = read_name(parts.format("")), read_name(parts.format("_1x2"))
     assert old is not None
     assert new is not None
-    assert new.parameters == old.parameters | {"MXdlPerWave": 1, "NXdlPerWave": 2}
+    assert new.parameters == {**old.parameters, "MXdlPerWave": 1, "NXdlPerWave": 2}
     assert old.parameters["ScaleBlockN"] == 128
     unknown = read_name("a8w8_blockscale_bpreshuffle_1x128x128_256x16x64x256_16x16_4_intrawave_v1")
     assert unknown is not None

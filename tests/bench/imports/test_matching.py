@@ -10,7 +10,7 @@ import pytest
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.matching import InstanceIndex, is_about, is_for_arch, matched
 from ckwatch.bench.imports.records import ImportedRecord
-from ckwatch.model.kernels import Kernel
+from ckwatch.model.kernels import Kernel, ParameterValue
 from imported_workspaces import NAME, TABLE, kernel_in, kernel_text
 from workspaces import gemm_kernel
 
@@ -50,7 +50,11 @@ def test_preshuffled_and_block_scaled_are_other_operations(tmp_path: Path) -> No
 
 
 def test_a_kernel_that_is_named(tmp_path: Path) -> None:
-    instances = {"a": {"Tile": 16, "Order": [1, 0]}, "b": {"Tile": 16, "Order": [0, 1]}, "c": {"Tile": 32}}
+    instances: dict[str, dict[str, ParameterValue]] = {
+        "a": {"Tile": 16, "Order": (1, 0)},
+        "b": {"Tile": 16, "Order": (0, 1)},
+        "c": {"Tile": 32},
+    }
     shapes = {"s": {"M": 64, "N": 32, "K": 16}, "t": {"M": 64, "N": 32, "K": 8}}
     kernel = kernel_in(tmp_path, gemm_kernel("t.hip.j2", instances, shapes=shapes))
     record = ImportedRecord(kernel="", instance="", time_us=1.0, for_kernel="k")
