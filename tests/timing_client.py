@@ -11,10 +11,12 @@ from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.messages import Status, WorkspaceDetail
 from ckwatch.wire.state import Unit
 from ckwatch.wire.verification import VerifyLine
 from fake_engine import unit_of
+from fake_imported_timings import imported_file
 
 
 class TimingClient:
@@ -33,6 +35,9 @@ class TimingClient:
         self.ranked: list[RankedTiming] = []
         self.compared: list[Compared] = []
         self.known: list[Baseline] = []
+        self.imported: list[ImportedTiming] = []
+        self.files: list[ImportedTimingsFile] = []
+        self.report = TimingsImport(file=imported_file())
         self.left_bench = False
         self.no_compiler: str | None = None
         self.warnings: dict[str, str] = {}
@@ -129,6 +134,21 @@ class TimingClient:
     async def remove_baseline(self, name: str) -> int:
         self._ask("remove_baseline", name)
         return 3
+
+    async def import_timings(self, path: str, *given: str | None) -> TimingsImport:
+        self._ask("import_timings", path, *given)
+        return self.report
+
+    async def imported_timings(self, kernel: str, shape: str | None = None) -> list[ImportedTiming]:
+        self._ask("imported_timings", kernel, shape)
+        return self.imported
+
+    async def imported_files(self) -> list[ImportedTimingsFile]:
+        self._ask("imported_files")
+        return self.files
+
+    async def remove_imported(self, path: str) -> None:
+        self._ask("remove_imported", path)
 
     def of(self, call: str) -> list[tuple[object, ...]]:
         """The arguments of the calls of one name."""

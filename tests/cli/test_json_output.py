@@ -253,6 +253,16 @@ def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytes
     assert reader.seen == {"ImportedInstances", "ImportedTemplate"}
 
 
+def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = TimingClient(tmp_path, A)
+    monkeypatch.setattr(session, "connected", connecting_to(made))
+    monkeypatch.delenv("CKWATCH_NO_DAEMON", raising=False)
+    reader.run("import timings", "t.csv")
+    reader.run("import timings", "--list")
+    reader.run("import timings", "--remove", "t.csv")
+    assert reader.seen == {"ImportedTimingFiles", "ImportedTimingsList", "ImportedTimingsRemoved"}
+
+
 def test_every_type_is_printed_by_a_test() -> None:
     """The sets that the tests above end with."""
     text = Path(__file__).read_text()

@@ -261,7 +261,7 @@ def _add_writing(parser: ProgramParser) -> None:
 
 
 def _add_imports(parser: ProgramParser) -> None:
-    add = parser.add_actions("import", "Write kernel files and templates from others', or keep others' timings")
+    add = parser.add_actions("import", "Write kernel files and templates, or keep others' timings")
     instances = add(
         "ck4inductor",
         command("imports.ck4inductor:run"),
