@@ -171,7 +171,9 @@ def main() -> int:
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--budget", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=120, help="per strategy and GPU; fewer seeds where it is spent")
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="per strategy and GPU; fewer seeds where it is spent"
+    )
     parser.add_argument("--strategies", nargs="*", default=list(STRATEGIES), choices=list(STRATEGIES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -74,7 +74,7 @@ ThreadblockN = [64, 128, 256]
 ThreadblockK = [32, 64]
 WarpM = [32, 64]
 WarpN = [32, 64]
-Stages = [2, 3, 4]
+Stages = [3, 4, 5]
 SwizzleSize = [1, 8]
 """
 
@@ -169,7 +169,9 @@ def report(found: Found) -> int:
                 best = min(times[shape].values())
                 off = times[shape][name] / best - 1
                 missed += off > 0.02
-                print(f"  {shape:10} {name}: {times[shape][name]:.1f} us, {off:+.1%} of the exhaustive best {best:.1f} us")
+                print(
+                    f"  {shape:10} {name}: {times[shape][name]:.1f} us, {off:+.1%} of the exhaustive best {best:.1f} us"
+                )
             missed += part > PART or wall > 0.5
     if "devices" in found:
         one, *others = found["devices"].items()

@@ -168,7 +168,7 @@ def wrong_values(unit: Unit, outcome: RenderOutcome, builtin: str) -> dict[str, 
     """
     parameters = unit.instance.parameters
     found: dict[str, Diagnostic] = {}
-    for name, declared in _declared_types(unit, outcome, builtin).items():
+    for name, declared in declared_types(unit, outcome, builtin).items():
         if name not in parameters:
             continue
         if (swept := _swept_elements(unit, name, declared)) is not None:
@@ -197,7 +197,8 @@ def _swept_elements(unit: Unit, name: str, declared: ParameterType) -> Diagnosti
     return Diagnostic(Severity.ERROR, Source.KERNEL_FILE, "kernel-file/wrong-type", message, span, units=(unit.id,))
 
 
-def _declared_types(unit: Unit, outcome: RenderOutcome, builtin: str) -> dict[str, ParameterType]:
+def declared_types(unit: Unit, outcome: RenderOutcome, builtin: str) -> dict[str, ParameterType]:
+    """The types that a kernel's parameters have by its template; see `wrong_values` for which declarations bind."""
     own_root = posixpath.join(builtin, unit.kernel.template) not in outcome.read
     failed_in = {one.span.path for one in outcome.diagnostics if one.severity is Severity.ERROR}
     failed_inside = any(_is_within(path, builtin) for path in failed_in)

@@ -34,17 +34,18 @@ STYLES = {EvaluationStatus.MEASURED: "cyan", EvaluationStatus.DROPPED: "dim"}
 
 def run(options: argparse.Namespace) -> int:
     """Tune a kernel: 1 when no instance could be timed on a shape."""
-    for path in (options.report, *options.export):
-        check_target(path)
+    for path in options.export:
+        check_target(path, ".csv", ".json")
+    for path, ending in ((options.report, ".html"), (options.aiter, ".csv")):
+        if path is not None:
+            check_target(path, ending)
     return anyio.run(partial(_run, options))
 
 
-def check_target(path: Path | None) -> None:
+def check_target(path: Path, *endings: str) -> None:
     """Raises CkwatchError for a file whose name does not say what to write, or whose folder is not there."""
-    if path is None:
-        return
-    if path.suffix not in (".html", ".csv", ".json"):
-        raise CkwatchError(f"{path} names no format", "--report writes .html, --export .csv or .json")
+    if path.suffix not in endings:
+        raise CkwatchError(f"the name of {path} does not end in {' or '.join(endings)}", "give it another name")
     if not path.absolute().parent.is_dir():
         raise CkwatchError(f"there is no folder {path.absolute().parent}")
 

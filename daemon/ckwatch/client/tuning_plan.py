@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 import ckwatch_templates
+from ckwatch.checks.parameter_values import value_problem
 from ckwatch.checks.rules.points import PointRules
-from ckwatch.checks.static_checks import static_checks
+from ckwatch.checks.static_checks import declared_types
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.codeobject.prediction import PredictionTarget, predict, target_of
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Shape, Unit, value_in_name
+from ckwatch.model.parameter_types import ParameterType
 from ckwatch.render.renderer import Renderer
 from ckwatch.tuning.space import Allowed, ListedSpace, Point, ProductSpace, Space, SpaceCoverage, coverage, joined
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.sweep import SweepPlan
+
+Parameters = Mapping[str, ParameterValue]
 
 EXAMPLES = 6
 """Points that are rendered to see whether the rules can be asked without rendering each."""
@@ -90,7 +94,7 @@ class TuningPlan:
         timed = [(time_us, point) for point in points if (time_us := self.predicted_us(point, shape)) is not None]
         return [point for _, point in sorted(timed)[:SEEDS]]
 
-    def point_of(self, parameters: Mapping[str, ParameterValue]) -> Point | None:
+    def point_of(self, parameters: Parameters) -> Point | None:
         """The allowed point that stands for these parameters, if there is one."""
         point = self.space.point_of(parameters)
         return point if point is not None and self.space.is_allowed(point) else None
@@ -102,7 +106,7 @@ def make_plan(
     *,
     arch: str | None,
     shapes: Sequence[str] | None,
-    listed: Mapping[str, Mapping[str, ParameterValue]] | None,
+    listed: Mapping[str, Parameters] | None,
     seed: int,
 ) -> TuningPlan:
     """Read the kernel file and look at its space; for a thread.
@@ -142,11 +146,10 @@ def make_plan(
             "write a [[sweep]] with `tune = true` and the parameters' values, or several instances",
         )
     problems = {shape.name: problem_of(kernel.operation, shape, arch) for shape in chosen}
-    rules = _rules(kernel, arch, spaces, Renderer(tuple(workspace.template_folders)), seed)
+    refusal_of_instance = _refusal(kernel, arch, spaces, Renderer(tuple(workspace.template_folders)), seed)
 
-    def refusal(parameters: Mapping[str, ParameterValue]) -> str:
-        found = "" if rules is None else rules.refusal(parameters)
-        if found:
+    def refusal(parameters: Parameters) -> str:
+        if found := refusal_of_instance(parameters):
             return found
         reasons = [unsupported_reason(parameters, problem) for problem in problems.values()]
         return f"supports none of the shapes: {reasons[0]}" if all(reasons) else ""
@@ -172,9 +175,7 @@ def make_plan(
     )
 
 
-def _spaces(
-    instances: Mapping[str, Mapping[str, ParameterValue]], sweeps: Sequence[SweepPlan], allowed: Allowed | None
-) -> list[Space]:
+def _spaces(instances: Mapping[str, Parameters], sweeps: Sequence[SweepPlan], allowed: Allowed | None) -> list[Space]:
     listed: list[Space] = [ListedSpace(list(instances.values()), allowed)] if instances else []
     return [*listed, *(ProductSpace.of_sweep(sweep, allowed) for sweep in sweeps)]
 
@@ -191,13 +192,15 @@ def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
     return tuple(there[name] for name in dict.fromkeys(wanted or there))
 
 
-def _rules(kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Renderer, seed: int) -> PointRules | None:
-    """What refuses points without rendering them; None where that cannot be told.
-
-    Rendered examples that an error keeps from being an example are left out: they are found when they are built.
-    """
+def _refusal(
+    kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Renderer, seed: int
+) -> Callable[[Parameters], str]:
+    """What refuses points without rendering them: the types of the template's parameters, and the instance rules where
+    the template passes parameters on as they are. What is not found so is found when an instance is built."""
     rng = random.Random(seed)  # noqa: S311  # a sample
-    examples = []
+    builtin = str(ckwatch_templates.ROOT)
+    examples: list[tuple[Parameters, str]] = []
+    types: dict[str, ParameterType] = {}
     for space in spaces:
         for point in dict.fromkeys(space.random(rng) for _ in range(EXAMPLES)):
             parameters = None if point is None else space.parameters(point)
@@ -205,7 +208,17 @@ def _rules(kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Rendere
                 continue
             instance = Instance("example", parameters, kernel.template_span, {})
             unit = Unit(replace(kernel, instances=(instance,)), instance, arch)
-            outcome = static_checks(unit, renderer.render(unit), rules=False, builtin=str(ckwatch_templates.ROOT))
+            outcome = renderer.render(unit)
+            types |= declared_types(unit, outcome, builtin)
             if outcome.rendered is not None:
                 examples.append((parameters, outcome.rendered.text))
-    return PointRules.of(examples, arch)
+    rules = PointRules.of(examples, arch)
+
+    def refusal(parameters: Parameters) -> str:
+        for name, declared in types.items():
+            problem = value_problem(name, declared, parameters[name]) if name in parameters else None
+            if problem is not None:
+                return f"{problem.code}: {problem.message}"
+        return "" if rules is None else rules.refusal(parameters)
+
+    return refusal
