@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,7 +22,17 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Shape, Unit, value_in_name
 from ckwatch.model.parameter_types import ParameterType
 from ckwatch.render.renderer import Renderer
-from ckwatch.tuning.space import Allowed, ListedSpace, Point, ProductSpace, Space, SpaceCoverage, coverage, joined
+from ckwatch.tuning.space import (
+    Allowed,
+    JoinedSpace,
+    ListedSpace,
+    Point,
+    ProductSpace,
+    Space,
+    SpaceCoverage,
+    coverage,
+    joined,
+)
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.sweep import SweepPlan
 
@@ -30,7 +42,9 @@ EXAMPLES = 6
 """Points that are rendered to see whether the rules can be asked without rendering each."""
 
 PREDICTED_POINTS = 3000
-"""Points among which the ones with the best predictions are looked for."""
+PREDICTED_S = 1.5
+"""Points among which the ones with the best predictions are looked for, and the time for that: then their neighbours
+are looked at, as long again."""
 
 SEEDS = 8
 """The predicted best of these begin a search."""
@@ -41,8 +55,8 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class TuningPlan:
-    """A kernel for one arch, with the space to search and the shapes to search it for. `listed`: the names of the
-    instances that the kernel file has, by their parameters' text."""
+    """A kernel for one arch, with the space to search and the shapes to search it for. `names`: those of the
+    instances that are listed; `prefixes`: what the names of others begin with, by the space that they are from."""
 
     root: Path
     kernel: Kernel
@@ -51,7 +65,7 @@ class TuningPlan:
     problems: Mapping[str, KernelProblem]
     space: Space
     names: Mapping[Point, str]
-    prefix: str
+    prefixes: tuple[str, ...]
     coverage: SpaceCoverage
     target: PredictionTarget | None
     jobs: int | None
@@ -61,9 +75,11 @@ class TuningPlan:
         if point in self.names:
             return self.names[point]
         parameters = self.space.parameters(point) or {}
-        axes = [axis.parameter for axis in self.space.axes if len(axis.values) > 1 and axis.parameter in parameters]
-        swept = [value_in_name(parameters[parameter]) for parameter in axes]
-        name = "_".join((self.prefix, *swept))
+        number, own = (
+            (point[0], self.space.spaces[point[0]]) if isinstance(self.space, JoinedSpace) else (0, self.space)
+        )
+        swept = [value_in_name(parameters[axis.parameter]) for axis in own.axes if len(axis.values) > 1]
+        name = "_".join((self.prefixes[number], *swept))
         if len(name) > LONGEST_NAME:
             digest = hashlib.sha256(name.encode()).hexdigest()[:10]
             name = f"{name[: LONGEST_NAME - 11]}_{digest}"
@@ -86,13 +102,30 @@ class TuningPlan:
         if self.target is None:
             return []
         rng = random.Random(seed)  # noqa: S311  # a sample
+        timed: dict[Point, float] = {}
+
+        def predict_all(points: Iterable[Point | None], until: float) -> None:
+            for point in points:
+                if point is not None and point not in timed:
+                    time_us = self.predicted_us(point, shape)
+                    timed[point] = math.inf if time_us is None else time_us
+                if time.monotonic() > until:
+                    return
+
+        begun = time.monotonic()
         if self.space.size <= PREDICTED_POINTS:
-            points: Iterable[Point] = self.space
+            predict_all(self.space, begun + PREDICTED_S)
         else:
-            drawn = (self.space.random(rng) for _ in range(PREDICTED_POINTS))
-            points = dict.fromkeys(point for point in drawn if point is not None)
-        timed = [(time_us, point) for point in points if (time_us := self.predicted_us(point, shape)) is not None]
-        return [point for _, point in sorted(timed)[:SEEDS]]
+            predict_all((self.space.random(rng) for _ in range(PREDICTED_POINTS)), begun + PREDICTED_S)
+        begun, looked_at = time.monotonic(), set[Point]()
+        while time.monotonic() < begun + PREDICTED_S:
+            best = sorted((one for one in timed if one not in looked_at), key=lambda one: timed[one])[:1]
+            if not best or timed[best[0]] > 2 * min(timed.values()):
+                break
+            looked_at.update(best)
+            predict_all(self.space.neighbours(best[0]), begun + PREDICTED_S)
+        found = sorted((one for one in timed if math.isfinite(timed[one])), key=lambda one: timed[one])
+        return found[:SEEDS]
 
     def point_of(self, parameters: Parameters) -> Point | None:
         """The allowed point that stands for these parameters, if there is one."""
@@ -168,7 +201,7 @@ def make_plan(
         problems=problems,
         space=space,
         names={(number,) if len(spaces) == 1 else (0, number): name for number, name in enumerate(instances)},
-        prefix=sweeps[0].name if sweeps else kernel_name,
+        prefixes=(*([kernel_name] if instances else ()), *(sweep.name for sweep in sweeps)),
         coverage=found,
         target=target_of(arch),
         jobs=workspace.settings.compile.jobs,

@@ -33,7 +33,16 @@ DRAWS = 8
 """Random descents among which one is chosen by its weight, where a list would be too long."""
 
 TRIES = 500
-"""Draws that `allowed` may refuse before the space is walked."""
+"""Draws that `allowed` may refuse before a small space is walked."""
+
+LONG_TRIES = 20_000
+"""The same for the first point of a large one, which is not walked."""
+
+RARE = 20
+"""Where one in so many draws is allowed, points are made from others."""
+
+MET_AT_MOST = 2000
+"""Points that others are made from."""
 
 WALK_STEPS = 20_000
 """Choices of a value until a value is called undecided in the coverage."""
@@ -80,6 +89,8 @@ class Space(ABC):
     def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed
         self._refusals: dict[Point, str] = {}
+        self._drawn = 0
+        self._met: list[Point] = []
 
     @property
     @abstractmethod
@@ -152,12 +163,39 @@ class Space(ABC):
         """The allowed points, lazily."""
         return (point for point in self.points() if self.is_allowed(point))
 
+    def meet(self, point: Point) -> None:
+        """Let `point`, if it is allowed, be one that others are made from."""
+        if self.is_allowed(point):
+            self._note(point)
+
+    def _note(self, point: Point) -> Point:
+        if len(self._met) < MET_AT_MOST:
+            self._met.append(point)
+        return point
+
+    def _varied(self, point: Point, rng: random.Random) -> Point:
+        """A point like `point`."""
+        return self.any_point(rng) or point
+
     def random(self, rng: random.Random) -> Point | None:
-        """An allowed point, each about as likely as another; None where there is none."""
-        for _ in range(TRIES):
-            point = self._draw(rng)
-            if point is not None and self.is_allowed(point):
-                return point
+        """An allowed point; None where there is none, or none was found in a large space.
+
+        Each is about as likely as another as long as the predicate refuses few. Where it refuses nearly all, points are
+        also made from those that were met, by other values on some axes.
+        """
+        rare = self._drawn > TRIES and len(self._met) * RARE < self._drawn
+        if rare and self._met:
+            for _ in range(TRIES):
+                point = self._varied(rng.choice(self._met), rng)
+                if self.is_allowed(point):
+                    return self._note(point)
+        for _ in range(TRIES if self._met or self.size <= EXACT_UP_TO else LONG_TRIES):
+            drawn = self._draw(rng)
+            self._drawn += 1
+            if drawn is not None and self.is_allowed(drawn):
+                return self._note(drawn)
+        if self.size > EXACT_UP_TO:
+            return None
         return next((point for point in self.points(rng) if self.is_allowed(point)), None)
 
     def neighbours(self, point: Point) -> list[Point]:
@@ -242,6 +280,12 @@ class ProductSpace(Space):
 
     def weight(self) -> float:
         return math.prod(group.weight for group in self._independent())
+
+    def _varied(self, point: Point, rng: random.Random) -> Point:
+        changed = list(point)
+        for at in rng.sample(range(len(self.axes)), min(rng.randint(1, 4), len(self.axes))):
+            changed[at] = rng.randrange(len(self.axes[at].values))
+        return tuple(changed)
 
     def _shuffled(self, rng: random.Random) -> Callable[[int], Iterable[int]]:
         return lambda depth: rng.sample(range(len(self.axes[depth].values)), len(self.axes[depth].values))
