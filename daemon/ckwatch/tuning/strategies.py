@@ -181,10 +181,8 @@ class _CostModel:
         """The point to evaluate next, and its score."""
         mean, deviation = self._process.predict(self._rows(pool))
         bound = BOUNDS[turn % len(BOUNDS)]
-        if bound is None:
-            scores = expected_improvement(mean, deviation, self._best)
-        else:
-            scores = bound * deviation - mean
+        improvement = expected_improvement(mean, deviation, self._best)
+        scores = improvement if bound is None else bound * deviation - mean
         at = int(np.argmax(scores))
         return pool[at], float(scores[at])
 
