@@ -84,7 +84,8 @@ class Replayed:
 
     def median(self, index: int) -> float:
         """Of the runs; infinite where half of them did not get there."""
-        return statistics.median(math.inf if run[index] is None else run[index] for run in self.runs)  # type: ignore[misc]
+        counts = [run[index] for run in self.runs]
+        return statistics.median([math.inf if one is None else float(one) for one in counts])
 
 
 def replay(strategy: Strategy, space: ListedSpace, costs: Sequence[float], seed: int, budget: int) -> list[int | None]:

@@ -82,11 +82,11 @@ class GaussianProcess:
 
     def learn(self, x: Floats, y: Floats, steps: int = FIT_STEPS) -> None:
         """Fit the length scales by `steps` of gradient ascent (Rprop) from where the last fit ended."""
-        if len(y) < 2:
+        if not np.ptp(y):
             return
         squares = [np.square(column[:, None] - column[None, :]) for column in x.T]
         target = y - y.mean()
-        target = target / (target.std() or 1.0)
+        target = target / target.std()
         parameters = np.append(self._log_scales, self._log_noise)
         best, best_value = parameters.copy(), -math.inf
         step = np.full(len(parameters), 0.4)
