@@ -25,8 +25,8 @@ SORTED_AT_MOST = 20_000
 FIRST_POINTS, LEAST_TIMED = 8, 3
 """Points before a model is fitted, and how many of them must have run."""
 
-POOL = 200
-"""Random points among which a proposal is chosen, beside the neighbours of the best points."""
+POOL, FRESH = 200, 20
+"""Random points among which a proposal is chosen, beside the neighbours of the best points; how many are new."""
 
 NEAR_BEST = 3
 """Points whose neighbours are in the pool."""
@@ -99,6 +99,7 @@ def local_search(search: Search) -> Iterator[Point | None]:
     drawn = _at_random(search, proposed)
     model = _CostModel(search)
     near: dict[Point, list[Point]] = {}
+    kept: list[Point] = []
     for point in search.seeds:
         if point not in proposed and space.is_allowed(point):
             proposed.add(point)
@@ -113,8 +114,11 @@ def local_search(search: Search) -> Iterator[Point | None]:
                 if point not in near:
                     near[point] = space.neighbours(point)
             pool = [one for _, point in ranked[:NEAR_BEST] for one in near[point]]
-            pool += [one for one in (space.random(search.rng) for _ in range(POOL)) if one is not None]
-            pool = [one for one in dict.fromkeys(pool) if one not in proposed]
+            kept += [
+                one for one in (space.random(search.rng) for _ in range(FRESH if kept else POOL)) if one is not None
+            ]
+            kept = kept[-POOL:]
+            pool = [one for one in dict.fromkeys([*pool, *kept]) if one not in proposed]
             if pool:
                 model.update([point for point in proposed if point not in search.known])
                 chosen, score = model.best(pool, turn)
