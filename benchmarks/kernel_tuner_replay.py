@@ -97,14 +97,13 @@ def replay(
     budget: int,
 ) -> list[int | None]:
     """The evaluations until within each of `WITHIN`, None where the budget ended before."""
+    import numpy as np
     from kernel_tuner import util
     from kernel_tuner.interface import Options
     from kernel_tuner.runners.simulation import SimulationRunner
 
-    import numpy as np
-
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)
     best = min(time for time in times.values() if time is not None)
     reached: list[int | None] = [None] * len(WITHIN)
     evaluated: set[tuple[Any, ...]] = set()
@@ -131,7 +130,7 @@ def replay(
     cache: dict[str, dict[str, Any]] = {}
     for configuration, milliseconds in times.items():
         result = dict(zip(names, configuration, strict=True))
-        result |= {name: 0.0 for name in ("compile_time", "verification_time", "benchmark_time")}
+        result |= dict.fromkeys(("compile_time", "verification_time", "benchmark_time"), 0.0)
         if milliseconds is None:
             result["__error__"] = util.RuntimeFailedConfig()
         result["time"] = util.RuntimeFailedConfig() if milliseconds is None else milliseconds

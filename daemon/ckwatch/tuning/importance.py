@@ -136,8 +136,7 @@ def parallel_coordinates(record: TuningRecord, shape: str) -> ParallelCoordinate
         values = list(met.values())
         present = [value for value in values if value is not None]
         if is_ordered(present):
-            missing: list[ParameterValue | None] = [None] if len(present) < len(values) else []
-            values = missing + sorted(present)  # type: ignore[type-var]
+            values = [*([None] if len(present) < len(values) else []), *sorted(present)]
         axes.append(CoordinateAxis(parameter, tuple(values)))
         places.append({(type(value), value): index for index, value in enumerate(values)})
     lines = tuple(

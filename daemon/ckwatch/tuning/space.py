@@ -29,7 +29,7 @@ Allowed = Callable[[Parameters], str]
 LISTED_AT_MOST = 50_000
 """Parameters that conditions tie together are listed up to this many steps, and drawn from the list."""
 
-DRAWS = 8
+DRAWS = 4
 """Random descents among which one is chosen by its weight, where a list would be too long."""
 
 TRIES = 500
@@ -388,8 +388,8 @@ class _Group:
     def _descend(self, rng: random.Random) -> tuple[Point | None, float]:
         chosen: list[int] = []
         weight = 1.0
-        for _, values in self._product.axes:
-            open_indices = [index for index in range(len(values)) if self._product.holds_so_far([*chosen, index])]
+        for _ in self._product.axes:
+            open_indices = self._product.open_values(chosen, failing_is_false=True)
             if not open_indices:
                 return None, 0.0
             weight *= len(open_indices)

@@ -8,12 +8,42 @@ is yielded twice, nor one that `known` has from the start. Equal seeds and an eq
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ckwatch.tuning.space import Point, Space
+from ckwatch.tuning.surrogate import Features, Floats, GaussianProcess, expected_improvement
+
+SORTED_AT_MOST = 20_000
+"""Points up to which all of them are sorted by their predictions."""
+
+FIRST_POINTS, LEAST_TIMED = 8, 3
+"""Points before a model is fitted, and how many of them must have run."""
+
+POOL, FRESH = 200, 20
+"""Random points among which a proposal is chosen, beside the neighbours of the best points; how many are new."""
+
+NEAR_BEST = 3
+"""Points whose neighbours are in the pool."""
+
+CLIMB = 3
+"""Steps from the best point of the pool to a better neighbour."""
+
+POINTS_AT_MOST = 300
+"""Points that the model knows: the fastest and the latest; a proposal takes milliseconds."""
+
+REFIT = 1.15
+
+BOUNDS = (None, 1.0, 2.0)
+"""In turn: the expected improvement, and the lower confidence bounds of so many deviations."""
+
+NEAR = 0.3
+"""The model is of log(log(cost / best) + this): it tells fast points apart rather than slow ones."""
 
 
 @dataclass(slots=True)
@@ -36,9 +66,13 @@ Strategy = Callable[[Search], Iterator[Point | None]]
 
 
 def all_points(search: Search) -> Iterator[Point | None]:
-    """Every allowed point, seeds first."""
+    """Every allowed point: seeds first, then in the space's order; in a small space by what is predicted."""
     done = set(search.known)
-    for point in _chain(search.seeds, search.space):
+    points: Iterable[Point] = search.space
+    if (predicted := search.predicted) is not None and search.space.size <= SORTED_AT_MOST:
+        costs = {point: predicted(point) for point in search.space}
+        points = sorted(costs, key=lambda point: math.inf if (cost := costs[point]) is None else cost)
+    for point in itertools.chain(search.seeds, points):
         if point not in done and search.space.is_allowed(point):
             done.add(point)
             yield point
@@ -47,36 +81,123 @@ def all_points(search: Search) -> Iterator[Point | None]:
 def random_points(search: Search) -> Iterator[Point | None]:
     """Allowed points at random, each as likely as another, seeds first."""
     done = set(search.known)
-    for point in _chain(search.seeds, _at_random(search, done)):
+    for point in itertools.chain(search.seeds, _at_random(search, done)):
         if point not in done and search.space.is_allowed(point):
             done.add(point)
             yield point
 
 
 def local_search(search: Search) -> Iterator[Point | None]:
-    """Neighbours of the best point, from a random one where none is left."""
-    done = set(search.known)
-    drawn = _at_random(search, done)
+    """Neighbours of the best points and random ones, by what a model of the cost expects of them.
+
+    After seeds and a few random points a Gaussian process is fitted to the costs. Each proposal is the best of a pool,
+    by the expected improvement and by lower confidence bounds in turn, from which the search climbs to better
+    neighbours. What failed counts as the slowest that ran; outstanding points count as expected.
+    """
+    space = search.space
+    proposed = set(search.known)
+    drawn = _at_random(search, proposed)
+    model = _CostModel(search)
+    near: dict[Point, list[Point]] = {}
+    kept: list[Point] = []
     for point in search.seeds:
-        if point not in done and search.space.is_allowed(point):
-            done.add(point)
+        if point not in proposed and space.is_allowed(point):
+            proposed.add(point)
             yield point
-    while True:
-        best = min(search.known, key=search.known.__getitem__, default=None)
-        near: list[Point] = []
-        if best is not None and math.isfinite(search.known[best]):
-            near = [point for point in search.space.neighbours(best) if point not in done]
-        point_or_none = near[0] if near else next(drawn, None)
-        if point_or_none is None:
+    for turn in itertools.count():
+        ranked = sorted((cost, point) for point, cost in search.known.items() if math.isfinite(cost))
+        chosen: Point | None = None
+        if len(search.known) < FIRST_POINTS or len(ranked) < LEAST_TIMED:
+            chosen = _promising(search, proposed)
+        else:
+            for _, point in ranked[:NEAR_BEST]:
+                if point not in near:
+                    near[point] = space.neighbours(point)
+            pool = [one for _, point in ranked[:NEAR_BEST] for one in near[point]]
+            kept += [
+                one for one in (space.random(search.rng) for _ in range(FRESH if kept else POOL)) if one is not None
+            ]
+            kept = kept[-POOL:]
+            pool = [one for one in dict.fromkeys([*pool, *kept]) if one not in proposed]
+            if pool:
+                model.update([point for point in proposed if point not in search.known])
+                chosen, score = model.best(pool, turn)
+                for _ in range(CLIMB):
+                    around = [one for one in space.neighbours(chosen) if one not in proposed]
+                    if not around:
+                        break
+                    better, better_score = model.best(around, turn)
+                    if better_score <= score:
+                        break
+                    chosen, score = better, better_score
+        if chosen is None:
+            chosen = next((point for point in drawn if point not in proposed), None)
+        if chosen is None:
             return
-        if point_or_none not in done:
-            done.add(point_or_none)
-            yield point_or_none
+        proposed.add(chosen)
+        yield chosen
 
 
-def _chain(first: Sequence[Point], then: Space | Iterator[Point]) -> Iterator[Point]:
-    yield from first
-    yield from then
+def _promising(search: Search, proposed: set[Point]) -> Point | None:
+    """The one of some random points that is predicted to be the fastest; None where nothing is predicted."""
+    if search.predicted is None:
+        return None
+    found = []
+    for _ in range(POOL // FIRST_POINTS):
+        point = search.space.random(search.rng)
+        if point is not None and point not in proposed and (cost := search.predicted(point)) is not None:
+            found.append((cost, point))
+    return min(found)[1] if found else None
+
+
+class _CostModel:
+    """A Gaussian process over a space; a prediction of the cost is one more feature of a point."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._features = Features(search.space.axes)
+        self._process = GaussianProcess(self._features.count + (search.predicted is not None))
+        self._fitted_to = 0
+        self._best = 0.0
+
+    def update(self, outstanding: Sequence[Point]) -> None:
+        """Take over what is known; the length scales are fitted anew when there is some more than the last time."""
+        known = self._search.known
+        points = list(known)
+        if len(points) > POINTS_AT_MOST:
+            half = POINTS_AT_MOST // 2
+            points = list(dict.fromkeys([*sorted(points, key=known.__getitem__)[:half], *points[-half:]]))
+        logs = np.array([math.log(max(known[point], 1e-9)) for point in points])
+        logs[~np.isfinite(logs)] = logs[np.isfinite(logs)].max()
+        y = np.log(logs - logs.min() + NEAR)
+        x = self._rows(points)
+        self._best = float(y.min())
+        if len(points) >= REFIT * self._fitted_to:
+            self._process.learn(x, y)
+            self._fitted_to = len(points)
+        self._process.condition(x, y)
+        if outstanding:
+            more = self._rows(outstanding[-POINTS_AT_MOST:])
+            believed, _ = self._process.predict(more)
+            self._process.condition(np.vstack([x, more]), np.concatenate([y, believed]))
+
+    def best(self, pool: Sequence[Point], turn: int) -> tuple[Point, float]:
+        """The point to evaluate next, and its score."""
+        mean, deviation = self._process.predict(self._rows(pool))
+        bound = BOUNDS[turn % len(BOUNDS)]
+        improvement = expected_improvement(mean, deviation, self._best)
+        scores = improvement if bound is None else bound * deviation - mean
+        at = int(np.argmax(scores))
+        return pool[at], float(scores[at])
+
+    def _rows(self, points: Sequence[Point]) -> Floats:
+        rows = self._features.of([self._search.space.coordinates(point) for point in points])
+        if (predicted := self._search.predicted) is None:
+            return rows
+        costs = [predicted(point) for point in points]
+        column = np.array([math.nan if cost is None or cost <= 0 else math.log(cost) for cost in costs])
+        fill = float(np.nanmean(column)) if np.isfinite(column).any() else 0.0
+        return np.column_stack([rows, np.where(np.isfinite(column), column, fill)])
 
 
 def _at_random(search: Search, done: set[Point]) -> Iterator[Point]:

@@ -82,11 +82,11 @@ class GaussianProcess:
 
     def learn(self, x: Floats, y: Floats, steps: int = FIT_STEPS) -> None:
         """Fit the length scales by `steps` of gradient ascent (Rprop) from where the last fit ended."""
-        if len(y) < 2:
+        if not np.ptp(y):
             return
         squares = [np.square(column[:, None] - column[None, :]) for column in x.T]
         target = y - y.mean()
-        target = target / (target.std() or 1.0)
+        target = target / target.std()
         parameters = np.append(self._log_scales, self._log_noise)
         best, best_value = parameters.copy(), -math.inf
         step = np.full(len(parameters), 0.4)
@@ -124,7 +124,8 @@ class GaussianProcess:
         scale = np.exp(self._log_scales / 2)
         here, there = one * scale, other * scale
         squares = np.square(here).sum(axis=1)[:, None] + np.square(there).sum(axis=1)[None, :] - 2 * here @ there.T
-        return np.sqrt(np.maximum(squares, 0.0))
+        distances: Floats = np.sqrt(np.maximum(squares, 0.0))
+        return distances
 
     def _likelihood(self, squares: Sequence[Floats], y: Floats, parameters: Floats) -> tuple[float, Floats]:
         """The logarithm of the marginal likelihood with its prior, and its gradient; the variance is the best one."""
@@ -153,7 +154,8 @@ class GaussianProcess:
 
 def _matern(distance: Floats) -> Floats:
     scaled = math.sqrt(5) * distance
-    return (1 + scaled + scaled * scaled / 3) * np.exp(-scaled)
+    kernel: Floats = (1 + scaled + scaled * scaled / 3) * np.exp(-scaled)
+    return kernel
 
 
 def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:

@@ -49,6 +49,7 @@ class Product:
         self._axis_of = {name: index for index, (name, _) in enumerate(self.axes)}
         self._derived = {one.parameter: one for one in self.derived}
         self._answers: dict[tuple[int, Point], bool] = {}
+        self._open: dict[tuple[bool, int, Point], tuple[int, ...]] = {}
         self._results: dict[tuple[str, Point], ParameterValue] = {}
         mentioned: dict[str, frozenset[int]] = {name: frozenset({index}) for name, index in self._axis_of.items()}
         for one in self.derived:
@@ -65,6 +66,12 @@ class Product:
         self._worked_out: list[list[Derivation]] = [[] for _ in range(len(self.axes) + 1)]
         for one in self.derived:
             self._worked_out[max(self._behind[one.parameter], default=-1) + 1].append(one)
+        self._open_depends_on: list[Point] = []
+        """For each axis those before it that decide which of its values are open."""
+        for axis in range(len(self.axes)):
+            behind = [self.depends_on[number] for number in self._asked[axis + 1]]
+            behind += [self._behind[one.parameter] for one in self._worked_out[axis + 1]]
+            self._open_depends_on.append(tuple(sorted(frozenset().union(*behind) - {axis})))
 
     @property
     def size(self) -> int:
@@ -89,19 +96,34 @@ class Product:
             None,
         )
 
-    def allowed_so_far(self, chosen: Sequence[int]) -> bool:
+    def open_values(self, chosen: Sequence[int], *, failing_is_false: bool = False) -> tuple[int, ...]:
+        """The indices on the next axis after the `chosen` ones that the conditions allow which can be asked by then.
+
+        Raises ConditionFailedError unless a condition that fails counts as one that does not hold.
+        """
+        depth = len(chosen)
+        key = (failing_is_false, depth, tuple([chosen[axis] for axis in self._open_depends_on[depth]]))
+        found = self._open.get(key)
+        if found is None:
+            if len(self._open) >= ANSWERS_KEPT:
+                self._open.clear()
+            allowed = self._holds_so_far if failing_is_false else self._allowed_so_far
+            found = tuple(index for index in range(len(self.axes[depth][1])) if allowed((*chosen, index)))
+            self._open[key] = found
+        return found
+
+    def _allowed_so_far(self, chosen: Sequence[int]) -> bool:
         """Whether the conditions hold that depend on the last of the `chosen` values, and on none that is not chosen.
 
-        What can be derived by now is. Raises ConditionFailedError.
+        What can be derived by now is.
         """
         for one in self._worked_out[len(chosen)]:
             self._value(one.parameter, chosen)
         return all(self._holds(number, chosen) for number in self._asked[len(chosen)])
 
-    def holds_so_far(self, chosen: Sequence[int]) -> bool:
-        """`allowed_so_far`, where a condition that fails is one that does not hold."""
+    def _holds_so_far(self, chosen: Sequence[int]) -> bool:
         try:
-            return self.allowed_so_far(chosen)
+            return self._allowed_so_far(chosen)
         except ConditionFailedError:
             return False
 
@@ -118,8 +140,7 @@ class Product:
         TooManyCombinationsError after `steps_allowed` choices of a value, and ConditionFailedError unless a condition
         that fails counts as one that does not hold.
         """
-        allowed = self.holds_so_far if failing_is_false else self.allowed_so_far
-        if not allowed(()):
+        if not (self._holds_so_far(()) if failing_is_false else self._allowed_so_far(())):
             return
         if not self.axes:
             yield ()
@@ -129,9 +150,10 @@ class Product:
             order = sizes.__getitem__
         steps_left = math.inf if steps_allowed is None else steps_allowed
         chosen: list[int] = []
-        open_axes = [iter(order(0))]
+        open_axes = [(iter(order(0)), self.open_values((), failing_is_false=failing_is_false))]
         while open_axes:
-            index = next(open_axes[-1], None)
+            indices, allowed = open_axes[-1]
+            index = next(indices, None)
             if index is None:
                 open_axes.pop()
                 if chosen:
@@ -140,14 +162,14 @@ class Product:
             steps_left -= 1
             if steps_left < 0:
                 raise TooManyCombinationsError
-            chosen.append(index)
-            if not allowed(chosen):
-                chosen.pop()
-            elif len(chosen) == len(self.axes):
-                yield tuple(chosen)
-                chosen.pop()
+            if index not in allowed:
+                continue
+            if len(open_axes) == len(self.axes):
+                yield (*chosen, index)
             else:
-                open_axes.append(iter(order(len(chosen))))
+                chosen.append(index)
+                below = self.open_values(chosen, failing_is_false=failing_is_false)
+                open_axes.append((iter(order(len(chosen))), below))
 
     def _value(self, name: str, chosen: Sequence[int]) -> ParameterValue:
         if (axis := self._axis_of.get(name)) is not None:
