@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import tempfile
 import time
@@ -185,7 +186,7 @@ def report(found: Found) -> int:
 
 async def run(devices: int, seeds: list[int]) -> Found:
     """All measurements."""
-    found: Found = {"machine": {"cores": len(__import__("os").sched_getaffinity(0)), "cpu": platform.processor()}}
+    found: Found = {"machine": {"cores": len(os.sched_getaffinity(0)), "cpu": platform.processor()}}
     found["machine"]["date"] = datetime.now(UTC).date().isoformat()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -209,7 +209,7 @@ async def write_down(options: argparse.Namespace, output: Output, run: Tuning) -
         await to_thread.run_sync(tuned_files.write_aiter, options.aiter, run.plan, record, run.devices[0])
         output.text(f"wrote {options.aiter.absolute()}")
     if options.report is not None:
-        from ckwatch.tuning.report import report_html
+        from ckwatch.tuning.report import html_report
 
-        await to_thread.run_sync(tuned_files.write, options.report, report_html(record))
+        await to_thread.run_sync(tuned_files.write, options.report, html_report(record))
         output.text(f"wrote {options.report.absolute()}")
