@@ -82,13 +82,20 @@ SwizzleSize = [1, 8]
 Found = dict[str, Any]
 
 
-def workspace(folder: Path, name: str, *, tune: bool, store: str) -> Path:
+FEWER = (("Stages = [3, 4, 5]", "Stages = [3]"), ("SwizzleSize = [1, 8]", "SwizzleSize = [8]"))
+"""A sixth of the space, for comparing devices: what it takes to build all counts for nothing there."""
+
+
+def workspace(folder: Path, name: str, *, tune: bool, store: str, fewer: bool = False) -> Path:
     """A workspace of its own, with nothing known of any timing; those with one `store` share what was compiled."""
+    text = KERNEL % ("tune = true" if tune else "")
+    for written, instead in FEWER if fewer else ():
+        text = text.replace(written, instead)
     root = folder / name
     root.mkdir()
     settings = f'[workspace]\nkernels = ["*.kernel.toml"]\narchs = ["sm_90a"]\n[store]\nfolder = "{folder / store}"\n'
     (root / "ckwatch.toml").write_text(settings + '[bench]\ncaches = ["cold"]\nlibrary = false\nwhen = "request"\n')
-    (root / "gemm.kernel.toml").write_text(KERNEL % ("tune = true" if tune else ""))
+    (root / "gemm.kernel.toml").write_text(text)
     return root
 
 
@@ -141,12 +148,13 @@ async def side_by_side(folder: Path, devices: int) -> Found:
     """All instances, which are built, on one device and on several."""
     found: Found = {}
     for count in (1, devices):
-        root = workspace(folder, f"devices-{count}", tune=False, store="store-all")
-        if count == 1:
-            async with connect(root, trust=True) as client:
-                await client.build()
+        root = workspace(folder, f"devices-{count}", tune=False, store="store-all", fewer=True)
+        async with connect(root, trust=True) as client:
+            await client.build()
+            there = await client.devices()
         names = [f"cuda:{number}" for number in range(count)]
         record, seconds = await measured(root, strategy="all", racing=False, devices=names)
+        found["device"] = f"{devices} x {next(one.description for one in there.devices if one.name == names[0])}"
         found[str(count)] = {"seconds": seconds, "measured": sum(len(own) for own in record.times().values())}
     return found
 
@@ -197,7 +205,7 @@ async def run(devices: int, seeds: list[int]) -> Found:
             found["tuned"] = [await tuned(folder, limit, seed) for seed in seeds]
         else:
             found["devices"] = await side_by_side(folder, devices)
-            found["machine"]["device"] = f"{devices} devices"
+            found["machine"]["device"] = found["devices"].pop("device")
     return found
 
 
