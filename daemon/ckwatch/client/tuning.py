@@ -137,9 +137,11 @@ class TuningOptions:
 
 @dataclass(slots=True)
 class _Build:
-    """An instance that is being built, or was. `failed` says why it cannot be timed."""
+    """An instance that is being built, or was. `failed` says why it cannot be timed. `turn`: the daemon times a unit on
+    one shape at a time, so that a device that waited for its turn would have nothing to do."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
     unit: Unit | None = None
     failed: ShapeResult | None = None
 
@@ -411,7 +413,8 @@ class Tuning:
         if build.failed is not None:
             await self._failed(point, build.failed)
         elif build.unit is not None:
-            await self._measure(search, point, build.unit)
+            async with build.turn:
+                await self._measure(search, point, build.unit)
 
     async def _failed(self, point: Point, failed: ShapeResult, *, known: bool = False) -> None:
         """An instance that cannot be built is none for any shape."""
