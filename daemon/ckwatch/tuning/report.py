@@ -32,7 +32,8 @@ table { border-collapse: collapse; display: block; overflow-x: auto }
 th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid var(--line); vertical-align: top }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
 code { font-size: .9em; overflow-wrap: anywhere }
-svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: var(--faint) }
+svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: var(--faint);
+  stroke: var(--page); stroke-width: 3px; paint-order: stroke }
 .axis { stroke: var(--line) } .step { stroke: var(--mark); fill: none; stroke-width: 2 } .bar { fill: var(--mark) }
 .instance { fill: none; stroke-width: 1.2; stroke-opacity: .7 }
 p.note { color: var(--faint) }
