@@ -62,7 +62,7 @@ def rank(
         else:
             groups.append([row])
     for group in groups:
-        group.sort(key=lambda row: (sum(row[1].terms.values()), row[0].name))
+        group.sort(key=lambda row: (_formula_time(row[1]), sum(row[1].terms.values()), row[0].name))
     placed: list[RankedInstance] = []
     for group in groups:
         place = len(placed) + 1
@@ -70,6 +70,11 @@ def rank(
     rest = [(entry, found) for entry, found in predicted if found.time_us is None]
     rest.sort(key=lambda row: (row[1].bound_us is None, row[1].bound_us or 0.0, row[0].name))
     return (*placed, *(_unplaced(entry, found) for entry, found in rest))
+
+
+def _formula_time(found: Prediction) -> float:
+    """What decides within a tie: the time by formulas for all resources together, where there is one."""
+    return (found.time_us or 0.0) if found.formula_us is not None else 0.0
 
 
 def _placed(entry: RankingCandidate, found: Prediction, place: int, first: Prediction) -> RankedInstance:
