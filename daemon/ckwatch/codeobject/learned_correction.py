@@ -81,7 +81,7 @@ def read_correction(text: str) -> LearnedCorrection:
     )
 
 
-def is_learned_for(instance: GemmInstance, x_dtype: str, w_dtype: str, arch: str, matrices: int) -> bool:
+def is_learned_for(x_dtype: str, w_dtype: str, arch: str, matrices: int) -> bool:
     """Whether the correction was learned on such products."""
     return x_dtype == w_dtype and x_dtype in DTYPES and arch in ARCHS and matrices == 1
 

@@ -296,9 +296,10 @@ def predict(
     if least:
         known = replace(known, bound_us=least, bound_tflops=_tflops(problem, least))
     known = replace(known, terms=terms)
-    modelled = _modelled(known, parameters, problem, grid, kernel, target)
+    # the formulas are for cold caches
+    modelled = modelled_gemm(kernel, parameters, problem, target) if cache is CacheState.COLD else None
     if modelled is not None:
-        return modelled
+        return _modelled(known, modelled, problem, compiled=kernel is not None)
     loop, why_not = _countable(report, kernel)
     if kernel is None or loop is None:
         return replace(known, notes=(why_not,), why=_losses(known))
@@ -330,22 +331,31 @@ _BOTTLENECKS: Mapping[Resource, Bottleneck] = {
 }
 
 
-def _modelled(
-    known: Prediction,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelledGemm:
+    """A product of matrices as `gemm_time` sees it, and the factor for its time that was learned, if one was."""
+
+    instance: GemmInstance
+    sizes: GemmSizes
+    time: GemmTime
+    factor: float | None
+
+
+def modelled_gemm(
+    kernel: KernelReport | None,
     parameters: Mapping[str, ParameterValue],
     problem: KernelProblem,
-    grid: LaunchGrid,
-    kernel: KernelReport | None,
     target: PredictionTarget,
-) -> Prediction | None:
-    """The prediction by `gemm_time`, None where the parameters do not say enough, the part has no peak for the operands,
-    or caches are warm, which it does not know."""
+) -> ModelledGemm | None:
+    """By CK's or CK Tile's names of parameters, with what a compile knows if there was one. None where the parameters do
+    not say enough, or the part has no peak for the operands."""
     gemm = problem.gemm
-    if gemm is None or known.cache is not CacheState.COLD:
+    grid, _ = _grid(parameters, problem)
+    if gemm is None or grid is None:
         return None
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype] for view in (gemm.x, gemm.w, gemm.y))
     instance = instance_of(parameters, x.packed)
-    machine = target.machine({x.name, w.name})
+    machine = target.machine((x.name, w.name))
     if instance is None or machine is None:
         return None
     sizes = GemmSizes(
@@ -362,22 +372,27 @@ def _modelled(
     if kernel is not None:
         figures = _compiled_figures(kernel, instance, figures)
     found = gemm_time(instance, figures, sizes, machine)
-    learned = is_learned_for(instance, x.name, w.name, target.arch, sizes.matrices)
-    factor = learned_correction().factor(instance, sizes, found, machine.compute_units) if learned else 1.0
-    time_us = max(found.time_us * factor, known.bound_us or 0.0)
+    factor = None
+    if is_learned_for(x.name, w.name, target.arch, sizes.matrices):
+        factor = learned_correction().factor(instance, sizes, found, machine.compute_units)
+    return ModelledGemm(instance=instance, sizes=sizes, time=found, factor=factor)
+
+
+def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem, *, compiled: bool) -> Prediction:
+    found = modelled.time
+    time_us = max(found.time_us * (modelled.factor or 1.0), known.bound_us or 0.0)
     terms = {_BOTTLENECKS[name]: time for name, time in found.terms.items()} | {Bottleneck.LAUNCH: found.launch_us}
-    limit = next(term for term in Bottleneck if terms.get(term, 0.0) >= max(terms.values()) * SAME_TIME)
     known = replace(
         known,
         terms=terms,
         time_us=time_us,
         tflops=_tflops(problem, time_us),
-        limited_by=limit,
+        limited_by=max(terms, key=lambda term: terms[term]),
         matrix_use=found.terms[Resource.MATRIX] / time_us,
         iteration_us=found.iteration_us,
-        basis=Basis.PARAMETERS if kernel is None else Basis.CODE_OBJECT,
+        basis=Basis.CODE_OBJECT if compiled else Basis.PARAMETERS,
         formula_us=found.time_us,
-        learned=learned,
+        learned=modelled.factor is not None,
         workgroups_per_cu=found.together,
     )
     return replace(known, why=(_limit_text(known, found), *_losses(known)))

@@ -227,6 +227,27 @@ def instance_name(family: AiterList, fields: Fields) -> str:
         raise ListError(f"its instances have no field {error}") from None
 
 
+def named_instance(name: str) -> tuple[AiterList, Fields]:
+    """The list that an instance's name begins with, and the fields that the name tells. Raises ListError."""
+    family = next((one for one in LISTS.values() if name.startswith(f"{one.name}_")), None)
+    if family is None:
+        raise ListError(f"`{name}` is of no list that templates are there for")
+    *words, sched, version = name.removeprefix(f"{family.name}_").split("_")
+    if len(words) != len(family.parts) or not version.startswith("v"):
+        raise ListError(f"`{name}` does not have the parts of a name in {family.name}")
+    scheduler = "PIPELINE_Sched" if family.scale_blocks or family.parts is _PRESHUFFLED_NAME else "LOOP_SCHED"
+    found: dict[str, ParameterValue] = {}
+    try:
+        for part, word in zip(family.parts, words, strict=True):
+            numbers = tuple(int(number) for number in word.split("x"))
+            found |= {part[0]: numbers} if len(part) == 1 else dict(zip(part, numbers, strict=True))
+        found[scheduler] = sched.capitalize()
+        found["PIPELINE_VERSION"] = int(version[1:])
+    except ValueError:
+        raise ListError(f"`{name}` does not have the sizes of a name in {family.name}") from None
+    return family, found
+
+
 def known_names(listed: ListedInstances) -> dict[str, str]:
     """The fields by the names that a filter may use: AITER's, and CK's."""
     own = {name: name for name in next(iter(listed.instances.values()))}
