@@ -195,19 +195,20 @@ def cases_of(rows: Sequence[Row]) -> tuple[list[Case], Counter[str]]:
 
 
 def ranked(case: Case, reports: Mapping[str, CodeObjectReport] | None = None, *, formulas: bool = False) -> Outcome:
-    """By `rank`; by formulas without the learned correction if `formulas`."""
+    """By `rank`; by formulas without the learned correction if `formulas`, where the winner
+    stands behind what ties with it."""
     entries = [
         RankingCandidate(name=name, parameters=parameters, report=None if reports is None else reports.get(name))
         for name, parameters in case.candidates.items()
     ]
     rows = rank(entries, case.problem, case.target)
-    if formulas:
-        rows = tuple(sorted(rows, key=lambda row: row.prediction.formula_us or float("inf")))
-    names = [row.name for row in rows]
-    place = names.index(case.row.winner)
+    place = [row.name for row in rows].index(case.row.winner)
     found = rows[place].prediction
-    time_us = found.formula_us if formulas else found.time_us
-    return Outcome(place, (time_us or 0.0) / case.row.us)
+    if not formulas:
+        return Outcome(place, (found.time_us or 0.0) / case.row.us)
+    own = found.formula_us or float("inf")
+    place = sum((row.prediction.formula_us or float("inf")) <= own for row in rows) - 1
+    return Outcome(place, (found.formula_us or 0.0) / case.row.us)
 
 
 def earlier(case: Case, reports: Mapping[str, CodeObjectReport] | None = None) -> Outcome:

@@ -5,7 +5,7 @@ and g of them are there at a time: as many as registers and LDS allow. In bytes 
 
 | term | time |
 |---|---|
-| matrix | ⌈⌈W / C⌉ · waves / 4⌉ · rounds · clocks of a wave's matrix instructions / `MATRIX_REACHED` |
+| matrix | ⌈⌈W / C⌉ · waves / 4⌉ · rounds · clocks of a wave's matrix instructions / the part of the peak that clocks under power leave |
 | LDS | ⌈W / C⌉ · (rounds · (written + read) + 2 · 4 · m · n) / the LDS's bytes a clock, where (m · x + n · w) · k are written and each wave reads its rows and columns |
 | L1 | ⌈W / C⌉ · rounds · loaded / the bytes a clock that a CU gets from L2 |
 | L2 | W · rounds · loaded / the bytes a clock of all dies / `L2_REACHED` |
@@ -46,9 +46,6 @@ LAUNCH_US = 2.3
 SECOND_LAUNCH_US = 1.0
 """Of the kernel that clears or adds up slices of K, begun while the first one ends."""
 
-MATRIX_REACHED = 0.9
-"""Of the peak while matrix instructions come without a gap: clocks under power."""
-
 MEMORY_REACHED = 0.78
 """Of the data sheet's bandwidth: BabelStream and rocm_bandwidth_test reach 75 to 82 % of it on MI200 and MI300 parts."""
 
@@ -87,13 +84,14 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A part. Rates: FLOP a clock of a CU, bytes a clock of its LDS, of what it gets from L2, and of the L2 of all dies;
+    """A part. Rates: FLOP a clock of a CU, of which `matrix_reached` is left by clocks under power, bytes a clock of its LDS, of what it gets from L2, and of the L2 of all dies;
     TB/s of the last level cache (0: there is none beside L2) and of the memory."""
 
     compute_units: int
     dies: int
     clock_mhz: float
     flops: float
+    matrix_reached: float
     lds: float
     l1: float
     l2: float
@@ -174,7 +172,7 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     ) * tile.k
     shuffled = 2 * tile.m * tile.n * ACCUMULATOR_BYTES
     loaded = (min(tile.m, sizes.m) * sizes.x_bytes + min(tile.n, sizes.n) * sizes.w_bytes) * tile.k
-    matrix_clocks = 2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / MATRIX_REACHED
+    matrix_clocks = 2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / machine.matrix_reached
     wave_clocks = max(matrix_clocks, figures.round_clocks)
 
     barriers = ROUND_CLOCKS / clock
