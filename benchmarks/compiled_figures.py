@@ -38,8 +38,17 @@ from ckwatch.compile.toolchain.discover import discover
 
 PATH = RESULTS / "compiled_figures.json"
 
-RESOURCES = ("vgprs", "agprs", "sgprs", "vgpr_spills", "sgpr_spills", "scratch_bytes", "lds_bytes", "workgroup_size", "wavefront_size", "kernarg_bytes")  # fmt: skip
-LOOP = ("mix", "lds_read_bytes", "lds_write_bytes", "global_load_bytes", "global_store_bytes", "flops", "clocks", "matrix_use")  # fmt: skip
+RESOURCES = (
+    *("vgprs", "agprs", "sgprs", "vgpr_spills", "sgpr_spills", "scratch_bytes"),
+    *("lds_bytes", "workgroup_size", "wavefront_size", "kernarg_bytes"),
+)
+"""What is stored of a kernel's resources."""
+
+LOOP = (
+    *("mix", "lds_read_bytes", "lds_write_bytes", "global_load_bytes", "global_store_bytes"),
+    *("flops", "clocks", "matrix_use"),
+)
+"""And of its main loop."""
 
 
 def reports(dtype: str, arch: str, path: Path = PATH) -> dict[str, CodeObjectReport]:
@@ -98,7 +107,9 @@ def collect(dtype: str, arch: str, path: Path, limit: int | None) -> None:
                 figures = {"error": error} if error else figures_of(anyio.run(analyze, target, toolchain, arch))
             stored[name] = figures
             save(stored, path)
-            print(f"{number}/{len(todo)} {name} {time.monotonic() - begun_s:.0f} s {figures.get('error', '')}", flush=True)
+            print(
+                f"{number}/{len(todo)} {name} {time.monotonic() - begun_s:.0f} s {figures.get('error', '')}", flush=True
+            )
 
 
 def load(path: Path = PATH) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.aiter_lists import LISTS, ListError, named_instance, parameters_of
 from ckwatch.cli.imports.kernel_texts import kernel_text, table_text
 from ckwatch.codeobject import learned_correction
-from ckwatch.codeobject.learned_correction import Record, features, instance_key
+from ckwatch.codeobject.learned_correction import PredictionRecord, features, instance_key
 from ckwatch.codeobject.prediction import PredictionTarget, modelled_gemm, target_of
 from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
@@ -134,7 +134,7 @@ def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
     batched = table["kind"] == "batched_gemm"
     if not batched:
         table["split_k"] = True
-    shapes = [
+    shapes: list[Mapping[str, int | str]] = [
         {"name": str(at), **({"B": row.batch} if batched else {}), "M": row.m, "N": row.n, "K": row.k}
         for at, row in enumerate(rows)
     ]
@@ -195,7 +195,7 @@ def cases_of(rows: Sequence[Row]) -> tuple[list[Case], Counter[str]]:
 
 
 def ranked(case: Case, reports: Mapping[str, CodeObjectReport] | None = None, *, formulas: bool = False) -> Outcome:
-    """By `rank`; by formulas without the learned correction if `formulas`, where the winner
+    """By `rank`; without the learned correction if `formulas`, where the winner
     stands behind what ties with it."""
     entries = [
         RankingCandidate(name=name, parameters=parameters, report=None if reports is None else reports.get(name))
@@ -314,7 +314,9 @@ def outcomes(design: Design, weights: Floats) -> list[Outcome]:
     cost = np.where(design.possible, design.formulas + design.features @ weights, np.inf)
     own = cost[np.arange(len(design.winner)), design.winner]
     places = (cost <= own[:, None]).sum(1) - 1
-    return [Outcome(int(place), float(ratio)) for place, ratio in zip(places, np.exp(own - design.measured), strict=True)]
+    return [
+        Outcome(int(place), float(ratio)) for place, ratio in zip(places, np.exp(own - design.measured), strict=True)
+    ]
 
 
 def folded(cases: Sequence[Case], design: Design, group: Callable[[Row], str], seed: int = 0) -> list[Outcome]:
@@ -351,7 +353,10 @@ def store(cases: Sequence[Case]) -> None:
     own = {name.removeprefix("= "): round(float(value), 4) for name, value in weights.items() if name.startswith("= ")}
     stored = {
         "source": SOURCE,
-        "records": {name: {key: getattr(found, key) for key in ("shapes", "first", "first_five", "off")} for name, found in records.items()},
+        "records": {
+            name: {key: getattr(found, key) for key in ("shapes", "first", "first_five", "off")}
+            for name, found in records.items()
+        },
         "weights": {name: round(float(value), 4) for name, value in weights.items() if not name.startswith("= ")},
         "instances": own,
         "fitted_on": sorted(fingerprint(case.row) for case in cases),
@@ -359,11 +364,11 @@ def store(cases: Sequence[Case]) -> None:
     STORED.write_text(json.dumps(stored, indent=1) + "\n")
 
 
-def record(found: Sequence[Outcome]) -> Record:
+def record(found: Sequence[Outcome]) -> PredictionRecord:
     """Of predictions, all with a time."""
     off = statistics.median(abs(one.ratio - 1) for one in found)
     first, five = (sum(one.place < most for one in found) / len(found) for most in (1, 5))
-    return Record(shapes=len(found), first=round(first, 4), first_five=round(five, 4), off=round(off, 4))
+    return PredictionRecord(shapes=len(found), first=round(first, 4), first_five=round(five, 4), off=round(off, 4))
 
 
 def line(title: str, found: Sequence[Outcome]) -> str:
@@ -420,7 +425,9 @@ def judged(cases: Sequence[Case], fitted: set[str]) -> dict[str, dict[str, Outco
     reports = {
         (dtype, arch): compiled_figures.reports(dtype, arch) for dtype in ("i8", "f8") for arch in ("gfx942", "gfx950")
     }
-    compiled = [case for case in learned if all(name in reports[case.row.dtype, case.row.gfx] for name in case.candidates)]
+    compiled = [
+        case for case in learned if all(name in reports[case.row.dtype, case.row.gfx] for name in case.candidates)
+    ]
     for title, predicted in (
         ("earlier ckwatch, compiled: its loop", earlier),
         ("formulas, compiled", lambda case, known: ranked(case, known, formulas=True)),

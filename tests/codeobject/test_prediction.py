@@ -307,7 +307,9 @@ def test_parts_by_name(arch: str, name: str, expected: str | None) -> None:
 
 
 def test_a_part_that_the_arch_does_not_have() -> None:
-    with pytest.raises(ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"):
+    with pytest.raises(
+        ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"
+    ):
         target_of("gfx942", "MI210")
 
 
@@ -364,7 +366,9 @@ def test_every_arch_with_rates_has_parts() -> None:
     assert target_names("gfx942:xnack-")[0] == "MI325X"
     assert target_names("gfx1100") == ()
     assert target_of("gfx1100") is None
-    with pytest.raises(ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"):
+    with pytest.raises(
+        ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"
+    ):
         target_of("gfx942", "MI210")
 
 

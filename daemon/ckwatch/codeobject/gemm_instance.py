@@ -25,8 +25,7 @@ CK_TILE_PIPELINES: Mapping[str, str] = {
 """The pipeline of CK's that works as one of CK Tile's does (ck_tile/ops/gemm/pipeline/gemm_pipeline_ag_bg_cr_*.hpp)."""
 
 ADDRESS_REGISTERS = 40
-"""For addresses, loop counters and temporaries. An estimate: compiled kernels of AITER's list have 30 to 60 beside what
-`registers` counts."""
+"""For addresses, loop counters and temporaries. An estimate."""
 
 REGISTERS = 512
 """VGPRs and AGPRs of a lane (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""
@@ -40,9 +39,9 @@ _STAGED_BYTES = 32768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmInstance:
-    """`threads` of a workgroup, `tile` of it in elements; `instruction` of the matrix unit (M, N), of which each wave has
-    `repeats` along M and N. `shuffled` of them go through the LDS at once in the epilogue, 0 where the accumulators are
-    written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns."""
+    """`threads` of a workgroup, `tile` of it in elements; `instruction` of the matrix unit (M, N), of which each wave
+    has `repeats` along M and N. `shuffled` of them go through the LDS at once in the epilogue, 0 where the accumulators
+    are written as they are. `pipeline` `v1` to `v5` as CK numbers them, `interwave`: its waves take turns."""
 
     threads: int
     tile: Tile
@@ -79,8 +78,8 @@ class GemmInstance:
         return min(8, max(2, int(-(-(_STAGED_BYTES // workgroups) // self.loaded_bytes(x_bytes, w_bytes)))))
 
     def registers(self, x_bytes: float, w_bytes: float) -> int:
-        """Estimated VGPRs and AGPRs of a lane: accumulators (4 bytes each), the operands of a round as read from the LDS
-        (twice in v4, which reads ahead), what is on its way from memory, and addresses."""
+        """Estimated VGPRs and AGPRs of a lane: accumulators (4 bytes each), the operands of a round as read from the
+        LDS (twice in v4, which reads ahead), what is on its way from memory, and addresses."""
         accumulators = self.tile.m * self.tile.n / self.threads
         rows = self.instruction[0] * self.repeats[0] * x_bytes + self.instruction[1] * self.repeats[1] * w_bytes
         operands = rows * self.tile.k / WAVE / 4 * (2 if self.pipeline == "v4" else 1)

@@ -3,15 +3,15 @@
 A workgroup of tile m×n needs `rounds` of depth k. Of W workgroups the busiest of C compute units (CUs) gets ⌈W / C⌉,
 and g of them are there at a time: as many as registers and LDS allow. In bytes per element x, w, y:
 
-| term | time |
-|---|---|
-| matrix | ⌈⌈W / C⌉ · waves / 4⌉ · rounds · clocks of a wave's matrix instructions / the part of the peak that clocks under power leave |
-| LDS | ⌈W / C⌉ · (rounds · (written + read) + 2 · 4 · m · n) / the LDS's bytes a clock, where (m · x + n · w) · k are written and each wave reads its rows and columns |
-| L1 | ⌈W / C⌉ · rounds · loaded / the bytes a clock that a CU gets from L2 |
-| L2 | W · rounds · loaded / the bytes a clock of all dies / `L2_REACHED` |
-| last level cache | the same without what a die's CUs share, / the cache's bandwidth / `CACHE_REACHED` |
-| memory | X, W once (W once per sweep where both exceed the last level cache), Y written / bandwidth / `MEMORY_REACHED` |
-| latency | ⌈W / (C · g)⌉ · (`LATENCY_US` + rounds · chain + epilogue): a workgroup that never waits for others |
+- matrix: ⌈⌈W / C⌉ · waves / 4⌉ · rounds · clocks of a wave's matrix instructions / what power leaves of the clock
+- LDS: ⌈W / C⌉ · (rounds · (written + read) + 2 · 4 · m · n) / its bytes a clock, where (m · x + n · w) · k are written
+  and each wave reads its rows and columns
+- L1: ⌈W / C⌉ · rounds · loaded / the bytes a clock that a CU gets from L2
+- L2: W · rounds · loaded / the bytes a clock of all dies / `L2_REACHED`
+- last level cache: the same without what a die's CUs share, / its bandwidth / `CACHE_REACHED`
+- memory: X, W once (W once per sweep where both exceed the last level cache), Y written, / its bandwidth /
+  `MEMORY_REACHED`
+- latency: ⌈W / (C · g)⌉ · (`LATENCY_US` + rounds · chain + epilogue), as if no workgroup waited for another
 
 The chain of a round is what the pipeline version leaves in a row. With latency L, matrix clocks c, LDS writes s and
 reads r, and `ROUND_CLOCKS` for barriers, b = c + s + r / 2 + barriers: v1 L + b; v2, which loads p rounds ahead,
@@ -22,8 +22,8 @@ Resources work side by side, but none is busy all the time when another is nearl
 mean (Σ tᵢ^p)^(1/p) with p = `OVERLAP` (p = ∞ is the roofline, p = 1 one after the other), plus `LAUNCH_US`, and for
 slices of K the second kernel and the partial results.
 
-The order of tiles is that of BlockToCTileMap_Grouped_M00_N0_M01Adapt (block_to_ctile_map.hpp): a die gets neighbours, in
-columns of up to `TILES_TOGETHER` along M.
+The order of tiles is that of BlockToCTileMap_Grouped_M00_N0_M01Adapt (block_to_ctile_map.hpp): a die gets neighbours,
+in columns of up to `TILES_TOGETHER` along M.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ part of it ("The MALL is Open", MEMO workshop at SC25, for the levels of MI300X)
 K = 796,544 on 16 workgroups leaves for a round."""
 
 LAUNCH_US = 2.3
-"""Of a kernel that does nothing, as a profiler of the device sees it: AITER's smallest products on MI355X take 2.8 µs."""
+"""Of a kernel that does nothing, as a profiler of the device sees it: AITER's smallest products on MI355X take 2.8
+µs."""
 
 SECOND_LAUNCH_US = 1.0
 """Of the kernel that clears or adds up slices of K, begun while the first one ends."""
 
 MEMORY_REACHED = 0.78
-"""Of the data sheet's bandwidth: BabelStream and rocm_bandwidth_test reach 75 to 82 % of it on MI200 and MI300 parts."""
+"""Of the data sheet's bandwidth: BabelStream and rocm_bandwidth_test reach 75 to 82 % of it on MI200 and MI300
+parts."""
 
 CACHE_REACHED = 0.6
 L2_REACHED = 0.57
@@ -84,8 +86,9 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A part. Rates: FLOP a clock of a CU, of which `matrix_reached` is left by clocks under power, bytes a clock of its LDS, of what it gets from L2, and of the L2 of all dies;
-    TB/s of the last level cache (0: there is none beside L2) and of the memory."""
+    """A part. Rates: FLOP a clock of a CU, of which `matrix_reached` is left by clocks under power, bytes a clock of
+    its LDS, of what it gets from L2, and of the L2 of all dies; TB/s of the last level cache (0: there is none beside
+    L2) and of the memory."""
 
     compute_units: int
     dies: int
@@ -117,12 +120,10 @@ class GemmSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFigures:
-    """`waves_per_simd` by registers alone, LDS of a workgroup, and how many clocks a wave needs for its matrix and other
-    instructions of a round: 0 where that is not known."""
+    """`waves_per_simd` by registers alone, and the LDS of a workgroup."""
 
     waves_per_simd: int
     lds_bytes: int
-    round_clocks: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,17 +168,16 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     turns = -(-workgroups // (units * together))
 
     written = instance.loaded_bytes(sizes.x_bytes, sizes.w_bytes)
-    read = (
-        instance.waves_n * tile.m * sizes.x_bytes + instance.waves_m * tile.n * sizes.w_bytes
-    ) * tile.k
+    read = (instance.waves_n * tile.m * sizes.x_bytes + instance.waves_m * tile.n * sizes.w_bytes) * tile.k
     shuffled = 2 * tile.m * tile.n * ACCUMULATOR_BYTES
     loaded = (min(tile.m, sizes.m) * sizes.x_bytes + min(tile.n, sizes.n) * sizes.w_bytes) * tile.k
-    matrix_clocks = 2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / machine.matrix_reached
-    wave_clocks = max(matrix_clocks, figures.round_clocks)
+    matrix_clocks = (
+        2 * tile.m * tile.n * tile.k / instance.waves / (machine.flops / SIMDS_PER_CU) / machine.matrix_reached
+    )
 
     barriers = ROUND_CLOCKS / clock
-    body = (wave_clocks + written / machine.lds + read / machine.lds / 2) / clock + barriers
-    chain = _chain(instance, sizes, body, wave_clocks / clock + barriers)
+    body = (matrix_clocks + written / machine.lds + read / machine.lds / 2) / clock + barriers
+    chain = _chain(instance, sizes, body, matrix_clocks / clock + barriers)
     epilogue = EPILOGUE_US + shuffled / machine.lds / clock
     memory_us = _memory_us(sizes, machine, m_tiles)
     unshared = workgroups * rounds * _unshared_bytes(instance, sizes, machine, workgroups, m_tiles, together)

@@ -31,7 +31,7 @@ _USUAL_DEPTH, _USUAL_THREADS, _USUAL_TILE = 128, 256, 128 * 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class PredictionRecord:
     """How often the first choice and one of the first five were the fastest of `shapes`, and the median of how far the
     fastest instance's predicted time was off; `learned` on parts that the fit had not seen, `formulas` without it."""
 
@@ -55,7 +55,7 @@ class LearnedCorrection:
     weights: Mapping[str, float]
     instances: Mapping[str, float]
     source: str
-    records: Mapping[str, Record]
+    records: Mapping[str, PredictionRecord]
 
     def factor(self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> float:
         """What the time by formulas is multiplied by."""
@@ -77,7 +77,7 @@ def read_correction(text: str) -> LearnedCorrection:
         weights=stored["weights"],
         instances=stored["instances"],
         source=stored["source"],
-        records={name: Record(**record) for name, record in stored["records"].items()},
+        records={name: PredictionRecord(**record) for name, record in stored["records"].items()},
     )
 
 
