@@ -212,7 +212,7 @@ def ranked(case: Case, reports: Mapping[str, CodeObjectReport] | None = None, *,
 
 
 def earlier(case: Case, reports: Mapping[str, CodeObjectReport] | None = None) -> Outcome:
-    """As ckwatch predicted before it read more than the tile: the bound, or each resource of the compiled loop alone."""
+    """As ckwatch predicted when it read the tile alone: the bound, or each resource of the compiled loop."""
     hidden = ("MPerXDL", "NPerXDL")
     entries = [
         RankingCandidate(
@@ -374,11 +374,11 @@ def record(found: Sequence[Outcome]) -> PredictionRecord:
 def line(title: str, found: Sequence[Outcome]) -> str:
     """A row of the table."""
     if not found:
-        return f"    {title:58}  none"
+        return f"    {title:64}  none"
     first, five = (100 * sum(one.place < most for one in found) / len(found) for most in (1, 5))
     ratios = [one.ratio for one in found if one.ratio]
     off = f"{100 * statistics.median(abs(ratio - 1) for ratio in ratios):5.1f} %" if ratios else "   none"
-    return f"    {title:58} {len(found):5} {first:6.1f} % {five:6.1f} % {off}"
+    return f"    {title:64} {len(found):5} {first:6.1f} % {five:6.1f} % {off}"
 
 
 def table(cases: Sequence[Case], left_out: Mapping[str, int]) -> Iterable[str]:
@@ -394,7 +394,7 @@ def table(cases: Sequence[Case], left_out: Mapping[str, int]) -> Iterable[str]:
     for title, mine in groups.items():
         names = {case.row.key for case in mine}
         yield f"{title}"
-        yield f"    {'':58} {'shapes':>5} {'first':>7} {'five':>8} {'off':>7}"
+        yield f"    {'':64} {'shapes':>5} {'first':>7} {'five':>8} {'off':>7}"
         for method, found in methods.items():
             here = [outcome for key, outcome in found.items() if key in names]
             if here:
@@ -430,10 +430,17 @@ def judged(cases: Sequence[Case], fitted: set[str]) -> dict[str, dict[str, Outco
     ]
     for title, predicted in (
         ("earlier ckwatch, compiled: its loop", earlier),
-        ("formulas, compiled", lambda case, known: ranked(case, known, formulas=True)),
-        ("formulas and what was learned, compiled (rows it learned from)", ranked),
+        ("formulas, compiled", lambda case, found_reports: ranked(case, found_reports, formulas=True)),
+        ("formulas and what was learned, compiled, rows not learned from", ranked),
+        ("formulas and what was learned, compiled, with the row (no test)", ranked),
     ):
-        found[title] = {case.row.key: predicted(case, reports[case.row.dtype, case.row.gfx]) for case in compiled}
+        # the last two differ in their rows
+        wanted = {"rows not learned from": unseen, "with the row (no test)": known}.get(
+            title.rpartition(", ")[2], learned
+        )
+        found[title] = {
+            case.row.key: predicted(case, reports[case.row.dtype, case.row.gfx]) for case in compiled if case in wanted
+        }
     return found
 
 

@@ -57,7 +57,13 @@ def test_loads_run_ahead(version: str, stages: int) -> None:
 
 def test_small_workgroups_of_v2_load_further_ahead() -> None:
     # 16384 bytes for each of two workgroups on a CU, 48 · 128 a round
-    small = {"BlockSize": 128, "MPerBlock": 16, "NPerBlock": 32, "KPerBlock": 128, "BlkGemmPipelineVer": "v2"}
+    small: dict[str, Any] = {
+        "BlockSize": 128,
+        "MPerBlock": 16,
+        "NPerBlock": 32,
+        "KPerBlock": 128,
+        "BlkGemmPipelineVer": "v2",
+    }
     found = instance_of({**CK, **small})
     assert found is not None
     assert found.stages(1, 1) == 3
@@ -70,7 +76,13 @@ def test_v4_has_two_buffers() -> None:
 
 
 def test_interwave_pipelines_have_two_waves() -> None:
-    large = {"MPerBlock": 256, "NPerBlock": 256, "MXdlPerWave": 4, "NXdlPerWave": 4, "BlkGemmPipelineVer": "v1"}
+    large: dict[str, Any] = {
+        "MPerBlock": 256,
+        "NPerBlock": 256,
+        "MXdlPerWave": 4,
+        "NXdlPerWave": 4,
+        "BlkGemmPipelineVer": "v1",
+    }
     alone, together = (instance_of({**CK, **large, "BlkGemmPipeSched": word}) for word in ("Intrawave", "Interwave"))
     assert alone is not None
     assert together is not None

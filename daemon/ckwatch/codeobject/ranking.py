@@ -18,8 +18,8 @@ TIED = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingCandidate:
-    """An instance to rank. `report` None: there is no code object, and `why_not` says why; the parameters alone may give
-    it a place, unless it does not compile (`fails`)."""
+    """An instance to rank. `report` None: there is no code object, and `why_not` says why; the parameters alone may
+    give it a place, unless it does not compile (`fails`)."""
 
     name: str
     parameters: Mapping[str, ParameterValue]

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.imports.aiter_lists import LISTS, ListError, known_names, plan_import, read_list
+from ckwatch.cli.imports.aiter_lists import (
+    LISTS,
+    ListError,
+    known_names,
+    named_instance,
+    parameters_of,
+    plan_import,
+    read_list,
+)
 from ckwatch.model.diagnostics import Severity
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
@@ -200,3 +208,19 @@ def test_an_instance_that_no_kernel_file_says_is_left_out(root: Path, capsys: Ca
     assert "cannot read gone.py" in capsys.readouterr().err
     assert main(["import", "aiter", "list.py", "--template", "ck/nope.hip.j2"]) == 2
     assert "there is no template" in capsys.readouterr().err
+
+
+def test_a_name_says_all_that_a_list_says() -> None:
+    listed = read_list(ROWWISE.replace("LIST", "a8w8_rowwise"))
+    for name, fields in listed.instances.items():
+        family, found = named_instance(name)
+        assert family is listed.list
+        assert parameters_of(family, found, "MNKPadding") == parameters_of(family, fields, "MNKPadding")
+
+
+@pytest.mark.parametrize(
+    "name", ["gemm_256x16x64x512", "a8w8_rowwise_256x16x64x512_v3", "a8w8_rowwise_a_b_c_d_e_f_g_h_x_v3"]
+)
+def test_names_of_no_instance(name: str) -> None:
+    with pytest.raises(ListError, match="`"):
+        named_instance(name)
