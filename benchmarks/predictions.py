@@ -21,6 +21,7 @@ import hashlib
 import json
 import random
 import statistics
+import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -227,6 +228,50 @@ def earlier(case: Case, reports: Mapping[str, CodeObjectReport] | None = None) -
     return Outcome(place, (rows[place].prediction.time_us or 0.0) / case.row.us)
 
 
+INSTRUCTION_DEPTHS = {
+    **{("gfx942", dtype, size): depth for dtype in ("i8", "f8") for size, depth in ((32, 16), (16, 32))},
+    **{("gfx950", "i8", size): depth for size, depth in ((32, 32), (16, 64))},
+    **{("gfx950", "f8", size): depth for size, depth in ((32, 64), (16, 128))},
+}
+"""K of the largest matrix instruction by arch, dtype and M."""
+
+
+def by_origami(cases: Sequence[Case], program: Path) -> dict[str, Outcome]:
+    """By AMD's analytic model (`origami_driver.cpp`), on the tiles that support the shape. It knows no pipelines. The
+    winner stands behind what ties with it, and last where it is refused. Cases with slices of K are left out."""
+    told, asked = [], []
+    for case in cases:
+        row, part = case.row, case.target.part
+        if row.slices > 1 or row.batch > 1 or (row.gfx, row.dtype, 16) not in INSTRUCTION_DEPTHS:
+            continue
+        names = [
+            name
+            for name, parameters in case.candidates.items()
+            if name == row.winner or not unsupported_reason(parameters, case.problem)
+        ]
+        found = {name: modelled_gemm(None, case.candidates[name], case.problem, case.target) for name in names}
+        configs = [
+            (one.instance.tile, *one.instance.instruction, one.time.together)
+            for one in found.values()
+            if one is not None
+        ]
+        clock = int(part.clock_mhz * 1000)
+        words: list[object] = [row.gfx, part.compute_units, part.local_memory_bytes, 4 << 20, clock]
+        words += [row.m, row.n, row.k, 1, row.dtype, len(configs)]
+        for tile, m, n, together in configs:
+            words += [tile.m, tile.n, tile.k, m, n, INSTRUCTION_DEPTHS[row.gfx, row.dtype, m], together]
+        told.append(" ".join(map(str, words)))
+        asked.append((case, names))
+    done = subprocess.run([str(program)], input="\n".join(told), capture_output=True, text=True, check=True)
+    outcomes_of = {}
+    for (case, names), text in zip(asked, done.stdout.splitlines(), strict=True):
+        clocks = {names[int(at)]: float(value) for at, _, value in (word.partition(":") for word in text.split())}
+        own = clocks.get(case.row.winner, 0.0)
+        place = sum(value <= own for value in clocks.values()) - 1 if own else len(clocks)
+        outcomes_of[case.row.key] = Outcome(place, own / case.target.part.clock_mhz / case.row.us)
+    return outcomes_of
+
+
 def most_frequent(cases: Sequence[Case]) -> dict[str, Outcome]:
     """Always the winners of most rows of the same list and arch, in this order; knows these very rows."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
@@ -381,10 +426,12 @@ def line(title: str, found: Sequence[Outcome]) -> str:
     return f"    {title:64} {len(found):5} {first:6.1f} % {five:6.1f} % {off}"
 
 
-def table(cases: Sequence[Case], left_out: Mapping[str, int]) -> Iterable[str]:
-    """The lines that are printed."""
+def table(cases: Sequence[Case], left_out: Mapping[str, int], origami: Path | None) -> Iterable[str]:
+    """The lines that are printed; `origami` is the program of `origami_driver.cpp`."""
     fitted = set(json.loads(STORED.read_text()).get("fitted_on", ()))
     methods = judged(cases, fitted)
+    if origami is not None:
+        methods["rocm-origami 0.0.3, without slices of K"] = by_origami(cases, origami)
     groups: dict[str, list[Case]] = {}
     for case in cases:
         row = case.row
@@ -462,13 +509,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", type=Path, metavar="FOLDER or FILE")
     parser.add_argument("--fit", action="store_true", help="learn the correction again, and store it")
+    parser.add_argument("--origami", type=Path, metavar="PROGRAM", help="what origami_driver.cpp became")
     options = parser.parse_args()
     rows = read_rows(files_of(options.paths or [MEASURED]))
     cases, left_out = cases_of(rows)
     if options.fit:
         store([case for case in cases if case.row.family == "a8w8_rowwise"])
     else:
-        for text in table(cases, left_out):
+        for text in table(cases, left_out, options.origami):
             print(text, flush=True)
     return 0
 
