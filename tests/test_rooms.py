@@ -58,6 +58,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.bench.runtimes.hip": "/proc and /sys",
     "ckwatch.bench.runtimes.hip_monitor": "/sys",
     "ckwatch.bench.runtimes.processors": "/proc and /sys",
+    "ckwatch.codeobject.learned_correction": "weights that ship with ckwatch",
     "ckwatch.bench.worker": "its standard input and /proc",
     "ckwatch.cli.streams": "`/dev/null`",
     "ckwatch.cli.export.module_text": "what ships with ckwatch",

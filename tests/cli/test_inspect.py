@@ -167,8 +167,8 @@ def test_prediction_and_measurement_stand_together() -> None:
         "      the main loop keeps the matrix units 95 % busy\n      wave quantization: 1024 workgroups"
     ) in found
     assert "      the parameters do not say the tile" in found
-    assert found.endswith("clocks below the highest")
-    assert "not modeled: the latency of memory" in found
+    assert found.endswith("latencies, launch, prologue and epilogue")
+    assert "not modeled: bank conflicts" in found
 
 
 def test_json_is_json_and_says_what_is_predicted() -> None:
@@ -220,7 +220,7 @@ gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
       matrix use of the loop 95 % against 100 %
   no prediction:
     broken  at best 124.8 µs  it does not compile
-  not modeled: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop; the time of the launch, and clocks below the highest"""
+  not modeled: bank conflicts and broadcasts of the LDS, spills before a compile, and TLB misses; what the data do to power and clocks, and what else the device does; where only a loop is known (no CK or CK Tile parameters): latencies, launch, prologue and epilogue"""
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ckwatch.codeobject.prediction import (
     MEMORY_RATES,
+    Basis,
     Bottleneck,
     MeasuredPrediction,
     Prediction,
@@ -265,6 +266,74 @@ def test_the_kernel_with_the_heaviest_loop_does_the_work() -> None:
     assert main_kernel(report()) is None
 
 
+ROWWISE: dict[str, ParameterValue] = {
+    "BlockSize": 256,
+    "MPerBlock": 128,
+    "NPerBlock": 128,
+    "KPerBlock": 64,
+    "MPerXDL": 32,
+    "NPerXDL": 32,
+    "MXdlPerWave": 2,
+    "NXdlPerWave": 2,
+    "BlkGemmPipeSched": "Intrawave",
+    "BlkGemmPipelineVer": "v3",
+}
+
+
+def test_parameters_that_say_enough_have_a_time_before_a_compile() -> None:
+    found = on_mi300x(None, SQUARE, ROWWISE)
+    assert (found.basis, found.learned, found.notes) == (Basis.PARAMETERS, False, ())
+    assert found.time_us == found.formula_us
+    assert found.time_us is not None
+    assert found.bound_us is not None
+    assert found.time_us > found.bound_us
+    assert found.limited_by is Bottleneck.MATRIX
+    assert found.why[0].startswith("matrix units alone would take ")
+
+
+def test_a_compile_replaces_the_estimated_registers_and_lds() -> None:
+    # estimated: 64 accumulators, 64 for operands, 32 on the way, 40: 200 registers, two workgroups together
+    before, after = (on_mi300x(found, SQUARE, ROWWISE) for found in (None, report(kernel(waves=1))))
+    assert (before.workgroups_per_cu, after.workgroups_per_cu) == (2, 1)
+    assert (before.basis, after.basis) == (Basis.PARAMETERS, Basis.CODE_OBJECT)
+    assert after.terms[Bottleneck.LATENCY] > before.terms[Bottleneck.LATENCY]
+
+
+def test_eight_bits_on_known_archs_have_what_was_learned() -> None:
+    work = problem(4096, 4096, 4096, case=GemmCase(a="f8", b="f8"))
+    found = on_mi300x(None, work, ROWWISE)
+    assert found.learned
+    assert found.time_us != found.formula_us
+
+
+def test_warm_caches_have_no_time_before_a_compile() -> None:
+    found = predict(None, ROWWISE, SQUARE, target(), CacheState.HOT)
+    assert found.time_us is None
+
+
+def test_ck_tile_has_a_time_before_a_compile() -> None:
+    tile: dict[str, ParameterValue] = {
+        "TileM": 128,
+        "TileN": 128,
+        "TileK": 64,
+        "WarpM": 2,
+        "WarpN": 2,
+        "WarpK": 1,
+        "WarpTileM": 32,
+        "WarpTileN": 32,
+        "WarpTileK": 16,
+        "Pipeline": "CompV3",
+        "Scheduler": "Intrawave",
+    }
+    found = on_mi300x(None, SQUARE, tile)
+    assert found.basis is Basis.PARAMETERS
+    assert found.time_us == pytest.approx(on_mi300x(None, SQUARE, ROWWISE).time_us or 0.0)
+
+
+def test_an_mi308x_has_four_dies() -> None:
+    assert target("MI308X").dies == 4
+
+
 @given(
     *(st.integers(1, 5000) for _ in range(3)),
     st.integers(1, 8),
@@ -307,7 +376,9 @@ def test_parts_by_name(arch: str, name: str, expected: str | None) -> None:
 
 
 def test_a_part_that_the_arch_does_not_have() -> None:
-    with pytest.raises(ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI300A"):
+    with pytest.raises(
+        ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"
+    ):
         target_of("gfx942", "MI210")
 
 
@@ -364,7 +435,9 @@ def test_every_arch_with_rates_has_parts() -> None:
     assert target_names("gfx942:xnack-")[0] == "MI325X"
     assert target_names("gfx1100") == ()
     assert target_of("gfx1100") is None
-    with pytest.raises(ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI300A"):
+    with pytest.raises(
+        ValueError, match="no part of gfx942 is called 'MI210': there are MI325X, MI300X, MI308X, MI300A"
+    ):
         target_of("gfx942", "MI210")
 
 

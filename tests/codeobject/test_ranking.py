@@ -108,3 +108,25 @@ def test_the_order_does_not_depend_on_the_order_given() -> None:
 
 def test_nothing_to_rank() -> None:
     assert ranked() == ()
+
+
+def test_parameters_alone_may_give_a_place_but_not_to_what_does_not_compile() -> None:
+    known: dict[str, ParameterValue] = {
+        **TILE_128,
+        "BlockSize": 256,
+        "MPerXDL": 32,
+        "NPerXDL": 32,
+        "MXdlPerWave": 2,
+        "NXdlPerWave": 2,
+        "BlkGemmPipeSched": "Intrawave",
+        "BlkGemmPipelineVer": "v3",
+    }
+    shallow = {**known, "BlkGemmPipelineVer": "v1"}
+    rows = ranked(
+        RankingCandidate(name="v1", parameters=shallow, why_not="it was not built"),
+        RankingCandidate(name="v3", parameters=known, why_not="it was not built"),
+        RankingCandidate(name="broken", parameters=known, why_not="static assertion", fails=True),
+    )
+    assert [(row.name, row.place) for row in rows] == [("v3", 1), ("v1", 2), ("broken", None)]
+    assert rows[0].because.startswith("matrix units alone would take ")
+    assert rows[2].because == "static assertion"

@@ -307,10 +307,30 @@ def rank_lines(found: PredictedRanking) -> list[Line]:
             lines.append((INDENT + text, "bold green" if row.place == 1 else ""))
             if row.because:
                 lines.append((f"{3 * INDENT}{row.because}", "dim"))
+    lines += [(f"{INDENT}{text}", "dim") for text in _basis_lines([row.prediction for row in placed])]
     if rest:
         lines.append((f"{INDENT}no prediction:", ""))
         lines += [(2 * INDENT + text, "dim") for text in aligned([_bound_cells(row) for row in rest])]
     return [*lines, (f"{INDENT}not modeled: {'; '.join(NOT_MODELLED)}", "dim")]
+
+
+def _basis_lines(found: Sequence[Prediction]) -> list[str]:
+    """From what the times were predicted, and how good such predictions were on public measurements."""
+    from ckwatch.codeobject.learned_correction import learned_correction
+    from ckwatch.codeobject.prediction import Basis
+
+    before = sum(one.basis is Basis.PARAMETERS for one in found)
+    lines = []
+    if before:
+        which = "all" if before == len(found) else f"{before} of {len(found)}"
+        lines.append(f"{which} from the parameters alone, before a compile")
+    if any(one.learned for one in found):
+        known = learned_correction()
+        lines.append(f"with what was learned from others' measurements ({known.source})")
+        lines.append(f"there, on shapes that the fit had not seen: {known.records['learned']}")
+    elif any(one.formula_us is not None for one in found):
+        lines.append("by formulas alone: no public measurements of such kernels were learned from")
+    return lines
 
 
 def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
@@ -407,7 +427,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def rank(options: argparse.Namespace) -> int:
-    """Print the compiled instances of a kernel by predicted time."""
+    """Print the instances of a kernel by predicted time."""
     found = anyio.run(partial(_ranking, options))
     output = Output(options)
     if output.json:

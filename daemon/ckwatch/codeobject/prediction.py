@@ -1,12 +1,17 @@
-"""Predicts by its code object alone how fast a kernel is on a shape: a bound, and a probable time.
+"""Predicts how fast a kernel is on a shape without running it: a bound, and a probable time.
 
 The *bound* is the roofline with whole tiles: padding and tail included (`tiles`), everything else perfect. No launch
 whose workgroups compute a whole tile each is faster.
 
-The *prediction* takes each resource alone and then the slowest of them: the main loop on the busiest SIMD, its LDS and
-L1 traffic on the busiest compute unit, the L2 traffic of all, the memory. Of the loop, llvm-mca knows the clocks C of
-one iteration of one wave and how long the matrix unit is busy in it, B; r waves on a SIMD need max(C, r·B) for an
-iteration of each, or r·V where V is the time of their vector instructions. What it leaves out is in `NOT_MODELLED`.
+The *prediction* of a product of matrices whose parameters say how it works (`gemm_instance`: CK's and CK Tile's names)
+is `gemm_time`: before a compile from the parameters alone, after it with the code object's registers and LDS. What
+public measurements say beyond the formulas is added where it was learned (`learned_correction`).
+
+Of other kernels there is a prediction only once they are compiled. It takes each resource alone and then the slowest
+of them: the main loop on the busiest SIMD, its LDS and L1 traffic on the busiest compute unit, the L2 traffic of all,
+the memory. Of the loop, llvm-mca knows the clocks C of one iteration of one wave and how long the matrix unit is busy
+in it, B; r waves on a SIMD need max(C, r·B) for an iteration of each, or r·V where V is the time of their vector
+instructions. What it leaves out is in `NOT_MODELLED`.
 
 The *calibration* compares predictions with measurements of the same artifact on the same shape.
 """
@@ -22,7 +27,18 @@ from math import exp, log
 from statistics import fmean, median
 
 from ckwatch.checks.supported_shapes import named_as_ck, slices_of, unsupported_reason
-from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
+from ckwatch.codeobject.gemm_instance import MOST_WAVES, GemmInstance, instance_of
+from ckwatch.codeobject.gemm_time import (
+    GemmSizes,
+    GemmTime,
+    KernelFigures,
+    Machine,
+    Resource,
+    estimated_figures,
+    gemm_time,
+)
+from ckwatch.codeobject.learned_correction import is_learned_for, learned_correction
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
@@ -37,25 +53,35 @@ SIMDS_PER_CU = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRates:
     """Bytes per clock: of the LDS and the vector L1 cache of a CU, of an L2 channel; how many CUs share how many
-    channels (of a die)."""
+    channels (of a die). TB/s of the last level cache, 0 where L2 is the last."""
 
     lds: int
     l1: int
     l2_channel: int
     channels_per_die: int
     cus_per_die: int
+    last_level_tbs: float = 0.0
 
 
 MEMORY_RATES: Mapping[str, MemoryRates] = {
     "gfx90a": MemoryRates(lds=128, l1=64, l2_channel=128, channels_per_die=32, cus_per_die=110),
-    "gfx942": MemoryRates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=38),
-    "gfx950": MemoryRates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=32),
+    "gfx942": MemoryRates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=38, last_level_tbs=17.2),
+    "gfx950": MemoryRates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=32, last_level_tbs=17.2),
 }
 """By arch. LDS, L1, and L2 of gfx942 and gfx950: the peaks in ROCm Compute Profiler's panels
 (analysis_configs/ARCH/0200_system-speed-of-light.yaml: LDS 0.128 KB, vL1D 64 or 128 B, an L2 channel 128 B a clock). Of
 gfx90a's L2 the panel says 64 B a channel; the CDNA 2 white paper's 128 B in 32 slices (4,096 B a clock) are taken.
 Channels of gfx942 and gfx950: the profiler's mi_gpu_spec.yaml. CUs of a die: "AMD GPU specifications" in ROCm's
-documentation (38 and 32 per XCD)."""
+documentation (38 and 32 per XCD). The last level cache: CDNA 3 white paper, 17.2 TB/s, taken for gfx950 too."""
+
+MATRIX_REACHED: Mapping[str, float] = {"gfx90a": 0.9, "gfx942": 0.55, "gfx950": 0.9}
+"""Of the peak while matrix instructions come without a gap, by arch: clocks under power. gfx942: AMD's "Measuring
+max-achievable FLOPs" (ROCm blogs) has 708 of 1307 TFLOP/s in bf16 for an MI300X. Of the others no such figure is known:
+what is left there is an assumption, which AITER's winners on MI355X do not contradict."""
+
+CU_FROM_L2 = 64
+"""Bytes a clock that a CU gets from its L2: a line of 64 or of 128 bytes every one or two clocks (CDNA 3 white paper:
+2 KB a clock for the CUs of a die)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +101,33 @@ class PredictionTarget:
     @property
     def l2_bytes_per_clock(self) -> float:
         """Of all dies together."""
-        dies = max(1, round(self.part.compute_units / self.rates.cus_per_die))
-        return dies * self.rates.channels_per_die * self.rates.l2_channel
+        return self.dies * self.rates.channels_per_die * self.rates.l2_channel
+
+    @property
+    def dies(self) -> int:
+        """How many L2 caches it has."""
+        return self.part.dies or max(1, round(self.part.compute_units / self.rates.cus_per_die))
+
+    def machine(self, dtypes: Iterable[str]) -> Machine | None:
+        """What a product of operands of these dtypes runs on; None where it has no peak for one of them."""
+        part = self.part
+        peaks = [part.peak_tflops.get(dtype, 0.0) for dtype in dtypes]
+        if not all(peaks):
+            return None
+        return Machine(
+            compute_units=part.compute_units,
+            dies=self.dies,
+            clock_mhz=self.clock_mhz,
+            flops=max(peaks) * 1e6 / (part.compute_units * part.clock_mhz),
+            matrix_reached=MATRIX_REACHED[self.arch],
+            lds=self.rates.lds,
+            l1=CU_FROM_L2,
+            l2=self.l2_bytes_per_clock,
+            cache_tbs=self.rates.last_level_tbs,
+            cache_bytes=part.last_level_cache_bytes,
+            memory_tbs=part.bandwidth_tbs,
+            lds_bytes=part.local_memory_bytes,
+        )
 
 
 def target_names(arch: str) -> tuple[str, ...]:
@@ -120,9 +171,9 @@ def target_of_device(facts: DeviceFacts) -> PredictionTarget | None:
 
 
 NOT_MODELLED = (
-    "the latency of memory and caches, and how far loads run ahead of their use",
-    "bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop",
-    "the time of the launch, and clocks below the highest",
+    "bank conflicts and broadcasts of the LDS, spills before a compile, and TLB misses",
+    "what the data do to power and clocks, and what else the device does",
+    "where only a loop is known (no CK or CK Tile parameters): latencies, launch, prologue and epilogue",
 )
 """What no prediction here knows."""
 
@@ -145,7 +196,17 @@ class Bottleneck(StrEnum):
     LDS = "LDS"
     L1 = "L1 cache"
     L2 = "L2 cache"
+    CACHE = "last level cache"
     MEMORY = "memory"
+    LATENCY = "latency"
+    LAUNCH = "launch"
+
+
+class Basis(StrEnum):
+    """What a predicted time comes from: the parameters alone, or also the compiled code object."""
+
+    PARAMETERS = "parameters"
+    CODE_OBJECT = "code object"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +233,10 @@ class Prediction:
     predicted speed; loads that come later than they run ahead, one iteration in most pipelines, slow it down. `why`:
     what takes the time, in words, the most important first. `predicted` is always true, so that the numbers are not
     taken for measured ones.
+
+    `basis` of `time_us`, None where there is none. `formula_us`: by `gemm_time` alone, None where another model was
+    used; `learned` says that public measurements changed it to `time_us`. `workgroups_per_cu`: how many are on a
+    compute unit at a time, as it was estimated or compiled.
     """
 
     predicted: bool = field(init=False, default=True)
@@ -187,6 +252,10 @@ class Prediction:
     limited_by: Bottleneck | None = None
     matrix_use: float | None = None
     iteration_us: float | None = None
+    basis: Basis | None = None
+    formula_us: float | None = None
+    learned: bool = False
+    workgroups_per_cu: int | None = None
     terms: Mapping[Bottleneck, float] = field(default_factory=dict)
     quantisation: TileQuantization | None = None
     why: tuple[str, ...] = ()
@@ -200,7 +269,8 @@ def predict(
     target: PredictionTarget,
     cache: CacheState = CacheState.COLD,
 ) -> Prediction:
-    """The bound and the prediction for an instance; without `report` only the bound."""
+    """The bound and the prediction for an instance. Without `report` there is a time where the parameters say how the
+    instance works, else only the bound. Pure, and about 0.2 ms."""
     parameters = named_as_ck(parameters)
     roof = bound(problem, target.facts, cache)
     matrix = bound(replace(problem, bytes_moved=0), target.facts, CacheState.COLD)
@@ -229,6 +299,10 @@ def predict(
     if least:
         known = replace(known, bound_us=least, bound_tflops=_tflops(problem, least))
     known = replace(known, terms=terms)
+    # the formulas are for cold caches
+    modelled = modelled_gemm(kernel, parameters, problem, target) if cache is CacheState.COLD else None
+    if modelled is not None:
+        return _modelled(known, modelled, problem, compiled=kernel is not None)
     loop, why_not = _countable(report, kernel)
     if kernel is None or loop is None:
         return replace(known, notes=(why_not,), why=_losses(known))
@@ -240,12 +314,121 @@ def predict(
         terms=terms,
         time_us=time_us,
         tflops=_tflops(problem, time_us),
+        basis=Basis.CODE_OBJECT,
         limited_by=next(term for term in Bottleneck if terms.get(term, 0.0) >= time_us * SAME_TIME),
         matrix_use=looping.matrix_use,
         iteration_us=time_us / looping.in_turn if loop.global_load_bytes else None,
         notes=looping.notes,
     )
     return replace(known, why=(_reason(known, problem), *_losses(known)))
+
+
+_BOTTLENECKS: Mapping[Resource, Bottleneck] = {
+    Resource.MATRIX: Bottleneck.MATRIX,
+    Resource.LDS: Bottleneck.LDS,
+    Resource.L1: Bottleneck.L1,
+    Resource.L2: Bottleneck.L2,
+    Resource.CACHE: Bottleneck.CACHE,
+    Resource.MEMORY: Bottleneck.MEMORY,
+    Resource.LATENCY: Bottleneck.LATENCY,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelledGemm:
+    """A product of matrices as `gemm_time` sees it, and the factor for its time that was learned, if one was."""
+
+    instance: GemmInstance
+    sizes: GemmSizes
+    time: GemmTime
+    factor: float | None
+
+
+def modelled_gemm(
+    kernel: KernelReport | None,
+    parameters: Mapping[str, ParameterValue],
+    problem: KernelProblem,
+    target: PredictionTarget,
+) -> ModelledGemm | None:
+    """By CK's or CK Tile's names of parameters, with what a compile knows if there was one. None where the parameters
+    do not say enough, or the part has no peak for the operands."""
+    gemm = problem.gemm
+    grid, _ = _grid(parameters, problem)
+    if gemm is None or grid is None:
+        return None
+    x, w, y = (DTYPES[problem.buffer(view.buffer).dtype] for view in (gemm.x, gemm.w, gemm.y))
+    instance = instance_of(parameters, x.packed)
+    machine = target.machine((x.name, w.name))
+    if instance is None or machine is None:
+        return None
+    sizes = GemmSizes(
+        m=grid.m,
+        n=grid.n,
+        k=grid.k,
+        x_bytes=x.size_bytes / x.packed,
+        w_bytes=w.size_bytes / w.packed,
+        y_bytes=y.size_bytes / y.packed,
+        slices=grid.slices,
+        matrices=grid.matrices,
+    )
+    figures = estimated_figures(instance, sizes)
+    if kernel is not None:
+        figures = _compiled_figures(kernel, figures)
+    found = gemm_time(instance, figures, sizes, machine)
+    factor = None
+    if is_learned_for(x.name, w.name, target.arch, sizes.matrices):
+        factor = learned_correction().factor(instance, sizes, found, machine.compute_units)
+    return ModelledGemm(instance=instance, sizes=sizes, time=found, factor=factor)
+
+
+def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem, *, compiled: bool) -> Prediction:
+    found = modelled.time
+    time_us = max(found.time_us * (modelled.factor or 1.0), known.bound_us or 0.0)
+    terms = {_BOTTLENECKS[name]: time for name, time in found.terms.items()} | {Bottleneck.LAUNCH: found.launch_us}
+    known = replace(
+        known,
+        terms=terms,
+        time_us=time_us,
+        tflops=_tflops(problem, time_us),
+        limited_by=max(terms, key=lambda term: terms[term]),
+        matrix_use=found.terms[Resource.MATRIX] / time_us,
+        iteration_us=found.iteration_us,
+        basis=Basis.CODE_OBJECT if compiled else Basis.PARAMETERS,
+        formula_us=found.time_us,
+        learned=modelled.factor is not None,
+        workgroups_per_cu=found.together,
+    )
+    return replace(known, why=(_limit_text(known, found), *_losses(known)))
+
+
+def _compiled_figures(kernel: KernelReport, estimated: KernelFigures) -> KernelFigures:
+    """What a compile knows in place of the estimates. llvm-mca's clocks of the loop are not taken: with them, fewer of
+    AITER's winners are chosen (84 instead of 92 % are among the first five)."""
+    return KernelFigures(
+        waves_per_simd=_waves_by_registers(kernel) or estimated.waves_per_simd,
+        lds_bytes=kernel.resources.lds_bytes or estimated.lds_bytes,
+    )
+
+
+def _waves_by_registers(kernel: KernelReport) -> int:
+    """0 where the occupancy is not known."""
+    found = kernel.occupancy
+    return 0 if found is None else min(found.by.get(OccupancyLimit.VGPR, found.waves_per_simd), MOST_WAVES)
+
+
+def _limit_text(known: Prediction, found: GemmTime) -> str:
+    """What takes the time, and what comes next where it takes more than half as long."""
+    first, second, *_ = sorted(known.terms.items(), key=lambda term: -term[1])
+    text = f"{first[0]} alone would take {first[1]:.4g} µs"
+    if first[0] is Bottleneck.LATENCY:
+        turns = "once" if found.workgroups <= found.together * _units(known) else "several times over"
+        rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
+        text = f"latency: a workgroup's {rounds} in a row, {turns}, take {first[1]:.4g} µs"
+    return text if second[1] < first[1] / 2 else f"{text}, {second[0]} {second[1]:.4g} µs"
+
+
+def _units(known: Prediction) -> int:
+    return 1 if known.quantisation is None else known.quantisation.compute_units
 
 
 def _grid(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> tuple[LaunchGrid | None, str]:

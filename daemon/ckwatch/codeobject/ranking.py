@@ -18,12 +18,14 @@ TIED = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingCandidate:
-    """An instance to rank. `report` None: there is no code object, and `why_not` says why."""
+    """An instance to rank. `report` None: there is no code object, and `why_not` says why; the parameters alone may
+    give it a place, unless it does not compile (`fails`)."""
 
     name: str
     parameters: Mapping[str, ParameterValue]
     report: CodeObjectReport | None = None
     why_not: str = ""
+    fails: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def rank(
     the times that each resource would need alone.
     """
     predicted = [(entry, predict(entry.report, entry.parameters, problem, target, cache)) for entry in entries]
-    timed = [(entry, found) for entry, found in predicted if found.time_us is not None]
+    timed = [(entry, found) for entry, found in predicted if _has_place(entry, found)]
     timed.sort(key=lambda row: (row[1].time_us or 0.0, sum(row[1].terms.values()), row[0].name))
     groups: list[list[tuple[RankingCandidate, Prediction]]] = []
     for row in timed:
@@ -62,14 +64,23 @@ def rank(
         else:
             groups.append([row])
     for group in groups:
-        group.sort(key=lambda row: (sum(row[1].terms.values()), row[0].name))
+        group.sort(key=lambda row: (_formula_time(row[1]), sum(row[1].terms.values()), row[0].name))
     placed: list[RankedInstance] = []
     for group in groups:
         place = len(placed) + 1
         placed += [_placed(entry, found, place, groups[0][0][1]) for entry, found in group]
-    rest = [(entry, found) for entry, found in predicted if found.time_us is None]
+    rest = [(entry, found) for entry, found in predicted if not _has_place(entry, found)]
     rest.sort(key=lambda row: (row[1].bound_us is None, row[1].bound_us or 0.0, row[0].name))
     return (*placed, *(_unplaced(entry, found) for entry, found in rest))
+
+
+def _has_place(entry: RankingCandidate, found: Prediction) -> bool:
+    return found.time_us is not None and not entry.fails
+
+
+def _formula_time(found: Prediction) -> float:
+    """What decides within a tie first: the time itself where it counts all resources together."""
+    return (found.time_us or 0.0) if found.formula_us is not None else 0.0
 
 
 def _placed(entry: RankingCandidate, found: Prediction, place: int, first: Prediction) -> RankedInstance:
@@ -90,6 +101,8 @@ def _unplaced(entry: RankingCandidate, found: Prediction) -> RankedInstance:
 
 
 def _tied(found: Prediction, first: Prediction) -> str:
+    if found.formula_us is not None and found.why:
+        return f"nearly as fast; {found.why[0]}"
     if found.limited_by is not first.limited_by:
         return f"as fast, by another limit: {found.why[0]}"
     if found.limited_by in (Bottleneck.LOOP, Bottleneck.MATRIX):
@@ -99,6 +112,8 @@ def _tied(found: Prediction, first: Prediction) -> str:
 
 def _slower(found: Prediction, first: Prediction) -> str:
     """What explains most of the difference: another limit, or the factor of the computing time that differs most."""
+    if found.formula_us is not None:
+        return "; ".join(found.why)
     computing = (Bottleneck.LOOP, Bottleneck.MATRIX)
     if found.limited_by not in computing or first.limited_by not in computing:
         # what loses the work is reported too, where that is what makes computing the limit

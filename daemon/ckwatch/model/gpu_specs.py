@@ -22,7 +22,8 @@ class GpuSpecs:
 
     `peak_tflops` by the operands' dtype; `bandwidth_tbs` of its memory in 10^12 bytes per second; `clock_mhz` the clock
     that the peaks belong to; `local_memory_bytes` of LDS or shared memory that one workgroup may have;
-    `last_level_cache_bytes` of the whole device. `source` of the figures.
+    `last_level_cache_bytes` of the whole device. `source` of the figures. `dies`: how many have an L2 of their own,
+    where their compute units are not as many as those of the arch's other parts; 0 elsewhere.
     """
 
     name: str
@@ -33,6 +34,7 @@ class GpuSpecs:
     local_memory_bytes: int
     last_level_cache_bytes: int
     source: str
+    dies: int = 0
 
 
 def _peaks(f16: float, f8: float, i8: float, f32: float, f64: float) -> dict[str, float]:
@@ -62,6 +64,14 @@ AMD_GPUS: Mapping[str, tuple[tuple[str, GpuSpecs], ...]] = {
     "gfx942": (
         (r"MI325X", _amd("MI325X", 304, 2100, _peaks(1307.4, 2614.9, 2614.9, 163.4, 163.4), 6.0, 64, 256)),
         (r"MI300X", _amd("MI300X", 304, 2100, _peaks(1307.4, 2614.9, 2614.9, 163.4, 163.4), 5.3, 64, 256)),
+        (
+            r"MI308X",
+            replace(
+                _amd("MI308X", 80, 1800, _peaks(294.9, 589.8, 589.8, 36.9, 36.9), 5.3, 64, 256),
+                source="no data sheet is public: 4 dies of 20 of MI300X's compute units at 1.8 GHz, MI300X's memory",
+                dies=4,
+            ),
+        ),
         (r"MI300A", _amd("MI300A", 228, 2100, _peaks(980.6, 1961.2, 1961.2, 122.6, 122.6), 5.3, 64, 256)),
     ),
     "gfx950": (

@@ -182,9 +182,12 @@ class AnalysisQueries:
         for unit in units:
             instance = unit.unit.instance  # may be edited while the report is made
             name, why_not, report = instance.name, _why_not(unit), None
+            fails = bool(why_not and unit.settled and _errors_of(unit))
             if not why_not:
                 report = await self._report(unit)
-            entries.append(RankingCandidate(name=name, parameters=instance.parameters, report=report, why_not=why_not))
+            entries.append(
+                RankingCandidate(name=name, parameters=instance.parameters, report=report, why_not=why_not, fails=fails)
+            )
             if (time_us := _measured_time(unit, shape)[0]) is not None:
                 measured[name] = time_us
         problem = problem_of(first.kernel.operation, known, first.arch)
