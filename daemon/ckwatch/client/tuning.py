@@ -317,24 +317,28 @@ class Tuning:
             point = await to_thread.run_sync(self.plan.point_of, row.parameters)
             if point is not None and any(row.problem in ("", one.problem) for one in self._searches):
                 by_point.setdefault(point, []).append(row)
+        for point, own in by_point.items():
+            given_up = next((row for row in own if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
+            if given_up is not None:
+                build = self._builds[point] = _Build(failed=given_up.result)
+                build.done.set()
         async with anyio.create_task_group() as tasks:
-            for point, own in by_point.items():
-                tasks.start_soon(self._take_over, point, own)
+            for point in by_point:
+                tasks.start_soon(self._built, point)
+        found = [(row, point) for point, own in by_point.items() for row in own]
+        for row, point in sorted(found, key=lambda one: one[0].taken_at):
+            await self._take_over(point, row)
 
-    async def _take_over(self, point: Point, rows: Sequence[JournalRow]) -> None:
-        given_up = next((row for row in rows if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
-        if given_up is not None:
-            build = self._builds[point] = _Build(failed=given_up.result)
-            build.done.set()
-            await self._failed(point, given_up.result, known=True)
+    async def _take_over(self, point: Point, row: JournalRow) -> None:
+        """Take a result over, if it is of what the instance compiles to now."""
+        build = self._builds[point]
+        if build.failed is not None:
+            await self._failed(point, build.failed, known=True)
             return
-        build = await self._built(point)
-        if build.unit is None or build.failed is not None:
-            return
-        for row in rows:
-            search = next((one for one in self._searches if one.problem == row.problem), None)
-            if search is not None and row.artifact == build.unit.key and point not in search.results:
-                await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
+        search = next((one for one in self._searches if one.problem == row.problem), None)
+        current = build.unit is not None and row.artifact == build.unit.key
+        if search is not None and current and point not in search.results:
+            await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
 
     async def _search_all(self) -> None:
         running = 0
@@ -442,8 +446,7 @@ class Tuning:
             for other in self._searches:
                 if other is not search:
                     other.offered.append(point)
-        if not known:
-            search.idle = 0 if gained else search.idle + 1
+        search.idle = 0 if gained else search.idle + 1
         evaluated = self._points.get(point)
         if evaluated is None:
             evaluated = EvaluatedPoint(
@@ -702,13 +705,18 @@ def facts_of(device: Device) -> DeviceFacts:
 
 
 async def _seeds(client: Client, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
-    """Where to begin for each shape: what was best here on it and on others, then what is predicted to be."""
+    """Where to begin for each shape: what was best here on it and on others, or others have found, then what is
+    predicted to be."""
     known: dict[str, list[Point]] = {}
     for ranked in await client.best(plan.kernel.name) if plan.kernel.instances else []:
         if ranked.rank is None or ranked.rank > KNOWN_SEEDS or ranked.timing is None:
             continue
         if (point := plan.point_of(ranked.timing.parameters)) is not None:
             known.setdefault(ranked.shape, []).append(point)
+    for imported in await client.imported_timings(plan.kernel.name, arch=plan.arch):
+        if imported.parameters and imported.shape:
+            like = plan.points_like(imported.parameters)
+            known.setdefault(imported.shape, []).extend(like[:KNOWN_SEEDS])
     elsewhere = [point for points in known.values() for point in points[:1]]
     found = {}
     for shape in plan.shapes:
