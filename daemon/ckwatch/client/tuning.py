@@ -262,6 +262,11 @@ class Tuning:
             pass
         return self.record
 
+    def close(self) -> None:
+        """Drop what nobody has iterated over."""
+        self._send.close()
+        self._receive.close()
+
     # The run.
 
     async def run(self) -> None:
@@ -667,10 +672,13 @@ async def open_tuning(
         async with client.adding_to(plan.kernel.path) as overlay:
             tuning = Tuning(client, plan, options, chosen, journal, overlay)
             tuning.begin(await _seeds(client, plan, options.seed))
-            async with plain_errors(), anyio.create_task_group() as tasks:
-                tasks.start_soon(tuning.run)
-                yield tuning
-                tasks.cancel_scope.cancel()
+            try:
+                async with plain_errors(), anyio.create_task_group() as tasks:
+                    tasks.start_soon(tuning.run)
+                    yield tuning
+                    tasks.cancel_scope.cancel()
+            finally:
+                tuning.close()
     finally:
         journal.close()
 
