@@ -38,7 +38,7 @@ from benchmarks.aiter import Instances
 from benchmarks.aiter import load as load_aiter
 from ckwatch.checks.aiter_instances import LISTS, ListError, read_name
 from ckwatch.checks.supported_shapes import unsupported_reason
-from ckwatch.cli.imports.kernel_texts import kernel_text, table_text
+from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.codeobject import learned_correction
 from ckwatch.codeobject.learned_correction import PredictionRecord, features, instance_key
 from ckwatch.codeobject.prediction import PredictionTarget, modelled_gemm, target_of
@@ -47,6 +47,7 @@ from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.toml import table_text
 
 MEASURED = Path(__file__).parents[2] / "shared" / "measured"
 STORED = Path(learned_correction.__file__).with_name(learned_correction.FILE)

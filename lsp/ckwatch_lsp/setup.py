@@ -11,6 +11,7 @@ from ckwatch_lsp.commands.build import BuildCommands
 from ckwatch_lsp.commands.compare import CompareCommands
 from ckwatch_lsp.commands.daemon import DaemonCommands, ServerStatusNotifier
 from ckwatch_lsp.commands.running_tasks import DaemonProgress, RunningTasks
+from ckwatch_lsp.commands.tune import TuneCommand
 from ckwatch_lsp.commands.units import ChooseInstanceCommand, UnitsCommand
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
@@ -118,6 +119,7 @@ def add_commands(
     tasks = RunningTasks(session, editor)
     VirtualDocumentCommands(session, active, editor, targets, documents)
     BuildCommands(editor, targets, tasks)
+    TuneCommand(session, editor, targets, tasks)
     CompareCommands(editor, targets)
     ChooseInstanceCommand(session, active, editor, targets)
     DaemonCommands(editor, targets, documents.files)

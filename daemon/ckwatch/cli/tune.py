@@ -195,15 +195,16 @@ class _Tune:
 async def write_down(options: argparse.Namespace, output: Output, run: Tuning) -> None:
     """Write what was asked for: winners into the kernel file, tables, the report."""
     from ckwatch.cli import tuned_files
+    from ckwatch.client.tuning_files import write_file
 
     record = run.record
     if options.write:
-        written = await to_thread.run_sync(tuned_files.write_winners, run.plan, record, run.dispatch_set())
+        written = await run.write_winners()
         what = f"wrote {', '.join(written)} to {run.plan.kernel.path}" if written else "the kernel file has all winners"
         output.text(what)
     for path in options.export:
         text = tuned_files.csv_text(record) if path.suffix == ".csv" else tuned_files.json_text(record)
-        await to_thread.run_sync(tuned_files.write, path, text)
+        await to_thread.run_sync(write_file, path, text)
         output.text(f"wrote {path.absolute()}")
     if options.aiter is not None:
         await to_thread.run_sync(tuned_files.write_aiter, options.aiter, run.plan, record, run.devices[0])
@@ -211,5 +212,5 @@ async def write_down(options: argparse.Namespace, output: Output, run: Tuning) -
     if options.report is not None:
         from ckwatch.tuning.report import html_report
 
-        await to_thread.run_sync(tuned_files.write, options.report, html_report(record))
+        await to_thread.run_sync(write_file, options.report, html_report(record))
         output.text(f"wrote {options.report.absolute()}")

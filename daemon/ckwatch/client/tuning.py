@@ -30,6 +30,7 @@ from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.selection import can_run
 from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.sweep import Parameters, instance_tables
+from ckwatch.client.tuning_files import write_winners
 from ckwatch.client.tuning_journal import FILE_NAME, JournalRow, TuningJournal, parameters_text
 from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.codeobject.prediction import target_of_device
@@ -266,6 +267,13 @@ class Tuning:
         """Drop what nobody has iterated over."""
         self._send.close()
         self._receive.close()
+
+    async def write_winners(self) -> list[str]:
+        """Append the instances of `dispatch_set` to the kernel file, but for those that it has; their names.
+
+        Also when the run is over. Raises CkwatchError where the file does not take them; it is then as it was.
+        """
+        return await to_thread.run_sync(write_winners, self.plan, self.record, self.dispatch_set())
 
     # The run.
 

@@ -13,7 +13,7 @@ import enum
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -765,6 +765,17 @@ def toml_string(value: str) -> str:
 def toml_key(name: str) -> str:
     """A key, in quotes where it has to be."""
     return name if _BARE_KEY.fullmatch(name) else toml_string(name)
+
+
+def table_text(table: Mapping[str, Any]) -> str:
+    """The lines of a table; tables in it are written inline."""
+    return "".join(f"{toml_key(name)} = {_value_text(value)}\n" for name, value in table.items())
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {toml_value(one)}" for name, one in value.items()) + " }"
+    return toml_value(value)
 
 
 def _number(value: float) -> str:

@@ -13,7 +13,7 @@ from ckwatch.model.unit_patterns import UnitPattern, nearest_name, unit_names
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.uris import parse_virtual_uri, path_of
 from ckwatch_lsp.session.active_units import ActiveUnits
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 
@@ -139,6 +139,18 @@ class CommandTargets:
         if not units:
             raise CkwatchError(f"no unit is made of {Path(document.path or document.uri).name}")
         return folder, units
+
+    async def kernel_file(self, argument: Mapping[str, Any]) -> tuple[WorkspaceFolder, str, str | None]:
+        """The path of the kernel file at `uri`, which may have no units, else of the unit's; and the unit's arch."""
+        document = await self.document(argument)
+        if document is None or document.kind is not DocumentKind.KERNEL_FILE or text_in(argument, "unit") is not None:
+            folder, unit = self.unit(argument, document)
+            return folder, unit.place.path, unit.arch
+        found = self._session.folder_for(document)
+        if found is None or document.path is None:
+            raise CkwatchError(f"{document.uri} belongs to no workspace", NO_WORKSPACE_HINT)
+        active = self._active.unit(document)
+        return found, document.path, None if active is None else active.arch
 
     async def folders(self, argument: Mapping[str, Any]) -> list[WorkspaceFolder]:
         """The workspace of the document at `uri`, or at `folder` (a path or URI); all where neither is given."""

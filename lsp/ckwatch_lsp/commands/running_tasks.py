@@ -24,16 +24,24 @@ from ckwatch_lsp.session.session import Session
 class TaskProgress:
     """The progress of one task. Nothing waits for the editor: a task that ends before the editor shows it is not shown.
 
-    `cancel` is called when the user wants it to end.
+    `cancel` is called when the user wants it to end. `endless`: nobody knows how much there is to do.
     """
 
-    def __init__(self, session: Session, editor: EditorClient, title: str, cancel: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        editor: EditorClient,
+        title: str,
+        cancel: Callable[[], None],
+        *,
+        endless: bool = False,
+    ) -> None:
         self._editor = editor
         self._title = title
         self._cancel = cancel
         self._token = secrets.token_hex(8)
         self._message: str | None = None
-        self._percentage = 0
+        self._percentage = None if endless else 0
         self._shown = False
         self._ended = False
         if editor.capabilities.progress:
@@ -41,7 +49,9 @@ class TaskProgress:
 
     def report(self, message: str, done: int, total: int) -> None:
         """`done` of `total` is done; `message` is next."""
-        percentage = min(100, 100 * done // total) if total else 0
+        percentage = self._percentage
+        if percentage is not None:
+            percentage = min(100, 100 * done // total) if total else 0
         if (message, percentage) == (self._message, self._percentage):
             return
         self._message, self._percentage = message, percentage
@@ -71,7 +81,7 @@ class TaskProgress:
 
 
 class RunningTask:
-    """A build or timing that a command started."""
+    """A build, timing or search that a command started."""
 
     def __init__(self, folder: WorkspaceFolder, units: Sequence[Unit], report: Callable[[str, int, int], None]) -> None:
         self.folder = folder
@@ -94,10 +104,12 @@ class RunningTasks:
         self._tasks: list[RunningTask] = []
 
     @contextmanager
-    def begin(self, title: str, folder: WorkspaceFolder, units: Sequence[Unit]) -> Iterator[RunningTask]:
+    def begin(
+        self, title: str, folder: WorkspaceFolder, units: Sequence[Unit], *, endless: bool = False
+    ) -> Iterator[RunningTask]:
         """The task runs as long as the context is open. Cancelling it leaves the context."""
         scope_of: list[anyio.CancelScope] = []
-        progress = TaskProgress(self._session, self._editor, title, lambda: scope_of[0].cancel())
+        progress = TaskProgress(self._session, self._editor, title, lambda: scope_of[0].cancel(), endless=endless)
         task = RunningTask(folder, units, progress.report)
         scope_of.append(task.scope)
         self._tasks.append(task)
@@ -115,7 +127,7 @@ class RunningTasks:
     def cancel(self, folder: WorkspaceFolder, units: frozenset[str]) -> None:
         """Cancel the tasks that work on no other units."""
         for task in self._tasks:
-            if task.folder is folder and task.units <= units:
+            if task.folder is folder and task.units and task.units <= units:
                 task.scope.cancel()
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.model.text import Position, Range
+from ckwatch.model.toml import TomlValue
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -76,6 +78,20 @@ def headers(text: str) -> list[TableHeader]:
         elif not mark.group(2):
             kind = None
     return found
+
+
+def tune_lines(text: str, instances: int) -> list[int]:
+    """The lines of headers where a kernel file with so many instances has something to choose among: sweeps with
+    `tune = true`, and the first table of instances, if there are several and a shape to choose for."""
+    file = KernelFileText(text)
+    found = [sweep.table.start for sweep in file.sweeps if _is_true(sweep.table.value("tune"))]
+    if instances > 1 and any(file.tables(("shape",))):
+        found += [table.start for table in file.toml.tables if table.path in (("instance",), ("sweep",))][:1]
+    return sorted({file.toml.line_of(start) for start in found})
+
+
+def _is_true(value: TomlValue | None) -> bool:
+    return value is not None and value.read() is True
 
 
 def definition_line(text: str) -> int:
@@ -186,6 +202,7 @@ class FigureAnchors(SessionListener):
         self._headers: dict[str, tuple[int, list[TableHeader]]] = {}
         self._landmarks: dict[str, tuple[int, TemplateLandmarks]] = {}
         self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
+        self._tuned: dict[str, tuple[int, int, list[int]]] = {}
 
     def of(self, document: TextDocument) -> tuple[FigureAnchor, ...]:
         """The anchors of a kernel file or a template, from top to bottom."""
@@ -218,6 +235,21 @@ class FigureAnchors(SessionListener):
         known = folder.units
         return [known[name] for name in anchor.units if name in known]
 
+    def tuned(self, document: TextDocument) -> list[int]:
+        """The lines of a kernel file of a workspace at which it may be tuned."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
+            return []
+        instances = len({unit.instance for unit in folder.units_at(document.path or "")})
+        kept = self._tuned.get(document.uri)
+        if kept is None or kept[:2] != (document.revision, instances):
+            kept = self._tuned[document.uri] = (
+                document.revision,
+                instances,
+                tune_lines(document.text, instances),
+            )
+        return kept[2]
+
     def landmarks(self, document: TextDocument) -> TemplateLandmarks:
         """Where things are defined in a template."""
         kept = self._landmarks.get(document.uri)
@@ -245,6 +277,7 @@ class FigureAnchors(SessionListener):
         self._forget(document)
         self._headers.pop(document.uri, None)
         self._landmarks.pop(document.uri, None)
+        self._tuned.pop(document.uri, None)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""

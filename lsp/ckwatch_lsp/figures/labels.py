@@ -242,6 +242,11 @@ def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[Unit
     return lenses
 
 
+def tune_lens(uri: str) -> UnitLens:
+    """It means the whole kernel."""
+    return UnitLens("tune", "ckwatch.tune", {"uri": uri})
+
+
 def affected_lens(units: int, uri: str) -> UnitLens:
     """How many units read a file, or call a macro; it asks which of them is to be the active one."""
     return UnitLens(f"affects {count(units, 'unit')}", "ckwatch.chooseInstance", {"uri": uri})

@@ -25,6 +25,7 @@ from ckwatch_lsp.figures.labels import (
     sweep_lenses,
     timing_cells,
     trimmed,
+    tune_lens,
     unit_lenses,
 )
 from ckwatch_lsp.figures.pages import resource_words
@@ -167,6 +168,7 @@ class FiguresProvider(LanguageProvider):
             else:
                 lenses = unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
             found += [(anchor.end.line, lens) for lens in lenses]
+        found += [(line, tune_lens(document.uri)) for line in self._presenter.anchors.tuned(document)]
         return found + self._affected_lenses(document) if is_template else found
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:

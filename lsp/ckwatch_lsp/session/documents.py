@@ -179,6 +179,14 @@ def _after(start: Position, text: str) -> Position:
     return Position(start.line + len(lines) - 1, len(lines[-1]) + (start.column if len(lines) == 1 else 0))
 
 
+def is_saved(path: str, text: str) -> bool:
+    """Whether the file at `path` has this text."""
+    try:
+        return read_text(path) == text
+    except OSError:
+        return False
+
+
 def read_text(path: str) -> str:
     """The text of a file, U+FFFD for what is no UTF-8. Raises OSError, also for one that is too large."""
     return read_file(path, SIZE_LIMIT).decode("utf-8", "replace")

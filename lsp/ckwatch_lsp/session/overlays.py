@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
-from ckwatch_lsp.session.documents import TextDocument, read_text
+from ckwatch_lsp.session.documents import TextDocument, is_saved
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class OverlaySync:
             while synced.document.revision != settled:  # it may be edited while it is found to be as it is saved
                 settled = synced.document.revision
                 try:
-                    if not await to_thread.run_sync(_is_saved, path, synced.document.text):
+                    if not await to_thread.run_sync(is_saved, path, synced.document.text):
                         settled = await self._sync_until_saved(client, synced, path)
                 except CkwatchError as error:
                     _log.warning("the unsaved text of %s is not sent: %s", path, error)
@@ -151,10 +151,3 @@ class OverlaySync:
                     await client.sync()  # what is on disk now; else the old text would be back for a moment
                     if synced.saved and synced.document.revision == synced.given:
                         return synced.given
-
-
-def _is_saved(path: str, text: str) -> bool:
-    try:
-        return read_text(path) == text
-    except OSError:
-        return False

@@ -22,8 +22,9 @@ from ckwatch.checks.aiter_instances import (
     parameters_of,
 )
 from ckwatch.cli.imports.instance_lists import PlannedFile
-from ckwatch.cli.imports.kernel_texts import kernel_text, table_text
+from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.toml import table_text
 
 GEMM_SPECS = ("MNKPadding", "Default")
 """AITER compiles each instance with both: `Default` where its tile divides all sizes, `MNKPadding` for all others."""

@@ -15,9 +15,10 @@ from typing import Any
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.rule import ParameterKind, TemplateParameter
 from ckwatch.cli.imports.filters import plain
-from ckwatch.cli.imports.kernel_texts import kernel_text, table_text
+from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue, value_in_name
 from ckwatch.model.tensors import DTYPES, LAYOUTS
+from ckwatch.model.toml import table_text
 from ckwatch.workspace.operations.tables import accumulator_for
 
 Fields = Mapping[str, ParameterValue | None]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import toml_key, toml_string, toml_value
+from ckwatch.model.toml import table_text, toml_string
 
 
 def kernel_text(
@@ -43,14 +42,3 @@ def common_values(tables: Sequence[Mapping[str, ParameterValue]], shown: Collect
         if 2 * count > len(tables):
             found[name] = value
     return found
-
-
-def table_text(table: Mapping[str, Any]) -> str:
-    """The lines of a table; tables in it are written inline."""
-    return "".join(f"{toml_key(name)} = {_value_text(value)}\n" for name, value in table.items())
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {toml_value(one)}" for name, one in value.items()) + " }"
-    return toml_value(value)
