@@ -608,6 +608,7 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
     "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),
+    "tune": (TuneStarted, TuneStep, TuneSummary),
     "history": (UnitTimings,),
     "compare": (ComparedTimings,),
     "best": (RankedTimings,),

@@ -15,12 +15,13 @@ import random
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
@@ -51,9 +52,10 @@ from ckwatch.tuning.strategies import STRATEGIES, Search
 from ckwatch.wire.endpoint import endpoint_of
 
 if TYPE_CHECKING:
-    from ckwatch.client.client import Client
+    from ckwatch.client.builds import BuildResult
     from ckwatch.client.overlays import Overlay
-    from ckwatch.wire.benchmarks import Device, Devices, Timing
+    from ckwatch.wire.benchmarks import BenchLine, Device, Devices, RankedTiming, Timing
+    from ckwatch.wire.imported_timings import ImportedTiming
     from ckwatch.wire.state import Unit
 
 PATIENCE = 40
@@ -172,6 +174,26 @@ class _ShapeSearch:
         return CLEARLY_WORSE * (found.high_us or self.best[0])
 
 
+class TuningClient(Protocol):
+    """What a run asks of a `Client`."""
+
+    root: Path
+
+    async def build(self, *patterns: str) -> BuildResult: ...
+
+    def bench(
+        self, *patterns: str, shapes: Iterable[str] | None, device: str | None, race: bool, limit_us: float | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]: ...
+
+    def adding_to(self, path: str) -> AbstractAsyncContextManager[Overlay]: ...
+
+    async def devices(self) -> Devices: ...
+
+    async def best(self, kernel: str) -> list[RankedTiming]: ...
+
+    async def imported_timings(self, kernel: str, *, arch: str) -> list[ImportedTiming]: ...
+
+
 class Tuning:
     """A run. Iterate over it to see each result as it settles; it has ended when the iteration ends.
 
@@ -180,7 +202,7 @@ class Tuning:
 
     def __init__(
         self,
-        client: Client,
+        client: TuningClient,
         plan: TuningPlan,
         options: TuningOptions,
         devices: Sequence[Device],
@@ -656,7 +678,7 @@ def shape_result(timing: Timing, shape: str) -> ShapeResult:
 
 @asynccontextmanager
 async def open_tuning(
-    client: Client,
+    client: TuningClient,
     kernel: str,
     options: TuningOptions,
     *,
@@ -720,7 +742,7 @@ def facts_of(device: Device) -> DeviceFacts:
     return DeviceFacts(name=device.name, description=device.description, arch=device.arch, pci=device.pci)
 
 
-async def _seeds(client: Client, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
+async def _seeds(client: TuningClient, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
     """Where to begin for each shape: what was best here on it and on others, or others have found, then what is
     predicted to be."""
     known: dict[str, list[Point]] = {}
