@@ -311,6 +311,13 @@ With a prefix argument, ask for it."
   (interactive (list (ckwatch--read-unit)))
   (apply #'ckwatch-start "verify" (ckwatch--here :unit unit)))
 
+(defun ckwatch-tune (&optional unit)
+  "Find the best instance of UNIT's kernel for each of its shapes.
+By default the kernel is this buffer's; with a prefix argument, ask for a
+unit.  While that goes on, another call asks whether it should stop."
+  (interactive (list (ckwatch--read-unit)))
+  (apply #'ckwatch-start "tune" (ckwatch--here :unit unit)))
+
 (defun ckwatch-cancel (&optional unit)
   "Stop what runs for UNIT."
   (interactive (list (ckwatch--read-unit)))

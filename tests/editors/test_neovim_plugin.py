@@ -137,7 +137,7 @@ def test_mistyped_actions_are_told(nvim: Neovim) -> None:
     nvim.lua("told = {}; vim.notify = function(text) table.insert(told, text) end")
     nvim.lua("vim.cmd.Ckwatch('rum'); vim.cmd.Ckwatch({ args = { 'build', 'a', 'b' } })")
     assert nvim.lua("return told") == [
-        "ckwatch: one of baseline, build, cancel, compare, instance, isa, log, restart, run, source, trust, units, verify",
+        "ckwatch: one of baseline, build, cancel, compare, instance, isa, log, restart, run, source, trust, tune, units, verify",
         "ckwatch: build takes at most 1",
     ]
 

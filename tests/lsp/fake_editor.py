@@ -12,13 +12,17 @@ from ckwatch_lsp.protocol.editor_client import CommandHandler, EditorClient, Ref
 
 
 class FakeEditor:
-    """Accepts everything. `commands` and `requests` are what was registered, `calls` the rest, in order."""
+    """Accepts everything. `commands` and `requests` are what was registered, `calls` the rest, in order.
+
+    `choices` are what the user chooses, one after the other; afterwards it is the first of what is offered.
+    """
 
     def __init__(self, capabilities: EditorCapabilities | None = None) -> None:
         self.capabilities = capabilities or EditorCapabilities()
         self.commands: dict[str, CommandHandler] = {}
         self.requests: dict[str, tuple[RequestHandler, object]] = {}
         self.calls: list[tuple[object, ...]] = []
+        self.choices: list[str | None] = []
 
     def add_command(self, name: str, run: CommandHandler) -> None:
         self.commands[name] = run
@@ -37,6 +41,8 @@ class FakeEditor:
 
     async def choose(self, kind: types.MessageType, text: str, titles: Sequence[str]) -> str | None:
         self.calls.append(("choose", kind, text, titles))
+        if self.choices:
+            return self.choices.pop(0)
         return titles[0] if titles else None
 
     async def show_document(self, uri: str, *, take_focus: bool) -> bool:

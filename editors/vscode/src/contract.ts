@@ -20,6 +20,7 @@ export const SERVER_COMMANDS = [
   "ckwatch.run",
   "ckwatch.build",
   "ckwatch.verify",
+  "ckwatch.tune",
   "ckwatch.cancel",
   "ckwatch.setBaseline",
   "ckwatch.compare",

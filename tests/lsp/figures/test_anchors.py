@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch_lsp.figures.anchors import definition_line, headers, macros, units_by_header
+from ckwatch_lsp.figures.anchors import definition_line, headers, macros, tune_lines, units_by_header
 from lsp.figures.made_up import unit
 
 KERNEL_FILE = '''\
@@ -83,3 +83,47 @@ def test_the_definition_of_the_kernel(text: str, line: int) -> None:
 def test_macros() -> None:
     text = "{% macro a(x) %}\n{% endmacro %}\n{# {% macro b() %} #}\n{%- macro c() -%}{% endmacro %}"
     assert [(each.name, each.line) for each in macros(text)] == [("a", 0), ("c", 3)]
+
+
+SPACES = """\
+[[shape]]
+name = "square"
+[[instance]]
+name = "one"
+[[sweep]]
+name = "listed"
+tune = false
+[[ sweep ]]  # up to millions
+name = "space"
+tune = true
+[sweep.parameters]
+Tile = [1, 2]
+[[sweep]]
+tune = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "instances", "lines"),
+    [
+        (SPACES, 1, [7, 12]),
+        (SPACES, 2, [2, 7, 12]),
+        (SPACES.replace("shape", "shapes"), 2, [7, 12]),
+        (SPACES.replace("[[instance]]", "[[none]]"), 2, [4, 7, 12]),
+        ('[[shape]]\nM = 1\n[[sweep]]\ntune = true\nname = "s"\n', 2, [2]),
+        ("[[shape]]\n[[sweep]]\ntune = tr", 0, []),
+        ("[[shape]]\n", 2, []),
+        ("[[sweep]]\ntune =", 2, []),
+    ],
+)
+def test_where_a_kernel_may_be_tuned(text: str, instances: int, lines: list[int]) -> None:
+    assert tune_lines(text, instances) == lines
+
+
+def test_a_space_has_no_units() -> None:
+    found = units_by_header(headers(SPACES), [unit("one"), unit("listed_1")])
+    assert {header.name: [each.instance for each in here] for header, here in found} == {
+        "one": ["one"],
+        "listed": ["listed_1"],
+        "space": [],
+    }

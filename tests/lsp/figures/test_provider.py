@@ -122,6 +122,39 @@ async def test_lenses_offer_what_can_be_done() -> None:
         ]
 
 
+SPACE = """\
+[[shape]]
+name = "square"
+[[sweep]]
+name = "space"
+tune = true
+parameters = { Tile = [4, 8] }
+"""
+
+
+async def test_a_space_is_tuned_and_has_no_figures() -> None:
+    async with desk() as made:
+        uri = made.open("k.kernel.toml", SPACE)
+        assert await made.lenses(uri) == {2: ["tune"]}
+        assert await made.hints(uri) == {}
+        assert await made.hover(uri, 2) == ""
+        assert await made.arguments(uri, "tune") == [{"uri": uri}]
+        await made.change(uri, SPACE.replace("true", "false"))
+        assert await made.lenses(uri) == {}
+
+
+async def test_several_instances_are_tuned() -> None:
+    async with desk() as made:
+        uri = made.open("k.kernel.toml", KERNEL_FILE + SPACE)
+        await made.report(UNITS[0])
+        assert await made.lenses(uri) == {
+            1: ["run", "set baseline", "compare", "verify", "source", "ISA"],
+            11: ["tune"],
+        }
+        await made.report(*UNITS)
+        assert (await made.lenses(uri))[1][-1] == "tune"
+
+
 async def test_hovers_answer_at_once_and_know_the_past_afterwards() -> None:
     async with desk() as made:
         made.client.past = [timing(50.0, taken_at=2.0), timing(60.0, taken_at=1.0)]

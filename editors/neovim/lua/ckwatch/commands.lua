@@ -43,6 +43,7 @@ M.actions = {
   run = { command = 'run', takes = { 'unit' } },
   build = { command = 'build', takes = { 'unit' } },
   verify = { command = 'verify', takes = { 'unit' } },
+  tune = { command = 'tune', takes = { 'unit' } },
   cancel = { command = 'cancel', takes = { 'unit' } },
   baseline = { command = 'setBaseline', takes = { 'name', 'unit' } },
   compare = { command = 'compare', takes = { 'unit', 'against' }, done = show_text('compare') },

@@ -253,6 +253,29 @@ async def test_the_file_as_a_whole(small: Path) -> None:
         assert len(tokens) == 10
 
 
+async def test_a_space_to_tune(small: Path) -> None:
+    path = small / "k.kernel.toml"
+    async with editor(small, settings=QUIET) as made:
+        uri = await made.open(path)
+        await ready(made, 3)
+        await made.replace(path, 'where = "Tile > 1"', "tun")
+        assert "tune" in await labels(made, path, "tun\n", 3)
+        await made.replace(path, "tun\n", "tune = \n")
+        assert set(await labels(made, path, "tune = ", 7)) == {"true", "false"}
+        await made.replace(path, "tune = \n", "tune = true\n")
+        await ready(made, 1)
+        hover = await at(made, "hover", path, "tune = true")
+        assert "`ckwatch tune`" in hover["contents"]["value"]
+        found = await made.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}})
+        assert [one["name"] for one in found[3]["children"]] == ["base", "tune", "sweep.parameters"]
+        sweep = place_of(KERNEL, "[[sweep]]")
+        lenses = [one for one in await made.of("textDocument/codeLens", path) if one["command"]["title"] == "tune"]
+        assert [one["range"]["start"] for one in lenses] == [sweep]
+        everything = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+        hints = await made.of("textDocument/inlayHint", path, range=everything) or ()
+        assert sweep["line"] not in {one["position"]["line"] for one in hints}
+
+
 OPTIONS = {"options": {"tabSize": 4, "insertSpaces": True}}
 
 
