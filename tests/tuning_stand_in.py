@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -153,3 +154,31 @@ def tuning(root: Path, client: FakeTunedClient, journal: TuningJournal, devices:
     run = Tuning(client, plan, how, DEVICES[:devices], journal, client.overlay)  # type: ignore[arg-type]  # stand-ins
     run.begin({})
     return run
+
+
+class TunedWorkspace:
+    """A client whose `tune` is a run over a stand-in."""
+
+    def __init__(self, root: Path, cost: Cost = lambda unit, _shape: 100.0 + sum(numbers(unit))) -> None:
+        self.root = root
+        self._cost = cost
+
+    @asynccontextmanager
+    async def connected(self, _options: argparse.Namespace, _start: Path) -> AsyncIterator[TunedWorkspace]:
+        """In place of `ckwatch.cli.session.connected`."""
+        yield self
+
+    @asynccontextmanager
+    async def tune(self, kernel: str, *, measurements: int | None, **options: Any) -> AsyncIterator[Tuning]:
+        """As `Client.tune`."""
+        assert kernel == "slow"
+        assert options["strategy"] == "local"
+        journal = TuningJournal(self.root / "tuning.sqlite")
+        run = tuning(self.root, FakeTunedClient(self._cost), journal, measurements=measurements)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.run)
+                yield run
+        finally:
+            run.close()
+            journal.close()

@@ -22,7 +22,7 @@ def test_conditions_leave_points_out(root: Path) -> None:
     assert plan.space.size == plan.coverage.size == 96
     assert plan.coverage.allowed == 92
     assert [(one.rule, round(one.share * 96)) for one in plan.coverage.refused] == [
-        ("`MPerBlock >= 2 * MPerThread`", 8)
+        ("`MPerBlock >= 2 * MPerThread`", 4)
     ]
     point = plan.space.random(random.Random(1))  # noqa: S311  # reproducible by intention
     assert point is not None
