@@ -16,7 +16,7 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -287,6 +287,11 @@ class Tuning:
             await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
         finally:
             self._send.close()
+
+    def close(self) -> None:
+        """Give up what was not iterated over; the run is over."""
+        self._send.close()
+        self._receive.close()
 
     def _run_name(self) -> str:
         space = [[axis.parameter, *map(str, axis.values)] for axis in self.plan.space.axes]
@@ -672,10 +677,11 @@ async def open_tuning(
         async with client.adding_to(plan.kernel.path) as overlay:
             tuning = Tuning(client, plan, options, chosen, journal, overlay)
             tuning.begin(await _seeds(client, plan, options.seed))
-            async with plain_errors(), anyio.create_task_group() as tasks:
-                tasks.start_soon(tuning.run)
-                yield tuning
-                tasks.cancel_scope.cancel()
+            with closing(tuning):
+                async with plain_errors(), anyio.create_task_group() as tasks:
+                    tasks.start_soon(tuning.run)
+                    yield tuning
+                    tasks.cancel_scope.cancel()
     finally:
         journal.close()
 
