@@ -16,7 +16,7 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -314,6 +314,11 @@ class Tuning:
             await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
         finally:
             self._send.close()
+
+    def close(self) -> None:
+        """Give up what was not iterated over; the run is over."""
+        self._send.close()
+        self._receive.close()
 
     def _run_name(self) -> str:
         space = [[axis.parameter, *map(str, axis.values)] for axis in self.plan.space.axes]
@@ -702,13 +707,11 @@ async def open_tuning(
         async with client.adding_to(plan.kernel.path) as overlay:
             tuning = Tuning(client, plan, options, chosen, journal, overlay)
             tuning.begin(await _seeds(client, plan, options.seed))
-            try:
+            with closing(tuning):
                 async with plain_errors(), anyio.create_task_group() as tasks:
                     tasks.start_soon(tuning.run)
                     yield tuning
                     tasks.cancel_scope.cancel()
-            finally:
-                tuning.close()
     finally:
         journal.close()
 

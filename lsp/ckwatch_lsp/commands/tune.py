@@ -67,13 +67,14 @@ class TuneCommand:
         if path in self._running:
             await self._ask_to_stop(path, kernel)
             return {"kernel": kernel, "running": path in self._running}
+        root = folder.ready.root
         await self._check_saved(path, "what is tuned is the saved file")
         run: Tuning | None = None
         units = folder.units_at(path)
         with self._tasks.begin(f"Tuning {kernel}", folder, units, endless=True) as task:
             self._running[path] = (task, "")
             try:
-                async with self._open_client(folder.root) as client, client.tune(kernel, arch=arch) as run:
+                async with self._open_client(root) as client, client.tune(kernel, arch=arch) as run:
                     await self._follow(task, path, run)
             finally:
                 del self._running[path]

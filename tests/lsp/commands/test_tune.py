@@ -242,6 +242,7 @@ def opened(made: Desk, root: Path) -> str:
     """A kernel file without units in a workspace."""
     (root / "k.kernel.toml").write_text(KERNEL_FILE)
     made.session.folders[root] = WorkspaceFolder(root, made.session.on_daemon_change)
+    made.session.folders[root].client = cast("Client", made.client)
     return made.open(str(root / "k.kernel.toml"), KERNEL_FILE)
 
 
@@ -270,6 +271,16 @@ async def test_what_is_not_saved_is_not_tuned_and_not_written_over(tmp_path: Pat
         assert (kind, titles) == (types.MessageType.Warning, (WRITE,))
         assert str(text).startswith("k.kernel.toml has unsaved changes")
         assert run.written == 0
+
+
+async def test_there_is_no_daemon() -> None:
+    async with desk() as made:
+        clients = commands(made, MadeUpTuning())
+        await made.report(unit())
+        made.folder.client = None
+        with pytest.raises(CkwatchError, match="there is no daemon for /ws yet"):
+            await tune(made)
+        assert clients.asked == []
 
 
 async def test_a_file_of_no_workspace() -> None:

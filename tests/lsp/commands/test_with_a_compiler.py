@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ckwatch.workspace.trust import trust
+from ckwatch_lsp.commands.tune import WRITE
 from engine.timed_workspace import KERNEL, TEMPLATE
-from lsp.commands.test_wire import HINTS, LENSES, after, hints, lenses, more, units
+from lsp.commands.test_wire import HINTS, LENSES, STATUS, after, hints, lenses, more, units
 from lsp.editing import Editor, editor
 
 pytestmark = pytest.mark.toolchain
@@ -132,3 +133,22 @@ async def test_a_command_that_is_cancelled_in_the_editor(root: Path) -> None:
             assert answer["result"]["cancelled"] is True, answer
             await units(made, lambda found: found[0]["phase"] == "idle")
         assert [title for title, _ in progress(made)] == ["Timing k/one", "Building k/one"]
+
+
+async def test_a_kernel_is_tuned_and_its_winner_written_down(root: Path) -> None:
+    kernel = root / "k.kernel.toml"
+    text = KERNEL.replace("[[instance]]", '[[sweep]]\nname = "s"\ntune = true\nparameters = { Factor = [1, 2] }\n')
+    kernel.write_text(text.partition('name = "one"')[0])
+    async with editor(root, settings={"buildFirst": "none"}) as made:
+        await made.open(kernel)
+        await made.heard_of(STATUS, lambda params: params["quiescent"] and params["health"] == "ok")
+        assert await lenses(made, kernel) == [(LINE, "tune")]
+        made.choices.append(WRITE)
+        found = await made.command("ckwatch.tune", uri=kernel.as_uri())
+        assert {shape: best["instance"] for shape, best in found["best"].items()} == {"small": "s_1", "odd": "s_1"}
+        assert found["measured"] == 4  # that of the other factor is wrong
+        shown = await made.heard_of("window/showMessage", lambda params: "wrote" in params["message"])
+        assert shown["message"] == "wrote s_1 to k.kernel.toml"
+        assert '[[instance]]\nname = "s_1"\nFactor = 1\n' in kernel.read_text()
+        assert [title for title, _ in progress(made)] == ["Tuning k"]
+        assert [each["id"] for each in await units(made, bool)] == ["k/s_1@host"]

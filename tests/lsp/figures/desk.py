@@ -39,6 +39,8 @@ class MadeUpClient:
     """Tells what a test has put in: who reads a file, and a unit's past. `asked` counts questions for a past,
     `asked_readers` are the files of each question for readers."""
 
+    root = ROOT
+
     def __init__(self) -> None:
         self.reading: dict[str, list[str]] = {}
         self.past: list[Timing] = []
