@@ -87,7 +87,7 @@ async def test_what_is_clearly_worse_is_given_up(runs: Runs) -> None:
 
 async def test_devices_time_different_instances_side_by_side(runs: Runs) -> None:
     client = FakeTunedClient(cost)
-    run = runs(client, devices=2, strategy="all", patience=None, racing=False)
+    run = runs(client, devices=2, jobs=8, strategy="all", patience=None, racing=False)
     await run.run()
     assert client.side_by_side == 2
     assert len(client.measured) == 2 * run.plan.coverage.allowed

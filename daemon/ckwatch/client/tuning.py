@@ -16,7 +16,7 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
@@ -149,6 +149,47 @@ class _Build:
     failed: ShapeResult | None = None
 
 
+class _Turns:
+    """On the processor, compilers and measurements take turns: the daemon ends a measurement for a compiler.
+
+    Builds begin when no measurement runs or waits, and measurements when no build runs.
+    """
+
+    def __init__(self) -> None:
+        self._changed = anyio.Condition()
+        self._building = self._measuring = 0
+
+    @asynccontextmanager
+    async def build(self) -> AsyncIterator[None]:
+        """As long as it is open, nothing is measured."""
+        async with self._changed:
+            while self._measuring:
+                await self._changed.wait()
+            self._building += 1
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._building -= 1
+                    self._changed.notify_all()
+
+    @asynccontextmanager
+    async def measurement(self) -> AsyncIterator[None]:
+        """As long as it is open, nothing is built."""
+        self._measuring += 1
+        try:
+            async with self._changed:
+                while self._building:
+                    await self._changed.wait()
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._measuring -= 1
+                    self._changed.notify_all()
+
+
 @dataclass(slots=True)
 class _ShapeSearch:
     """The search for one shape. `offered` are points that were good on other shapes."""
@@ -158,12 +199,21 @@ class _ShapeSearch:
     search: Search
     proposals: Iterator[Point | None]
     offered: deque[Point] = field(default_factory=deque)
+    arrived: deque[tuple[Point, float]] = field(default_factory=deque)
+    """Costs that the strategy, which runs in a thread, does not know yet."""
     asked: set[Point] = field(default_factory=set)
     results: dict[Point, ShapeResult] = field(default_factory=dict)
     best: tuple[float, Point] | None = None
     idle: int = 0
     """Evaluations since the last gain."""
     over: bool = False
+
+    def proposal(self) -> Point | None:
+        """What the strategy proposes next; for a thread, one at a time."""
+        while self.arrived:
+            point, cost = self.arrived.popleft()
+            self.search.known[point] = cost
+        return next(self.proposals, None)
 
     @property
     def limit_us(self) -> float | None:
@@ -235,7 +285,9 @@ class Tuning:
         self._overlay_order = anyio.Lock()
         jobs = options.jobs or plan.jobs or len(os.sched_getaffinity(0))
         self._compilers = anyio.CapacityLimiter(jobs)
-        self._room = jobs + 2 * len(self.devices)
+        on_processor = language_of(plan.kernel.template) is Language.CPP
+        self._turns = _Turns() if on_processor else None
+        self._room = jobs if on_processor else jobs + 2 * len(self.devices)
         self._send: MemoryObjectSendStream[TuningStep]
         self._receive: MemoryObjectReceiveStream[TuningStep]
         self._send, self._receive = anyio.create_memory_object_stream[TuningStep](math.inf)
@@ -285,17 +337,12 @@ class Tuning:
             pass
         return self.record
 
-    def close(self) -> None:
-        """Drop what nobody has iterated over."""
-        self._send.close()
-        self._receive.close()
-
     async def write_winners(self) -> list[str]:
         """Append the instances of `dispatch_set` to the kernel file, but for those that it has; their names.
 
         Also when the run is over. Raises CkwatchError where the file does not take them; it is then as it was.
         """
-        return await to_thread.run_sync(write_winners, self.plan, self.record, self.dispatch_set())
+        return await to_thread.run_sync(lambda: write_winners(self.plan, self.record, self.dispatch_set()))
 
     # The run.
 
@@ -440,7 +487,7 @@ class Tuning:
                 search.asked.add(point)
                 return point
         while True:
-            point_or_none = await to_thread.run_sync(next, search.proposals, None)
+            point_or_none = await to_thread.run_sync(search.proposal)
             if point_or_none is None:
                 return None
             if point_or_none not in search.asked and point_or_none not in search.results:
@@ -457,7 +504,7 @@ class Tuning:
         if build.failed is not None:
             await self._failed(point, build.failed)
         elif build.unit is not None:
-            async with build.turn:
+            async with build.turn, self._turns.measurement() if self._turns else nullcontext():
                 await self._measure(search, point, build.unit)
 
     async def _failed(self, point: Point, failed: ShapeResult, *, known: bool = False) -> None:
@@ -473,7 +520,7 @@ class Tuning:
         search.results[point] = result
         search.asked.add(point)
         cost = result.median_us if result.status in TIMED and result.median_us is not None else math.inf
-        search.search.known[point] = cost
+        search.arrived.append((point, cost))
         counted = result.status in TIMED or result.status in (
             *(EvaluationStatus.WRONG, EvaluationStatus.CRASHED, EvaluationStatus.HUNG),
         )
@@ -525,7 +572,7 @@ class Tuning:
             return build
         build = self._builds[point] = _Build()
         try:
-            async with self._compilers:
+            async with self._turns.build() if self._turns else nullcontext(), self._compilers:
                 await self._build(point, build)
         except BaseException:
             del self._builds[point]  # it was not this instance's fault
