@@ -160,7 +160,9 @@ def test_a_refusal_of_an_address_is_none_of_the_sizes(add: Any) -> None:
 
 def test_all_refuse(add: Any) -> None:
     for _ in range(2):
-        with pytest.raises(add.UnsupportedError, match=r"add/any@host does not support M=600.*nor does any other instance"):
+        with pytest.raises(
+            add.UnsupportedError, match=r"add/any@host does not support M=600.*nor does any other instance"
+        ):
             add.add(ones(600, 100), by=0.0)
         with pytest.raises(add.UnsupportedError, match="nor does any"):
             add.workspace_size(M=600, N=100, by=0.0)
