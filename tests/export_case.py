@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ckwatch.cli.export.autotuned_text import AutotunedKernel, autotuned_text
 from ckwatch.cli.export.description import ExportedUnit, signature_of
-from ckwatch.cli.export.module_text import write_module
+from ckwatch.cli.export.module_text import write_files, write_module
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.targets import Language
 
@@ -52,7 +53,18 @@ def exported_of(
 def imported(exported: ExportedUnit, library: Path, folder: Path) -> Any:
     """Write the module to `folder` and import it from there."""
     _, path = write_module(exported, library.read_bytes(), folder)
-    spec = importlib.util.spec_from_file_location(exported.name, path)
+    return imported_file(exported.name, path)
+
+
+def imported_autotuned(kernel: AutotunedKernel, libraries: Mapping[str, bytes], folder: Path) -> Any:
+    """Write the module and the shared object of each of its instances to `folder`, and import it from there."""
+    written = {kernel.units[instance].library: library for instance, library in libraries.items()}
+    return imported_file(kernel.name, write_files(folder, kernel.name, autotuned_text(kernel), written)[-1])
+
+
+def imported_file(name: str, path: Path) -> Any:
+    """The module at `path`."""
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

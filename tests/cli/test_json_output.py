@@ -28,7 +28,7 @@ from ckwatch.cli.schema import command_schema, full_schema
 from ckwatch.client import Client, connect
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
-from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
 from daemon_bench import KERNEL
@@ -137,7 +137,9 @@ def test_examples_of_the_page_are_as_the_schema_says() -> None:
     assert {command for command, _ in seen} == {*OUTPUT}
 
 
-def test_units(bench: CodeBench, reader: Reader, tmp_path: Path, capsys: Capture) -> None:
+def test_units(
+    bench: CodeBench, reader: Reader, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader.run("check")
     reader.run("build", "--out", str(tmp_path / "out"))
     for command, *arguments in (
@@ -152,6 +154,12 @@ def test_units(bench: CodeBench, reader: Reader, tmp_path: Path, capsys: Capture
         reader.run(command, *arguments)
     bench.write("templates/k.hip.j2", EXPORTABLE)
     reader.run("export", "k/one", "--out", str(tmp_path))
+
+    async def best(*_: object) -> list[RankedTiming]:
+        return rank_units([record("k/one@gfx942")], {"k/one@gfx942": "a1"}, {})
+
+    monkeypatch.setattr(Client, "best", best)
+    reader.run("export", "k", "--autotune", "--out", str(tmp_path))
     bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", "Tile ="))
     assert reader.run("check", status=1)[1]["event"] == "diagnostic"
     bench.write("k.kernel.toml", KERNEL)
@@ -161,6 +169,7 @@ def test_units(bench: CodeBench, reader: Reader, tmp_path: Path, capsys: Capture
     assert reader.seen == {
         *("BuildStarted", "BuiltUnit", "FileWritten", "BuildSummary", "UnitList", "RenderedUnit", "ExplainedUnit"),
         *("InspectedUnit", "UnitListing", "CalibrationReport", "RankedPredictions", "ExportedModule", "DiagnosticLine"),
+        "AutotunedModule",
     }
 
 

@@ -65,7 +65,7 @@ def _conflict(options: argparse.Namespace) -> tuple[str, str] | None:
         if (options.shape or options.device is not None) and not options.autotune:
             return (
                 "--shape and --device are for choosing among instances",
-                "add --autotune, or for --shape --timings json",
+                "add --autotune (or --timings)",
             )
     else:
         if options.name is not None or options.json:

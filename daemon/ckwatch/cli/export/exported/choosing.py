@@ -111,7 +111,7 @@ class Chooser(Callee):
                     if one.prepared.workspace_bytes is None:  # it is not where the arrays lie, but their sizes
                         one.refusal = refusal
             refusals.append(refusal)
-        others = f"; nor does any of its {len(refusals) - 1} other instances" if len(refusals) > 1 else ""
+        others = "; nor does any other instance" if len(refusals) > 1 else ""
         raise UnsupportedError(refusals[0] + others, UNSUPPORTED)
 
     def _candidates_for(self, plan: Plan, scalars: tuple[int | float, ...]) -> tuple[Candidate, ...]:
