@@ -15,12 +15,12 @@ import random
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
@@ -51,9 +51,13 @@ from ckwatch.tuning.strategies import STRATEGIES, Search
 from ckwatch.wire.endpoint import endpoint_of
 
 if TYPE_CHECKING:
-    from ckwatch.client.client import Client
+    from pathlib import Path
+
+    from ckwatch.client.builds import BuildResult
+    from ckwatch.client.connection import LineIterator
     from ckwatch.client.overlays import Overlay
-    from ckwatch.wire.benchmarks import Device, Devices, Timing
+    from ckwatch.wire.benchmarks import BenchLine, Device, Devices, RankedTiming, Timing
+    from ckwatch.wire.imported_timings import ImportedTiming
     from ckwatch.wire.state import Unit
 
 PATIENCE = 40
@@ -136,6 +140,21 @@ class TuningOptions:
             raise CkwatchError(f"there is no strategy '{self.strategy}'", f"there are {', '.join(STRATEGIES)}")
 
 
+class TuningClient(Protocol):
+    """What a run asks of the daemon: `ckwatch.client.Client`."""
+
+    root: Path
+
+    async def devices(self) -> Devices: ...
+    async def best(self, kernel: str) -> list[RankedTiming]: ...
+    async def imported_timings(self, kernel: str, *, arch: str) -> list[ImportedTiming]: ...
+    async def build(self, *patterns: str) -> BuildResult: ...
+    def bench(
+        self, *patterns: str, shapes: Iterable[str], device: str, race: bool, limit_us: float | None
+    ) -> AbstractAsyncContextManager[LineIterator[BenchLine]]: ...
+    def adding_to(self, path: str) -> AbstractAsyncContextManager[Overlay]: ...
+
+
 @dataclass(slots=True)
 class _Build:
     """An instance that is being built, or was. `failed` says why it cannot be timed. `turn`: the daemon times a unit on
@@ -180,7 +199,7 @@ class Tuning:
 
     def __init__(
         self,
-        client: Client,
+        client: TuningClient,
         plan: TuningPlan,
         options: TuningOptions,
         devices: Sequence[Device],
@@ -653,7 +672,7 @@ def shape_result(timing: Timing, shape: str) -> ShapeResult:
 
 @asynccontextmanager
 async def open_tuning(
-    client: Client,
+    client: TuningClient,
     kernel: str,
     options: TuningOptions,
     *,
@@ -715,7 +734,7 @@ def facts_of(device: Device) -> DeviceFacts:
     return DeviceFacts(name=device.name, description=device.description, arch=device.arch, pci=device.pci)
 
 
-async def _seeds(client: Client, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
+async def _seeds(client: TuningClient, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
     """Where to begin for each shape: what was best here on it and on others, then what is predicted to be."""
     known: dict[str, list[Point]] = {}
     for ranked in await client.best(plan.kernel.name) if plan.kernel.instances else []:
