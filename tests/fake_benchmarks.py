@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ckwatch.bench.job import Race
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
 
@@ -46,9 +47,10 @@ class FakeBenchmarks:
         *,
         device: str | None,
         force: bool,
+        race: Race | None = None,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        self._ask("bench", patterns, shapes, device, force)
+        self._ask("bench", patterns, shapes, device, force, *([] if race is None else [race]))
         self.viewer = client
 
         async def lines() -> AsyncIterator[BenchLine]:

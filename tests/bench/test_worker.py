@@ -19,9 +19,9 @@ import pytest
 from bench_kernels import LIMITS_S, job, shared_object
 from ckwatch.bench.job import Job
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
-from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, FailureKind
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, FailureKind, StopReason
 from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerHello, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.bench.worker_session import LastingWorker, find_devices, measure
 from ckwatch.model.roofline import CacheState
 from patience import PATIENCE_S
 
@@ -333,3 +333,42 @@ async def test_devices_are_found_and_absences_explained() -> None:
     for absence in found.absent:
         assert absence.kind in ("hip", "cuda")
         assert absence.why
+
+
+async def test_a_worker_that_lasts_does_one_job_after_the_other() -> None:
+    worker = LastingWorker()
+    pids = set()
+    try:
+        for number in range(3):
+            said: list[WorkerMessage] = []
+            found = await worker.measure(
+                job("ours"), [shared_object(workspace=str(number))], time_limit_s=LIMIT_S, on_message=said.append
+            )
+            assert isinstance(found, BenchmarkReport), found
+            assert found.measured[0].verification is not None
+            pids |= {one.pid for one in said if isinstance(one, WorkerHello)}
+        assert len(pids) == 1
+        assert worker.jobs == 3
+    finally:
+        await worker.close()
+
+
+async def test_a_failure_ends_a_worker_that_lasts_and_the_next_job_gets_another() -> None:
+    worker = LastingWorker()
+    try:
+        assert isinstance(await worker.measure(job("ours"), [shared_object()], time_limit_s=LIMIT_S), BenchmarkReport)
+        bad = shared_object(before=WHILE_TIMING + "abort();")
+        found = await worker.measure(job("ours"), [bad], time_limit_s=LIMIT_S)
+        assert isinstance(found, BenchmarkFailure)
+        assert found.kind is FailureKind.CRASHED
+        assert isinstance(await worker.measure(job("ours"), [shared_object()], time_limit_s=LIMIT_S), BenchmarkReport)
+        assert worker.jobs == 1
+    finally:
+        await worker.close()
+
+
+async def test_what_is_slower_than_its_limit_is_given_up() -> None:
+    asked = job("ours")
+    limited = replace(asked, precision=replace(asked.precision, limit_us=1e-3, budget_s=60.0, maximum_samples=10**6))
+    found = await report(limited, shared_object())
+    assert found.measured[0].samples[0].stop is StopReason.SLOWER

@@ -18,7 +18,7 @@ import jsonschema_rs
 import pytest
 
 from ck4inductor_fields import GEMM
-from ckwatch.cli import build, explain, main, render, session
+from ckwatch.cli import build, explain, main, render, session, tune
 from ckwatch.cli.completion import names
 from ckwatch.cli.export import python_module
 from ckwatch.cli.imports import ck4inductor
@@ -36,6 +36,7 @@ from engine.code_workspace import CodeBench
 from fake_verifications import finding_of, unit_verification, verification_of
 from timing_client import TimingClient, connecting_to, numbered
 from timing_records import failed, record
+from tuning_stand_in import TunedWorkspace, workspace
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
@@ -261,6 +262,13 @@ def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.Mo
     reader.run("import timings", "--list")
     reader.run("import timings", "--remove", "t.csv")
     assert reader.seen == {"ImportedTimingFiles", "ImportedTimingsList", "ImportedTimingsRemoved"}
+
+
+def test_tuning(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune, "connected", TunedWorkspace(workspace(tmp_path)).connected)
+    monkeypatch.chdir(tmp_path)
+    reader.run("tune", "slow", "--measurements", "4")
+    assert reader.seen == {"TuneStarted", "TuneStep", "TuneSummary"}
 
 
 def test_every_type_is_printed_by_a_test() -> None:

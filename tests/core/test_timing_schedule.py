@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ckwatch.bench.job import Race
 from ckwatch.core.events import (
     BuildRequested,
     FocusChanged,
@@ -208,4 +209,32 @@ def test_a_request_for_a_unit_that_fails_leaves_nothing_behind() -> None:
     world.send(BuildRequested("r", "", ("k1",)))
     assert measurements(world.run()) == []
     assert not unit(world, A).timing.requested
+    world.drain()
+
+
+def test_devices_that_requests_name_are_timed_on_side_by_side() -> None:
+    world = built(**{K1: SHAPED, TOML: "settings 0\njobs 2"})
+    world.send(MeasureRequested(1, (A,), ("64",), device="hip:0"))
+    world.send(MeasureRequested(2, (B,), ("64",), device="hip:1"))
+    assert measurements(world.run(*QUICK)) == ["measure k1/a 64", "measure k1/b 64"]
+    assert set(world.state.measuring) == {"hip:0", "hip:1"}
+    world.send(MeasureRequested(3, (B,), ("128",), device="hip:0"))
+    assert measurements(world.run(*QUICK)) == []  # a unit is timed on one device at a time
+    world.drain()
+
+
+def test_one_device_is_timed_on_for_one_at_a_time() -> None:
+    world = built(**{K1: SHAPED, TOML: "settings 0\njobs 2"})
+    world.send(MeasureRequested(1, (A, B), ("64",), device="hip:0"))
+    assert len(measurements(world.run(*QUICK))) == 1
+    assert len(answer(world)) == 1
+    world.drain()
+
+
+def test_a_race_is_asked_for_whatever_is_known() -> None:
+    world = built(**{K1: SHAPED, TOML: "settings 0\njobs 2"})
+    for number in (1, 2):
+        world.send(MeasureRequested(number, (A,), ("64",), race=Race(limit_us=5.0)))
+        assert measurements(world.run(*QUICK)) == ["measure k1/a 64"]
+        assert answer(world) == []
     world.drain()

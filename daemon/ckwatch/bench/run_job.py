@@ -42,7 +42,7 @@ from ckwatch.bench.report import (
 )
 from ckwatch.bench.runtimes import processors
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
-from ckwatch.bench.runtimes.selection import find_all_devices, runtime_module, select_device
+from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WaitingForDevice, WorkerStage
@@ -120,7 +120,7 @@ def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> Benchm
 
 
 def _is_of(facts: DeviceFacts, job: Job) -> bool:
-    return job.device in (facts.name, facts.identity) and job.kind == facts.kind
+    return job.device in (AUTO, facts.name, facts.identity) and job.kind == facts.kind
 
 
 def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -> Lease:

@@ -237,6 +237,7 @@ class LastingWorker:
         process, self._process = self._process, None
         if process is not None:
             await process.end_politely(self._grace_s)
+            process.poll()  # it is reaped
             process.close()
 
 

@@ -308,6 +308,29 @@ class ExportedModule(Answer):
     function: str
 
 
+class ChosenInstance(Printed):
+    """A measured shape of an autotuned module, and the instance that its sizes choose, with its time on that device."""
+
+    shape: str
+    instance: str
+    median_us: float
+    device: str
+    taken_at: float
+
+
+class AutotunedModule(Answer):
+    """The last line of `--autotune`. `left_out`: shapes without timings."""
+
+    event: Literal["autotuned"] = "autotuned"
+    kernel: str
+    arch: str
+    module: str
+    function: str
+    units: tuple[str, ...]
+    shapes: tuple[ChosenInstance, ...]
+    left_out: tuple[str, ...] = ()
+
+
 class SampledTiming(Timing, Samples):
     """A timing with everything that was kept of its measurement."""
 
@@ -608,13 +631,14 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
     "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),
+    "tune": (TuneStarted, TuneStep, TuneSummary),
     "history": (UnitTimings,),
     "compare": (ComparedTimings,),
     "best": (RankedTimings,),
     "baseline set": (BaselineSet,),
     "baseline list": (BaselineList,),
     "baseline remove": (BaselineRemoved,),
-    "export": (FileWritten, ExportedModule, TimingExport),
+    "export": (FileWritten, ExportedModule, AutotunedModule, TimingExport),
     "explain": (ExplainedUnit,),
     "inspect": (InspectedUnit, UnitListing, CalibrationReport),
     "rank": (RankedPredictions,),

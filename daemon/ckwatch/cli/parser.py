@@ -496,8 +496,17 @@ def _add_timings(parser: ProgramParser) -> None:
     export.add_name("units", "unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings, default: all)")
     export.add_argument("--out", type=Path, metavar="PATH", help="the module's folder (default: here), or a file")
     export.add_argument("--name", metavar="NAME", help="the module's name (default: after the unit)")
+    export.add_argument(
+        "--autotune", action="store_true", help="UNIT is a kernel: its fastest instances, chosen by size at each call"
+    )
     export.add_argument("--timings", choices=("json", "csv"), help="write timings, to --out or standard output")
-    export.add_argument("--shape", metavar="SHAPE", help="with --timings: only on this shape")
+    export.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE",
+        help="with --autotune and --timings: only on this shape; may be repeated",
+    )  # fmt: skip
+    export.add_argument(
+        "--device", metavar="DEVICE", help="with --autotune: by timings on this device, by name or PCI address"
+    )
     export.add_argument("--samples", action="store_true", help="with --timings json: raw samples, clocks, versions too")
     export.add_json("print the paths of the module's files as JSON")
     export.add_archs()

@@ -16,10 +16,11 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from glob import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -51,10 +52,7 @@ from ckwatch.tuning.strategies import STRATEGIES, Search
 from ckwatch.wire.endpoint import endpoint_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ckwatch.client.builds import BuildResult
-    from ckwatch.client.connection import LineIterator
     from ckwatch.client.overlays import Overlay
     from ckwatch.wire.benchmarks import BenchLine, Device, Devices, RankedTiming, Timing
     from ckwatch.wire.imported_timings import ImportedTiming
@@ -140,21 +138,6 @@ class TuningOptions:
             raise CkwatchError(f"there is no strategy '{self.strategy}'", f"there are {', '.join(STRATEGIES)}")
 
 
-class TuningClient(Protocol):
-    """What a run asks of the daemon: `ckwatch.client.Client`."""
-
-    root: Path
-
-    async def devices(self) -> Devices: ...
-    async def best(self, kernel: str) -> list[RankedTiming]: ...
-    async def imported_timings(self, kernel: str, *, arch: str) -> list[ImportedTiming]: ...
-    async def build(self, *patterns: str) -> BuildResult: ...
-    def bench(
-        self, *patterns: str, shapes: Iterable[str], device: str, race: bool, limit_us: float | None
-    ) -> AbstractAsyncContextManager[LineIterator[BenchLine]]: ...
-    def adding_to(self, path: str) -> AbstractAsyncContextManager[Overlay]: ...
-
-
 @dataclass(slots=True)
 class _Build:
     """An instance that is being built, or was. `failed` says why it cannot be timed. `turn`: the daemon times a unit on
@@ -189,6 +172,26 @@ class _ShapeSearch:
             return None
         found = self.results[self.best[1]]
         return CLEARLY_WORSE * (found.high_us or self.best[0])
+
+
+class TuningClient(Protocol):
+    """What a run asks of a `Client`."""
+
+    root: Path
+
+    async def build(self, *patterns: str) -> BuildResult: ...
+
+    def bench(
+        self, *patterns: str, shapes: Iterable[str] | None, device: str | None, race: bool, limit_us: float | None
+    ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]: ...
+
+    def adding_to(self, path: str) -> AbstractAsyncContextManager[Overlay]: ...
+
+    async def devices(self) -> Devices: ...
+
+    async def best(self, kernel: str) -> list[RankedTiming]: ...
+
+    async def imported_timings(self, kernel: str, *, arch: str) -> list[ImportedTiming]: ...
 
 
 class Tuning:
@@ -282,6 +285,11 @@ class Tuning:
             pass
         return self.record
 
+    def close(self) -> None:
+        """Drop what nobody has iterated over."""
+        self._send.close()
+        self._receive.close()
+
     async def write_winners(self) -> list[str]:
         """Append the instances of `dispatch_set` to the kernel file, but for those that it has; their names.
 
@@ -306,11 +314,6 @@ class Tuning:
             await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
         finally:
             self._send.close()
-
-    def close(self) -> None:
-        """Give up what was not iterated over; the run is over."""
-        self._send.close()
-        self._receive.close()
 
     def _run_name(self) -> str:
         space = [[axis.parameter, *map(str, axis.values)] for axis in self.plan.space.axes]
@@ -349,24 +352,28 @@ class Tuning:
             point = await to_thread.run_sync(self.plan.point_of, row.parameters)
             if point is not None and any(row.problem in ("", one.problem) for one in self._searches):
                 by_point.setdefault(point, []).append(row)
+        for point, own in by_point.items():
+            given_up = next((row for row in own if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
+            if given_up is not None:
+                build = self._builds[point] = _Build(failed=given_up.result)
+                build.done.set()
         async with anyio.create_task_group() as tasks:
-            for point, own in by_point.items():
-                tasks.start_soon(self._take_over, point, own)
+            for point in by_point:
+                tasks.start_soon(self._built, point)
+        found = [(row, point) for point, own in by_point.items() for row in own]
+        for row, point in sorted(found, key=lambda one: one[0].taken_at):
+            await self._take_over(point, row)
 
-    async def _take_over(self, point: Point, rows: Sequence[JournalRow]) -> None:
-        given_up = next((row for row in rows if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
-        if given_up is not None:
-            build = self._builds[point] = _Build(failed=given_up.result)
-            build.done.set()
-            await self._failed(point, given_up.result, known=True)
+    async def _take_over(self, point: Point, row: JournalRow) -> None:
+        """Take a result over, if it is of what the instance compiles to now."""
+        build = self._builds[point]
+        if build.failed is not None:
+            await self._failed(point, build.failed, known=True)
             return
-        build = await self._built(point)
-        if build.unit is None or build.failed is not None:
-            return
-        for row in rows:
-            search = next((one for one in self._searches if one.problem == row.problem), None)
-            if search is not None and row.artifact == build.unit.key and point not in search.results:
-                await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
+        search = next((one for one in self._searches if one.problem == row.problem), None)
+        current = build.unit is not None and row.artifact == build.unit.key
+        if search is not None and current and point not in search.results:
+            await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
 
     async def _search_all(self) -> None:
         running = 0
@@ -474,8 +481,7 @@ class Tuning:
             for other in self._searches:
                 if other is not search:
                     other.offered.append(point)
-        if not known:
-            search.idle = 0 if gained else search.idle + 1
+        search.idle = 0 if gained else search.idle + 1
         evaluated = self._points.get(point)
         if evaluated is None:
             evaluated = EvaluatedPoint(
@@ -696,11 +702,13 @@ async def open_tuning(
         async with client.adding_to(plan.kernel.path) as overlay:
             tuning = Tuning(client, plan, options, chosen, journal, overlay)
             tuning.begin(await _seeds(client, plan, options.seed))
-            with closing(tuning):
+            try:
                 async with plain_errors(), anyio.create_task_group() as tasks:
                     tasks.start_soon(tuning.run)
                     yield tuning
                     tasks.cancel_scope.cancel()
+            finally:
+                tuning.close()
     finally:
         journal.close()
 
@@ -735,13 +743,18 @@ def facts_of(device: Device) -> DeviceFacts:
 
 
 async def _seeds(client: TuningClient, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:
-    """Where to begin for each shape: what was best here on it and on others, then what is predicted to be."""
+    """Where to begin for each shape: what was best here on it and on others, or others have found, then what is
+    predicted to be."""
     known: dict[str, list[Point]] = {}
     for ranked in await client.best(plan.kernel.name) if plan.kernel.instances else []:
         if ranked.rank is None or ranked.rank > KNOWN_SEEDS or ranked.timing is None:
             continue
         if (point := plan.point_of(ranked.timing.parameters)) is not None:
             known.setdefault(ranked.shape, []).append(point)
+    for imported in await client.imported_timings(plan.kernel.name, arch=plan.arch):
+        if imported.parameters and imported.shape:
+            like = plan.points_like(imported.parameters)
+            known.setdefault(imported.shape, []).extend(like[:KNOWN_SEEDS])
     elsewhere = [point for points in known.values() for point in points[:1]]
     found = {}
     for shape in plan.shapes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import random
 import time
@@ -45,6 +46,9 @@ PREDICTED_POINTS = 3000
 PREDICTED_S = 1.5
 """Points among which the ones with the best predictions are looked for, and the time for that: then their neighbours
 are looked at, as long again."""
+
+LIKE_AT_MOST = 64
+"""Points that are looked at for parameters that leave some open."""
 
 SEEDS = 8
 """The predicted best of these begin a search."""
@@ -126,6 +130,23 @@ class TuningPlan:
             predict_all(self.space.neighbours(best[0]), begun + PREDICTED_S)
         found = sorted((one for one in timed if math.isfinite(timed[one])), key=lambda one: timed[one])
         return found[:SEEDS]
+
+    def points_like(self, parameters: Parameters) -> list[Point]:
+        """The allowed points that have these parameters as far as they have parameters of these names."""
+        spaces = self.space.spaces if isinstance(self.space, JoinedSpace) else (self.space,)
+        found: list[Point] = []
+        for number, space in enumerate(spaces):
+            axes = [
+                [index for index, value in enumerate(axis.values) if parameters.get(axis.parameter, value) == value]
+                for axis in space.axes
+            ]
+            listed: Iterable[Point] = space.points() if isinstance(space, ListedSpace) else ()
+            product = itertools.islice(itertools.product(*axes), LIKE_AT_MOST)
+            for point in listed if isinstance(space, ListedSpace) else product:
+                own = space.parameters(point) if space.is_allowed(point) else None
+                if own is not None and all(own[name] == value for name, value in parameters.items() if name in own):
+                    found.append((number, *point) if len(spaces) > 1 else point)
+        return found
 
     def point_of(self, parameters: Parameters) -> Point | None:
         """The allowed point that stands for these parameters, if there is one."""

@@ -96,3 +96,28 @@ def test_a_window_can_be_chosen() -> None:
     assert not is_steady(values, window=1, windows=4)
     assert is_steady(values, window=1, windows=4, tolerance=0.02)
     assert is_steady(values, window=2, windows=2)
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "count", "expected"),
+    [
+        (None, 5000, StopReason.BUDGET),
+        (90.0, 9, None),  # too few to be certain of anything
+        (90.0, 30, StopReason.SLOWER),
+        (99.9, 30, None),
+        (110.0, 30, None),
+    ],
+)
+def test_what_is_certainly_slower_is_given_up(limit_us: float | None, count: int, expected: StopReason | None) -> None:
+    rule = StoppingRule(replace(PRECISION, limit_us=limit_us))
+    rule.add(normal(count, 0.03))
+    assert rule.verdict(0.01) is expected
+
+
+def test_it_is_hardly_ever_wrong_to_give_up() -> None:
+    wrong = 0
+    for seed in range(300):
+        rule = StoppingRule(replace(PRECISION, limit_us=100.0))
+        rule.add(normal(100, 0.05, seed))
+        wrong += rule.verdict(0.01) is StopReason.SLOWER
+    assert wrong <= 3

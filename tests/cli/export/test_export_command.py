@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,15 +143,15 @@ def test_edits_meanwhile(
 ) -> None:
     shutil.copytree(ROOT / "examples/cpp", tmp_path / "w")
     kernel_file = tmp_path / "w/gemm_f32.kernel.toml"
-    meaning = python_module._definition_of
+    meaning = python_module._definitions_of
     asked: list[str] = []
 
-    def edit(root: Path, unit: str) -> python_module.UnitDefinition | None:
+    def edit(root: Path, units: Sequence[str]) -> dict[str, python_module.UnitDefinition]:
         if asked:
             kernel_file.write_text(kernel_file.read_text().replace("relu", "tanh"))
-        asked.append(unit)
-        return meaning(root, unit)
+        asked.extend(units)
+        return meaning(root, units)
 
-    monkeypatch.setattr(python_module, "_definition_of", edit)
+    monkeypatch.setattr(python_module, "_definitions_of", edit)
     assert main(["export", "gemm_f32/6x16", "-C", str(tmp_path / "w"), "--out", str(tmp_path)]) == 2
     assert "gemm_f32/6x16@host was edited while it was exported" in capsys.readouterr().err

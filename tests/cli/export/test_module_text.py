@@ -14,8 +14,8 @@ import pytest
 
 from ckwatch.cli.export.description import ExportedUnit, as_array, defaults_of, dtypes_of, formula
 from ckwatch.cli.export.module_text import (
+    ALL_PARTS,
     EXPORTED,
-    PARTS,
     checked_name,
     function_name,
     identifier,
@@ -92,7 +92,7 @@ def test_elements_that_share_a_byte_are_one_of_an_array() -> None:
 def test_parts_agree_on_names() -> None:
     """They become one module: a name that two of them define would be the later one's for both."""
     defined = Counter[str]()
-    for part in PARTS:
+    for part in ALL_PARTS:
         for node in ast.parse(resources.files(EXPORTED).joinpath(f"{part}.py").read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 defined[node.name] += 1

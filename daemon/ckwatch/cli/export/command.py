@@ -42,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
     if wrong is not None:
         raise CkwatchError(*wrong)
     if options.timings is None:
-        from ckwatch.cli.export import python_module
+        from ckwatch.cli.export import autotune, python_module
 
-        return python_module.export_module(options)
+        return autotune.export_kernel(options) if options.autotune else python_module.export_module(options)
     found = anyio.run(partial(asked_timings, options))
     text = timings_json(found) if options.timings == "json" else timings_csv([timing for timing, _ in found])
     if options.out is None:
@@ -60,11 +60,18 @@ def _conflict(options: argparse.Namespace) -> tuple[str, str] | None:
     if options.timings is None:
         if options.unit is None:
             return "no unit is given", "name a unit, or add --timings json or --timings csv"
-        if options.samples or options.shape is not None:
-            return "--samples and --shape need --timings", "add --timings json"
+        if options.samples:
+            return "--samples needs --timings", "add --timings json"
+        if (options.shape or options.device is not None) and not options.autotune:
+            return (
+                "--shape and --device are for choosing among instances",
+                "add --autotune, or for --shape --timings json",
+            )
     else:
         if options.name is not None or options.json:
             return "--name and --json cannot be used with --timings", "leave out --timings"
+        if options.autotune or options.device is not None:
+            return "--autotune and --device cannot be used with --timings", "leave out --timings"
         if options.samples and options.timings != "json":
             return "--samples cannot be written as CSV", "use --timings json"
     return None
@@ -75,7 +82,8 @@ async def asked_timings(options: argparse.Namespace) -> Found:
     async with asking(options) as client:
         found: list[tuple[Timing, TimingDetail | None]] = []
         for unit in await _units(client, options.unit):
-            timings = sorted(await client.timings(unit, shape=options.shape, limit=LIMIT), key=_order)
+            asked = [await client.timings(unit, shape=shape, limit=LIMIT) for shape in options.shape or (None,)]
+            timings = sorted((timing for found_on in asked for timing in found_on), key=_order)
             if not options.samples:
                 found += [(timing, None) for timing in timings]
                 continue

@@ -8,7 +8,7 @@ import keyword
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -34,12 +34,15 @@ EXPORTED = "ckwatch.cli.export.exported"
 PARTS = ("kernel", "dlpack", "arrays", "planning", "loading", "memory", "calling")
 """Modules of `ckwatch.cli.export.exported`, each before those that use it."""
 
+ALL_PARTS = (*PARTS, "choosing")
+"""With what a module needs that chooses among instances."""
+
 MARK = "# Exported by ckwatch"
 """How the first line of an exported module begins: such a file may be replaced by another export."""
 
 OPTIONS = ("out", "stream", "workspace")
 PUBLIC = ("ARCH", "UNIT", "KernelError", "LibraryError", "UnsupportedError", "load", "workspace_size")
-OWN = ("Tensor", "_callee", "__all__", *PUBLIC)
+OWN = ("Tensor", "_callee", "__all__", *PUBLIC, "UNITS", "instances_for")
 
 PYTHON_TYPES = {"float": "float", "double": "float", "bool": "bool"}
 """Of C types that are no integers."""
@@ -51,7 +54,7 @@ KIND_NAMES = {
 }
 
 
-_LOAD = '''\
+LOAD = '''\
 def load() -> None:
     """Load the shared object; otherwise the first call does. Raises LibraryError where it cannot."""
     _callee.load()'''
@@ -69,13 +72,13 @@ class SharedCode:
 
 
 @cache
-def shared_code() -> SharedCode:
-    """The modules of `ckwatch.cli.export.exported` as one."""
+def shared_code(parts: tuple[str, ...] = PARTS) -> SharedCode:
+    """Modules of `ckwatch.cli.export.exported` as one."""
     plain: set[str] = set()
     picked: dict[str, set[str]] = {}
     texts = []
     names: set[str] = set()
-    for part in PARTS:
+    for part in parts:
         source = resources.files(EXPORTED).joinpath(f"{part}.py").read_text(encoding="utf-8")
         tree = ast.parse(source)
         end = 0
@@ -113,31 +116,46 @@ def _defined(body: Iterable[ast.stmt]) -> set[str]:
 
 def module_text(exported: ExportedUnit) -> str:
     """The whole module."""
-    shared = shared_code()
     function = function_name(exported)
-    public = ", ".join(python_string(name) for name in (*PUBLIC, function))
+    return assembled(
+        about=_about(exported, function),
+        public=(*PUBLIC, function),
+        constants=(f"UNIT = {python_string(exported.unit)}", f"ARCH = {python_string(exported.arch)}"),
+        functions=(called_function(exported, function), workspace_size_function(exported), LOAD),
+        shared=shared_code(),
+        end=f"_kernel = {kernel_literal(exported)}\n{_CALLEE}",
+    )
+
+
+def assembled(
+    *,
+    about: str,
+    public: Iterable[str],
+    constants: Iterable[str],
+    functions: Iterable[str],
+    shared: SharedCode,
+    end: str,
+) -> str:
+    """A module: what it says, what it has for others, and at the `end` the kernel."""
     sections = [
         "\n".join(
             [
                 f"{MARK} {__version__}: another export of the same name replaces it.",
-                _docstring(_about(exported, function)),
+                docstring(about),
                 "",
                 shared.imports,
                 "",
-                f"__all__ = [{public}]",
+                f"__all__ = [{', '.join(map(python_string, public))}]",
                 "",
-                f"UNIT = {python_string(exported.unit)}",
-                f"ARCH = {python_string(exported.arch)}",
+                *constants,
                 "",
                 'Tensor = TypeVar("Tensor")',
             ]
         ),
-        _function(exported, function),
-        _workspace_size(exported),
-        _LOAD,
-        "# What follows is the same in every exported module, but for the kernel at the end.",
+        *functions,
+        "# What follows is the same in every such module, but for the kernel at the end.",
         shared.text,
-        f"_kernel = {kernel_literal(exported)}\n{_CALLEE}",
+        end,
     ]
     return "\n\n\n".join(sections) + "\n"
 
@@ -153,7 +171,7 @@ def identifier(text: str) -> str:
 def function_name(exported: ExportedUnit) -> str:
     """The name of the function to call: the kernel's."""
     name = identifier(exported.kernel)
-    taken = shared_code().names.union(dir(builtins), OWN, ("_kernel",))
+    taken = shared_code(ALL_PARTS).names.union(dir(builtins), OWN, ("_kernel",))
     return f"{name}_kernel" if name in taken else name
 
 
@@ -163,29 +181,45 @@ def parameter_name(name: str) -> str:
 
 
 def _about(exported: ExportedUnit, function: str) -> str:
-    """The module's docstring: what it computes, and on what."""
-    where = KIND_NAMES[exported.kind].format(arch=exported.arch)
-    arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
-    parameters = ", ".join(f"{name}={value}" for name, value in exported.parameters.items())
-    operation = exported.operation
-    accumulator = "" if operation.computation is None else f", accumulated in {operation.accumulator}"
     lines = [
-        f"{formula(operation)}{accumulator}, on {where}.",
+        *usage_lines(exported, exported.name, function),
         "",
-        f"    import {exported.name}",
+        *unit_lines(exported),
         "",
-        f"    {', '.join(name for name, _ in exported.operation.outputs)} = {exported.name}.{function}({arguments})",
-        "",
-        f"Unit {exported.unit}: {parameters or 'no parameters'}.",
-        f"Artifact {exported.key}.",
-        f"C function {exported.symbol} in {exported.library}, which must lie beside this file.",
-        "",
-        "There is no gradient. Needs nothing but Python 3.10; torch and numpy are used where arguments are theirs.",
+        NEEDS,
     ]
     return "\n".join(lines)
 
 
-def _function(exported: ExportedUnit, name: str) -> str:
+NEEDS = "There is no gradient. Needs nothing but Python 3.10; torch and numpy are used where arguments are theirs."
+
+
+def usage_lines(exported: ExportedUnit, module: str, function: str) -> list[str]:
+    """What a module computes, on what, and how it is called."""
+    where = KIND_NAMES[exported.kind].format(arch=exported.arch)
+    arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
+    operation = exported.operation
+    accumulator = "" if operation.computation is None else f", accumulated in {operation.accumulator}"
+    return [
+        f"{formula(operation)}{accumulator}, on {where}.",
+        "",
+        f"    import {module}",
+        "",
+        f"    {', '.join(name for name, _ in operation.outputs)} = {module}.{function}({arguments})",
+    ]
+
+
+def unit_lines(exported: ExportedUnit) -> list[str]:
+    """Which unit it is, and where its code lies."""
+    parameters = ", ".join(f"{name}={value}" for name, value in exported.parameters.items())
+    return [
+        f"Unit {exported.unit}: {parameters or 'no parameters'}.",
+        f"Artifact {exported.key}.",
+        f"C function {exported.symbol} in {exported.library}, which must lie beside this file.",
+    ]
+
+
+def called_function(exported: ExportedUnit, name: str) -> str:
     """The function that calls the kernel."""
     outputs = exported.operation.outputs
     one = len(outputs) == 1
@@ -205,12 +239,12 @@ def _function(exported: ExportedUnit, name: str) -> str:
         f"def {name}(",
         *(f"    {parameter}," for parameter in (*inputs, "*", *options)),
         f") -> {result}:",
-        textwrap.indent(_docstring(_function_about(exported)), "    "),
+        textwrap.indent(docstring(_function_about(exported)), "    "),
         f"    results: {'tuple[Tensor]' if one else result} = _callee(",
-        f"        {_tuple(tensor for tensor, _ in exported.inputs)},",
+        f"        {argument_tuple(tensor for tensor, _ in exported.inputs)},",
         f"        {'(out,)' if one else f'out or {(None,) * len(outputs)}'},",
-        f"        {_tuple(exported.sizes)},",
-        f"        {_tuple(runtime for runtime, _ in exported.runtime)},",
+        f"        {argument_tuple(exported.sizes)},",
+        f"        {argument_tuple(runtime for runtime, _ in exported.runtime)},",
         f"        {'None' if exported.kind == 'cpu' else 'stream'},",
         "        workspace,",
         "    )",
@@ -261,15 +295,21 @@ def _function_about(exported: ExportedUnit) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _workspace_size(exported: ExportedUnit) -> str:
+def size_parameters(exported: ExportedUnit) -> str:
+    """The parameters of a function that is told all sizes and runtime arguments."""
     defaults = defaults_of(exported)
     sizes = [f"{parameter_name(size)}: {'int | None = None' if size in defaults else 'int'}" for size in exported.sizes]
     options = [*sizes, *_runtime(exported)]
+    return f"{'*, ' if options else ''}{', '.join(options)}"
+
+
+def workspace_size_function(exported: ExportedUnit) -> str:
+    """The function that says how much workspace a call needs."""
     lines = [
-        f"def workspace_size({'*, ' if options else ''}{', '.join(options)}) -> int:",
+        f"def workspace_size({size_parameters(exported)}) -> int:",
         '    """Bytes of workspace that such a call needs. Raises UnsupportedError where it would be refused."""',
-        f"    runtime = {_tuple(name for name, _ in exported.runtime)}",
-        f"    return _callee.workspace_size({_tuple(exported.sizes)}, runtime)",
+        f"    runtime = {argument_tuple(name for name, _ in exported.runtime)}",
+        f"    return _callee.workspace_size({argument_tuple(exported.sizes)}, runtime)",
     ]
     return "\n".join(lines)
 
@@ -282,12 +322,14 @@ def _runtime(exported: ExportedUnit) -> list[str]:
     ]
 
 
-def _tuple(names: Iterable[str]) -> str:
+def argument_tuple(names: Iterable[str]) -> str:
+    """A tuple of the Python arguments that stand for C arguments."""
     parameters = [parameter_name(name) for name in names]
     return f"({', '.join(parameters)}{',' if len(parameters) == 1 else ''})"
 
 
-def _docstring(text: str) -> str:
+def docstring(text: str) -> str:
+    """The literal of a docstring."""
     escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     end = "\n" if "\n" in text else ""
     return f'"""{escaped}{end}"""'
@@ -319,21 +361,27 @@ def checked_name(name: str) -> str:
 
 
 def write_module(exported: ExportedUnit, shared_object: bytes, folder: Path) -> tuple[Path, Path]:
-    """Write the shared object and the module to `folder`, which is made; their paths.
+    """Write the shared object and the module to `folder`; their paths. Raises as `write_files`."""
+    library, module = write_files(folder, exported.name, module_text(exported), {exported.library: shared_object})
+    return library, module
 
-    The shared object comes first: a module from an earlier export then reports that the shared object has changed.
-    Raises CkwatchError where a file cannot be written, or one that is no exported module is in the way.
+
+def write_files(folder: Path, name: str, text: str, libraries: Mapping[str, bytes]) -> list[Path]:
+    """Write shared objects and the module `name` to `folder`, which is made; their paths, the module's last.
+
+    The shared objects come first: a module from an earlier export then reports that they have changed. Raises
+    CkwatchError where a file cannot be written, or one that is no exported module is in the way.
     """
-    module, library = folder / f"{exported.name}.py", folder / exported.library
-    text = module_text(exported)
+    module = folder / f"{name}.py"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_own(module)
-        replace_file(library, shared_object, flushed=False)
+        for library, shared_object in libraries.items():
+            replace_file(folder / library, shared_object, flushed=False)
         replace_file(module, text.encode(), flushed=False)
     except OSError as error:
         raise CkwatchError(f"cannot write to {folder}: {error.strerror or error}") from error
-    return library, module
+    return [*(folder / library for library in libraries), module]
 
 
 def _require_own(module: Path) -> None:

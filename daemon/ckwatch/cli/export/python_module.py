@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,80 +33,121 @@ UnitDefinition = tuple[Operation, Language, Mapping[str, ParameterValue]]
 """What a unit's module depends on besides the artifact."""
 
 
+Export = Callable[[argparse.Namespace, Client, Output], Awaitable[int]]
+
+
 def export_module(options: argparse.Namespace) -> int:
     """Build the unit and write its module. 1 when the kernel does not compile, 2 when the compiler broke down."""
+    return run_export(options, _export)
+
+
+def run_export(options: argparse.Namespace, export: Export) -> int:
+    """The exit status of an export from the workspace that is meant. Raises CkwatchError."""
     if options.name is not None:
         checked_name(options.name)
-    return anyio.run(partial(_run, options))
+    return anyio.run(partial(_run, options, export))
 
 
-async def _run(options: argparse.Namespace) -> int:
+async def _run(options: argparse.Namespace, export: Export) -> int:
     async with stoppable():
         start = await to_thread.run_sync(start_of, options, ())
         async with connected(options, start) as client:
-            return await _export(options, client, Output(options, client.root))
+            return await export(options, client, Output(options, client.root))
 
 
 async def _export(options: argparse.Namespace, client: Client, output: Output) -> int:
     word = await one_unit(client, options.unit)
-    before = await to_thread.run_sync(_definition_of, client.root, word)
-    ended = await _built(client, output, word)
-    unit = ended.unit
-    if ended.outcome == NO_COMPILER:
-        problem = (await client.workspace()).toolchain_problem or ended.outcome
-        message, _, hint = problem.rpartition("\n")
-        raise ToolchainError(message or hint, hint if message else None)
-    if ended.outcome != "built" or unit is None:
-        output.diagnostics(ended.diagnostics)
-        output.text(f"{word}: {ended.outcome}")
-        return 1 if ended.outcome == "failed" else 2
-    rendered = await client.rendered(word)
-    after = await to_thread.run_sync(_definition_of, client.root, word)
-    if rendered.text is None or rendered.symbol != unit.symbol or before != after:
-        raise CkwatchError(f"{word} was edited while it was exported", "run the command again")
-    exported = _exported(unit, rendered.text, after, options.name)
+    built = await exported_units(client, output, {word: options.name})
+    if isinstance(built, int):
+        return built
+    exported, shared_object = built[word]
     folder = (options.out or Path()).absolute()
-    shared_object = await to_thread.run_sync(verified, Path(unit.products["shared-object"]))
     for path in await to_thread.run_sync(write_module, exported, shared_object, folder):
-        print_written(output, unit.id, path)
+        print_written(output, exported.unit, path)
     function = function_name(exported)
     if output.json:
         from ckwatch.cli.json_output import ExportedModule
 
-        output.line(ExportedModule(unit=unit.id, module=exported.name, function=function))
+        output.line(ExportedModule(unit=exported.unit, module=exported.name, function=function))
     else:
-        arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
-        output.text(f"import {exported.name}; {exported.name}.{function}({arguments})")
+        output.text(call_line(exported, exported.name))
     return 0
 
 
-async def _built(client: Client, output: Output, unit: str) -> FinishedUnit:
-    """The unit's end, its compile shown where a person looks on."""
+def call_line(exported: ExportedUnit, module: str) -> str:
+    """How a module is imported and called."""
+    arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
+    return f"import {module}; {module}.{function_name(exported)}({arguments})"
+
+
+async def exported_units(
+    client: Client, output: Output, names: Mapping[str, str | None]
+) -> dict[str, tuple[ExportedUnit, bytes]] | int:
+    """Build units, and what is exported of each with its shared object; `names` are those of the modules, by unit.
+
+    Where one cannot be built, the exit status, and its messages are printed. Raises CkwatchError for one that is edited
+    meanwhile.
+    """
+    before = await to_thread.run_sync(_definitions_of, client.root, tuple(names))
+    found: dict[str, tuple[Unit, str]] = {}
+    for ended in await _built(client, output, tuple(names)):
+        unit, name = ended.unit, ended.id
+        if ended.outcome == NO_COMPILER:
+            problem = (await client.workspace()).toolchain_problem or ended.outcome
+            message, _, hint = problem.rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
+        if ended.outcome != "built" or unit is None:
+            output.diagnostics(ended.diagnostics)
+            output.text(f"{name}: {ended.outcome}")
+            return 1 if ended.outcome == "failed" else 2
+        rendered = await client.rendered(name)
+        if rendered.text is None or rendered.symbol != unit.symbol:
+            raise _edited(name)
+        found[name] = (unit, rendered.text)
+    after = await to_thread.run_sync(_definitions_of, client.root, tuple(names))
+    exported = {}
+    for name, given in names.items():
+        if name not in found or before.get(name) != after.get(name):
+            raise _edited(name)
+        unit, text = found[name]
+        shared_object = await to_thread.run_sync(verified, Path(unit.products["shared-object"]))
+        exported[name] = (_exported(unit, text, after.get(name), given), shared_object)
+    return exported
+
+
+def _edited(unit: str) -> CkwatchError:
+    return CkwatchError(f"{unit} was edited while it was exported", "run the command again")
+
+
+async def _built(client: Client, output: Output, units: Sequence[str]) -> list[FinishedUnit]:
+    """The units' ends, their compiles shown where a person looks on."""
     began = time.time()
-    async with client.building(unit) as lines:
+    async with client.building(*map(escape, units)) as lines:
         first = await anext(lines)
         if output.json:
             found = [line async for line in lines if line.event == "unit"]
-            return FinishedUnit(found[-1], began, check_only=False)
-        from ckwatch.cli.progress import BuildProgress
+        else:
+            from ckwatch.cli.progress import BuildProgress
 
-        with BuildProgress(output, first.units) as progress:
-            async with anyio.create_task_group() as tasks:
-                if progress.moves:
-                    tasks.start_soon(progress.follow, client)
-                found = [line async for line in lines if line.event == "unit"]
-                tasks.cancel_scope.cancel()
-        return FinishedUnit(found[-1], began, check_only=False)
+            with BuildProgress(output, first.units) as progress:
+                async with anyio.create_task_group() as tasks:
+                    if progress.moves:
+                        tasks.start_soon(progress.follow, client)
+                    found = [line async for line in lines if line.event == "unit"]
+                    tasks.cancel_scope.cancel()
+        return [FinishedUnit(line, began, check_only=False) for line in found]
 
 
-def _definition_of(root: Path, unit: str) -> UnitDefinition | None:
-    """What the kernel file says of the unit now; None where it does not name it any more, or has mistakes."""
-    name = unit.rpartition("@")[0]
+def _definitions_of(root: Path, units: Sequence[str]) -> dict[str, UnitDefinition]:
+    """What kernel files say of units now, without those that they do not name any more, or that have mistakes."""
+    wanted = {unit.rpartition("@")[0]: unit for unit in units}
+    found: dict[str, UnitDefinition] = {}
     for kernel in load_workspace(root).kernels:
         for instance in kernel.instances:
-            if f"{kernel.name}/{instance.name}" == name:
-                return kernel.operation, language_of(kernel.template), instance.parameters
-    return None
+            unit = wanted.get(f"{kernel.name}/{instance.name}")
+            if unit is not None:
+                found[unit] = kernel.operation, language_of(kernel.template), instance.parameters
+    return found
 
 
 def _exported(unit: Unit, text: str, meaning: UnitDefinition | None, name: str | None) -> ExportedUnit:

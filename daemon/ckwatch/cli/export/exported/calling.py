@@ -37,7 +37,7 @@ class Prepared:
 class Callee:
     """A kernel that is called on arrays."""
 
-    def __init__(self, kernel: Kernel, library: Library) -> None:
+    def __init__(self, kernel: Kernel, library: Library, workspaces: Workspaces | None = None) -> None:
         self.kernel = kernel
         self._library = library
         operands = kernel.operands
@@ -47,7 +47,7 @@ class Callee:
         self._pointers = tuple(places[name] for name in kernel.pointers)
         self._same = tuple((index, places[one.same_as]) for index, one in enumerate(operands) if one.same_as)
         self._apart = tuple((out, index) for out in self._outputs for index, one in enumerate(operands) if one.reread)
-        self._workspaces = Workspaces()
+        self._workspaces = workspaces or Workspaces()
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         self._suited: set[int] = set()
 
@@ -82,7 +82,7 @@ class Callee:
                     arrays[index] = array_of(kernel.operands[index].name, results[place])
             self._check_addresses(arrays)
             if not prepared.is_empty:
-                self._run(prepared, arrays, used_on, device, workspace)
+                self.run(prepared, arrays, used_on, device, workspace)
         return tuple(results)
 
     def workspace_size(self, sizes: tuple[int | None, ...], runtime: tuple[int | float, ...]) -> int:
@@ -105,13 +105,18 @@ class Callee:
         self._prepared[key] = prepared
         return prepared
 
-    def _run(
+    def needed(self, prepared: Prepared) -> int:
+        """Bytes of workspace; the kernel is asked once. Raises UnsupportedError where it refuses."""
+        if prepared.workspace_bytes is None:
+            prepared.workspace_bytes = self._library.workspace_bytes(prepared.scalars)
+        return prepared.workspace_bytes
+
+    def run(
         self, prepared: Prepared, arrays: Sequence[Array | None], stream: int, device: int | None, workspace: Any
     ) -> None:
+        """Run the kernel on checked arrays, in `workspace` or in memory that is allocated here."""
         scalars = prepared.scalars
-        needed = prepared.workspace_bytes
-        if needed is None:
-            needed = prepared.workspace_bytes = self._library.workspace_bytes(scalars)
+        needed = self.needed(prepared)
         held: Any = None
         address: int | None = None
         if needed and workspace is not None:

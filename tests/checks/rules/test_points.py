@@ -1,0 +1,67 @@
+"""What the rules say of points that are not rendered is what they say of rendered ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ckwatch
+import ckwatch_templates
+from ckwatch.checks.rules.candidates import instance_errors
+from ckwatch.checks.rules.instances import rendered_instances
+from ckwatch.checks.rules.points import Parameters, PointRules
+from ckwatch.model.kernels import Unit
+from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.loading import load_workspace
+
+GEMM = Path(ckwatch.__file__).parents[2] / "examples/gemm"
+
+
+@pytest.fixture(scope="module")
+def units() -> list[Unit]:
+    return [unit for unit in load_workspace(GEMM).units if unit.kernel.name == "gemm_f16"]
+
+
+def text_of(unit: Unit, parameters: Parameters) -> str:
+    instance = replace(unit.instance, parameters=parameters)
+    outcome = Renderer((Path(ckwatch_templates.__file__).parent,)).render(replace(unit, instance=instance))
+    assert outcome.rendered is not None
+    return outcome.rendered.text
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"MPerBlock": 96},
+        {"KPerBlock": 32},
+        {"MXdlPerWave": 3},
+        {"BlkGemmPipelineVer": "v5"},
+        {"BlkGemmPipeSched": "Interwave"},
+        {"ABlockTransferThreadClusterLengths_AK0_M_AK1": (16, 16, 1)},
+        {"NPerBlock": 512, "MPerBlock": 512},
+    ],
+)
+def test_refusals_are_those_of_the_rendered_instance(units: list[Unit], changed: Parameters) -> None:
+    examples = [(unit.instance.parameters, text_of(unit, unit.instance.parameters)) for unit in units[:4]]
+    rules = PointRules.of(examples, "gfx942")
+    assert rules is not None
+    parameters = {**units[0].instance.parameters, **changed}
+    text = text_of(units[0], parameters)
+    expected = instance_errors(rendered_instances(text), text, "gfx942")
+    found = rules.refusal(parameters)
+    assert bool(found) == bool(expected)
+    if expected:
+        assert found.startswith(f"rule/{expected[0].rule}: ")
+
+
+def test_a_template_that_does_more_than_to_pass_parameters_on(units: list[Unit]) -> None:
+    parameters = dict(units[0].instance.parameters)
+    text = text_of(units[0], parameters)
+    doubled = text_of(units[0], {**parameters, "MPerBlock": 2 * int(str(parameters["MPerBlock"]))})
+    assert PointRules.of([(parameters, text), (parameters, text)], "gfx942") is not None
+    assert PointRules.of([(parameters, text), (parameters, doubled)], "gfx942") is None
+    assert PointRules.of([(parameters, "int main() {}")], "gfx942") is None
+    assert PointRules.of([], "gfx942") is None

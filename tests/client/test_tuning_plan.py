@@ -1,0 +1,111 @@
+"""What is searched: the space of a kernel file, what is refused, names, seeds."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ckwatch.client.tuning_plan import SEEDS
+from ckwatch.model.errors import CkwatchError
+from tuning_stand_in import plan_of, workspace
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return workspace(tmp_path)
+
+
+def test_conditions_leave_points_out(root: Path) -> None:
+    plan = plan_of(root)
+    assert plan.space.size == plan.coverage.size == 96
+    assert plan.coverage.allowed == 92
+    assert [(one.rule, round(one.share * 96)) for one in plan.coverage.refused] == [
+        ("`MPerBlock >= 2 * MPerThread`", 4)
+    ]
+    point = plan.space.random(random.Random(1))  # noqa: S311  # reproducible by intention
+    assert point is not None
+    parameters = plan.space.parameters(point)
+    assert parameters is not None
+    assert plan.name_of(point) == "s_{MPerBlock}_{NPerBlock}_{MPerThread}".format(**parameters)
+    assert plan.point_of(parameters) == point
+    assert plan.points_like({"MPerBlock": 8, "Unknown": 1})
+    assert all(plan.space.parameters(one)["MPerBlock"] == 8 for one in plan.points_like({"MPerBlock": 8}))  # type: ignore[index]
+
+
+def test_values_that_the_template_refuses_are_gone(root: Path) -> None:
+    path = root / "slow.kernel.toml"
+    path.write_text(path.read_text().replace("MPerThread = [2, 4, 8]", "MPerThread = [2, 4, 8, -1]"))
+    gone = [(one.parameter, one.value) for one in plan_of(root).coverage.gone]
+    assert gone == [("MPerThread", -1)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("slow", "slow", "there is no kernel 'slwo'"),
+        ('[[sweep]]\nname = "s"\ntune = true', '[[sweep]]\nname = "s"\ntune = 3', "cannot be tuned: .*:24:8: "),
+        ("[[shape]]", "[[shpe]]", "cannot be tuned: "),
+        ("MPerBlock >= 2 * MPerThread", "MPerBlock > 1000", "nothing of the space of 'slow' is allowed: `MPerBlock > 1000`"),
+    ],
+)  # fmt: skip
+def test_mistakes(root: Path, old: str, new: str, message: str) -> None:
+    path = root / "slow.kernel.toml"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(CkwatchError, match=message):
+        plan_of(root) if old != new else plan_of_other(root)
+
+
+def plan_of_other(root: Path) -> None:
+    from ckwatch.client.tuning_plan import make_plan
+
+    make_plan(root, "slwo", arch=None, shapes=None, listed=None, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shapes": ["three"]}, "'slow' has no shape 'three'"),
+        ({"arch": "gfx942"}, "'slow' is not compiled for gfx942"),
+    ],
+)
+def test_questions_that_cannot_be_asked(root: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(CkwatchError, match=message):
+        plan_of(root, **options)
+
+
+def test_listed_instances_instead_of_the_file(root: Path) -> None:
+    listed = {"a": {"MPerBlock": 8, "NPerBlock": 32, "KPerBlock": 64, "MPerThread": 2, "NPerThread": 16}}
+    plan = plan_of(root, listed=listed)
+    assert [plan.name_of(point) for point in plan.space] == ["a"]
+
+
+GEMM = """
+[[sweep]]
+name = "t"
+base = "v3_128x128x64_intrawave"
+tune = true
+
+[sweep.parameters]
+MPerBlock = [32, 64, 128, 256]
+NPerBlock = [32, 64, 128, 256]
+MXdlPerWave = [1, 2, 4]
+NXdlPerWave = [1, 2, 4]
+BlkGemmPipelineVer = ["v1", "v3", "v4"]
+"""
+
+
+def test_predictions_seed_the_search_and_rules_leave_points_out(tmp_path: Path) -> None:
+    import ckwatch
+
+    example = Path(ckwatch.__file__).parents[2] / "examples/gemm/gemm_f16.kernel.toml"
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\nkernels = ["*.kernel.toml"]\n')
+    (tmp_path / "slow.kernel.toml").write_text(example.read_text() + GEMM)
+    plan = plan_of(tmp_path)
+    assert any(one.rule.startswith("rule/") or "wave" in one.rule for one in plan.coverage.refused)
+    seeds = plan.predicted_best(plan.shapes[0].name, 0)
+    assert len(seeds) == SEEDS
+    times = [plan.predicted_us(point, plan.shapes[0].name) or 0.0 for point in seeds]
+    assert times == sorted(times)
+    assert all(plan.space.is_allowed(point) for point in seeds)
