@@ -115,7 +115,8 @@ class TuneCommand:
         """What was found; with an action that writes it down, until that is done or the user wants none of it."""
         text, found = summary(run)
         if not found:
-            self._editor.show_message(types.MessageType.Warning, text)
+            kind = types.MessageType.Warning if run.ended else types.MessageType.Info
+            self._editor.show_message(kind, text)
             return
         if not unwritten(run):
             self._editor.show_message(types.MessageType.Info, text)

@@ -29,6 +29,9 @@ _MARK = re.compile(
 )
 """A header of a table of instances, a name, or another header."""
 
+_SHAPE = re.compile(r"^[ \t]*\[\[[ \t]*shape[ \t]*\]\]", re.MULTILINE)
+_INSTANCES = re.compile(r"^[ \t]*\[\[[ \t]*(?:instance|sweep)[ \t]*\]\]", re.MULTILINE)
+
 _FENCES = ('"""', "'''")
 _ESCAPE = re.compile(r'\\(["\\])')
 
@@ -83,11 +86,14 @@ def headers(text: str) -> list[TableHeader]:
 def tune_lines(text: str, instances: int) -> list[int]:
     """The lines of headers where a kernel file with so many instances has something to choose among: sweeps with
     `tune = true`, and the first table of instances, if there are several and a shape to choose for."""
-    file = KernelFileText(text)
-    found = [sweep.table.start for sweep in file.sweeps if _is_true(sweep.table.value("tune"))]
-    if instances > 1 and any(file.tables(("shape",))):
-        found += [table.start for table in file.toml.tables if table.path in (("instance",), ("sweep",))][:1]
-    return sorted({file.toml.line_of(start) for start in found})
+    found = set()
+    if "tune" in text:  # to read all of a long file takes longer than an answer may
+        file = KernelFileText(text)
+        found = {file.toml.line_of(one.table.start) for one in file.sweeps if _is_true(one.table.value("tune"))}
+    text = _without_long_strings(text)
+    if instances > 1 and _SHAPE.search(text) is not None and (first := _INSTANCES.search(text)) is not None:
+        found.add(text.count("\n", 0, first.start()))
+    return sorted(found)
 
 
 def _is_true(value: TomlValue | None) -> bool:

@@ -152,3 +152,24 @@ async def test_a_kernel_is_tuned_and_its_winner_written_down(root: Path) -> None
         assert '[[instance]]\nname = "s_1"\nFactor = 1\n' in kernel.read_text()
         assert [title for title, _ in progress(made)] == ["Tuning k"]
         assert [each["id"] for each in await units(made, bool)] == ["k/s_1@host"]
+
+
+async def test_a_tuning_run_that_is_cancelled_in_the_editor(root: Path) -> None:
+    kernel = root / "k.kernel.toml"
+    (root / "templates/k.cpp.j2").write_text(SLOW + (root / "templates/k.cpp.j2").read_text())
+    kernel.write_text(KERNEL + '\n[[instance]]\nname = "two"\nFactor = 2\n')
+    async with editor(root, settings={"buildFirst": "none"}) as made:
+        await made.open(kernel)
+        await units(made, lambda found: [each["phase"] for each in found] == ["idle", "idle"])
+        assert (LINE, "tune") in await lenses(made, kernel)
+        about = {"command": "ckwatch.tune", "arguments": [{"uri": kernel.as_uri()}]}
+        number = await made.ask("workspace/executeCommand", about)
+        begun = await made.heard_of("$/progress", lambda params: params["value"].get("title") == "Tuning k")
+        assert "percentage" not in begun["value"]
+        await units(made, lambda found: any(each["phase"] == "compiling" for each in found))
+        await made.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+        answer = (await made.answer(number))["result"]
+        assert (answer["measured"], answer["cancelled"]) == (0, True)
+        shown = await made.heard_of("window/showMessage", lambda params: "stopped" in params["message"])
+        assert shown["message"] == "tuning k was stopped after 0 measurements: small none; odd none."
+        await units(made, lambda found: all(each["phase"] == "idle" for each in found))
