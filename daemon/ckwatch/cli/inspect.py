@@ -336,7 +336,9 @@ def _basis_lines(found: Sequence[Prediction]) -> list[str]:
 def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
     """What `rank --json` prints."""
     from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
+    from ckwatch.codeobject.learned_correction import learned_correction
 
+    known = learned_correction() if any(row.prediction.learned for row in found.rows) else None
     ranked = (
         PredictedInstance(
             instance=row.name,
@@ -351,6 +353,7 @@ def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
     return RankedPredictions(
         kernel=found.kernel, shape=found.shape, arch=found.arch, part=found.part, cache=found.cache,
         ranked=tuple(ranked), left_out=NOT_MODELLED,
+        record=None if known is None else known.records["learned"], learned_from="" if known is None else known.source,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ckwatch.codeobject.learned_correction import PredictionRecord
 from ckwatch.codeobject.prediction import MeasuredPrediction, Prediction
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
@@ -453,7 +454,8 @@ class PredictedInstance(Printed):
 
 
 class RankedPredictions(Answer):
-    """The instances of a kernel by predicted time. `left_out` is what predictions do not know."""
+    """The instances of a kernel by predicted time. `left_out` is what predictions do not know. `record`: how good they
+    were on public measurements that the fit had not seen, of `learned_from`; null where nothing was learned."""
 
     kernel: str
     shape: str
@@ -463,6 +465,8 @@ class RankedPredictions(Answer):
     predicted: Literal[True] = True
     ranked: tuple[PredictedInstance, ...]
     left_out: tuple[str, ...]
+    record: PredictionRecord | None
+    learned_from: str
 
 
 class RunningDaemon(Answer, Status):

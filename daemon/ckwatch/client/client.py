@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -368,6 +369,7 @@ class Client:
 
         Iterate over the run to see results as they settle; `finish` waits for its end, and `record` is what was found.
         """
+        await to_thread.run_sync(import_module, "ckwatch.client.tuning")  # too slow for an event loop
         from ckwatch.client import sweep as sweeps
         from ckwatch.client.tuning import TuningOptions, open_tuning
 
