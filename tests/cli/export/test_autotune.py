@@ -82,6 +82,7 @@ def test_one_arch() -> None:
 KNOWN = [
     *(ranked("long", "6x16", 90.0, sizes={"M": 512, "N": 512, "K": 512}), ranked("long", "one thread", 200.0, rank=2)),
     ranked("short", "one thread", 5.0, sizes={"M": 4, "N": 8, "K": 16}),
+    ranked("gone from the file", "6x16", 1.0, sizes={"M": 9, "N": 130, "K": 33}),
 ]
 SHAPES = "".join(
     f'[[shape]]\nname = "{name}"\nM = {m}\nN = {n}\nK = {k}\n\n'

@@ -52,7 +52,7 @@ def test_the_table_is_for_people() -> None:
     assert table == [
         ["shape", "M", "N", "K", "kBatch", "instance", "median", "device", "measured"],
         *(
-            [f'"{size}"', str(size), "8", "8", slices, "tile", tile, "1235", "µs", "hip:0,", "a", "card", "2001-09-09"]
+            [f'"{size}"', str(size), "8", "8", slices, "tile", tile, "1.235", "ms", "hip:0,", "a", "card", "2001-09-09"]
             for size, slices, tile in ((1024, "1", "0"), (1025, "1", "1"), (7, "4", "0"))
         ),
     ]

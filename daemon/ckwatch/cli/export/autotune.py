@@ -47,8 +47,7 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
         rows = await client.best(kernel)
         units = [unit for unit in await client.units(kernel) if unit.kernel == kernel]
     arch = one_arch(kernel, [unit.arch for unit in units])
-    there = list(dict.fromkeys(row.shape for row in rows) | dict.fromkeys(await _shapes_of(client, kernel)))
-    wanted = _wanted(kernel, there, options.shape)
+    wanted = _wanted(kernel, await _shapes_of(client, kernel), options.shape)
     known = times_of(rows, arch, wanted, options.device)
     if not known:
         where = "" if options.device is None else f" on {options.device}"

@@ -26,6 +26,7 @@ from ckwatch.cli.export.module_text import (
     workspace_size_function,
 )
 from ckwatch.cli.output import aligned
+from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.tensors import names_in
 
@@ -115,7 +116,7 @@ def shape_lines(unit: ExportedUnit, shapes: Sequence[MeasuredShape]) -> list[str
             one.shape,
             *(f"{one.arguments[name]:g}" if name in one.arguments else "" for name in columns),
             one.instance,
-            f"{one.median_us:.4g} µs",
+            time_of(one.median_us),
             one.device,
             time.strftime("%Y-%m-%d", time.localtime(one.taken_at)),
         ]

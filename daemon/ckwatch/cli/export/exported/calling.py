@@ -25,13 +25,17 @@ PREPARED_CALLS = 4096
 
 
 class Prepared:
-    """What calls of one form have in common. `workspace_bytes` is None until the kernel has been asked."""
+    """What calls of one form have in common.
+
+    `workspace_bytes` is None until the kernel has been asked; `candidates` are the instances, where there are several.
+    """
 
     def __init__(self, plan: Plan, scalars: tuple[int | float, ...], *, is_empty: bool) -> None:
         self.plan = plan
         self.scalars = scalars
         self.is_empty = is_empty
         self.workspace_bytes: int | None = None
+        self.candidates: tuple[Any, ...] = ()
 
 
 class Callee:

@@ -81,7 +81,7 @@ class Chooser(Callee):
         """Bytes of workspace that a call with these sizes needs."""
         plan = plan_of(self.kernel, (None,) * len(self.kernel.operands), sizes)
         scalars = self._scalars(plan, runtime)
-        return self._first(plan, scalars, lambda one: one.callee.needed(one.prepared))
+        return self._first(self._candidates_for(plan, scalars), lambda one: one.callee.needed(one.prepared))
 
     def load(self) -> None:
         """Load all shared objects. Raises LibraryError where that is not possible."""
@@ -92,16 +92,17 @@ class Chooser(Callee):
         self, prepared: Prepared, arrays: Sequence[Array | None], stream: int, device: int | None, workspace: Any
     ) -> None:
         """Run the first instance that does not refuse."""
+        if not prepared.candidates:
+            prepared.candidates = self._candidates_for(prepared.plan, prepared.scalars)
         self._first(
-            prepared.plan,
-            prepared.scalars,
+            prepared.candidates,
             lambda one: one.callee.run(one.prepared, arrays, stream, device, workspace),
         )
 
-    def _first(self, plan: Plan, scalars: tuple[int | float, ...], call: Callable[[Candidate], Result]) -> Result:
+    def _first(self, candidates: Sequence[Candidate], call: Callable[[Candidate], Result]) -> Result:
         """The result of the first candidate that does not refuse. Raises UnsupportedError where all do."""
         refusals = []
-        for one in self._candidates_for(plan, scalars):
+        for one in candidates:
             refusal = one.refusal
             if refusal is None:
                 try:
