@@ -149,7 +149,7 @@ class FakeTunedClient:
 
 def tuning(root: Path, client: FakeTunedClient, journal: TuningJournal, devices: int = 1, **options: Any) -> Tuning:
     """A run that begins with what the journal has."""
-    plan = plan_of(root)
+    plan = plan_of(root, listed=options.pop("listed", None))
     how = TuningOptions(**({"jobs": 2} | options))
     run = Tuning(client, plan, how, DEVICES[:devices], journal, client.overlay)  # type: ignore[arg-type]  # stand-ins
     run.begin({})

@@ -193,6 +193,17 @@ async def test_the_machines_fault_ends_the_run(runs: Runs, monkeypatch: pytest.M
         await run.run()
 
 
+async def test_listed_instances_are_built_from_an_overlay(root: Path, journal: TuningJournal) -> None:
+    common = {"NPerBlock": 32, "KPerBlock": 64, "NPerThread": 16}
+    listed = {f"mine_{m}_32_2": {"MPerBlock": m, "MPerThread": 2, **common} for m in (8, 16, 24)}
+    client = FakeTunedClient(lambda unit, _shape: float(numbers(unit)[0]))
+    run = tuning(root, client, journal, listed=listed)
+    await run.run()
+    run.close()
+    assert getattr(run.best("one"), "instance", None) == "mine_8_32_2"
+    assert len(client.built) == 3
+
+
 def test_an_unknown_strategy() -> None:
     with pytest.raises(CkwatchError, match="there is no strategy 'best'"):
         TuningOptions(strategy="best")

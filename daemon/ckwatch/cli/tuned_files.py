@@ -20,8 +20,24 @@ if TYPE_CHECKING:
     from ckwatch.client.tuning_plan import TuningPlan
     from ckwatch.wire.benchmarks import Device
 
-AITER_COLUMNS = ("gfx", "cu_num", "M", "N", "K", "q_dtype_w", "kernelId", "splitK", "us", "kernelName", "tflops", "bw")
-"""Of AITER's tuned CSV files; `kernelId` is −1 for instances that are in no list of AITER's."""
+AITER_COLUMNS = (
+    *(
+        "gfx",
+        "cu_num",
+        "M",
+        "N",
+        "K",
+        "q_dtype_w",
+        "kernelId",
+        "splitK",
+        "us",
+        "kernelName",
+        "tflops",
+        "bw",
+        "errRatio",
+    ),
+)
+"""Of AITER's tuned CSV files. `kernelId` is −1: it is the instance's place in AITER's list, which differs by version."""
 
 
 def json_text(record: TuningRecord) -> str:
@@ -85,6 +101,7 @@ def write_aiter(path: Path, plan: TuningPlan, record: TuningRecord, device: Devi
                 "kernelName": name,
                 "tflops": "" if problem.flops is None else round(problem.flops / best.median_us / 1e6, 2),
                 "bw": round(problem.bytes_moved / best.median_us / 1e3, 2),
+                "errRatio": 0,
             }
         )
     write_file(path, text.getvalue())

@@ -638,7 +638,7 @@ class Tuning:
         """As long as it is open, this client's view of the kernel file has the instance, as the file may itself."""
         self._in_use[name] += 1
         try:
-            if point not in self.plan.names and name not in self._overlaid:
+            if name not in self.plan.present and name not in self._overlaid:
                 await self._add_to_overlay(point, name)
             yield
         finally:

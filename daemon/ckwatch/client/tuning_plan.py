@@ -60,7 +60,8 @@ LONGEST_NAME = 120
 @dataclass(frozen=True, slots=True)
 class TuningPlan:
     """A kernel for one arch, with the space to search and the shapes to search it for. `names`: those of the
-    instances that are listed; `prefixes`: what the names of others begin with, by the space that they are from."""
+    instances that are listed; `prefixes`: what the names of others begin with, by the space that they are from;
+    `present`: the names that the kernel file has."""
 
     root: Path
     kernel: Kernel
@@ -70,6 +71,7 @@ class TuningPlan:
     space: Space
     names: Mapping[Point, str]
     prefixes: tuple[str, ...]
+    present: frozenset[str]
     coverage: SpaceCoverage
     target: PredictionTarget | None
     jobs: int | None
@@ -192,6 +194,8 @@ def make_plan(
             "describe the computation under [operation]",
         )
     instances = listed or {instance.name: instance.parameters for instance in kernel.instances}
+    if both := {instance.name for instance in kernel.instances} & (listed or {}).keys():
+        raise CkwatchError(f"the kernel has an instance `{min(both)}`", "give what is searched other names")
     sweeps = () if listed is not None else workspace.spaces.get(kernel_name, ())
     spaces = _spaces(instances, sweeps, None)
     if not spaces:
@@ -222,6 +226,7 @@ def make_plan(
         problems=problems,
         space=space,
         names={(number,) if len(spaces) == 1 else (0, number): name for number, name in enumerate(instances)},
+        present=frozenset(() if listed is not None else (instance.name for instance in kernel.instances)),
         prefixes=(*([kernel_name] if instances else ()), *(sweep.name for sweep in sweeps)),
         coverage=found,
         target=target_of(arch),

@@ -28,6 +28,7 @@ from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
     Devices,
+    FailureKind,
     StopReason,
 )
 from ckwatch.bench.runtimes.selection import can_run
@@ -157,11 +158,17 @@ def race_settings(settings: BenchSection) -> BenchSection:
     return settings.model_copy(update={"caches": [cache], "library": False})
 
 
+ITS_OWN_FAULT = DETERMINISTIC_FAILURES | {FailureKind.HUNG}
+"""Failures in a race that are not tried again in a fresh worker: no other instance brings them about."""
+
 GIVEN_UP = ":given-up"
 """Ends the key of a timing that was given up in a race, which others must not take for a whole one."""
 
 RACES_PER_WORKER = 50
 """After so many measurements a worker makes room for a fresh one, and for others that wait for the device."""
+
+RACE_LIMIT_S = 120.0
+"""An instance in a race that takes longer is taken to hang, where `[bench] time_limit_s` is not less."""
 
 RACE_PAUSE_S = 3.0
 """A worker gives its device back when no race has come for so long."""
@@ -383,9 +390,9 @@ class MeasureRunner:
             racing = _RaceWorker(worker, self._root)
         async with racing.used():
             before = racing.worker.jobs
-            how = (self.settings.time_limit_s, self._reporting(job, shape))
+            how = (min(self.settings.time_limit_s, RACE_LIMIT_S), self._reporting(job, shape))
             outcome = await racing.measure(job, artifact, *how)
-            if isinstance(outcome, BenchmarkFailure) and before and outcome.kind not in DETERMINISTIC_FAILURES:
+            if isinstance(outcome, BenchmarkFailure) and before and outcome.kind not in ITS_OWN_FAULT:
                 outcome = await racing.measure(job, artifact, *how)
         if job.kind == "cpu":
             await racing.close()
