@@ -20,24 +20,10 @@ if TYPE_CHECKING:
     from ckwatch.client.tuning_plan import TuningPlan
     from ckwatch.wire.benchmarks import Device
 
-AITER_COLUMNS = (
-    *(
-        "gfx",
-        "cu_num",
-        "M",
-        "N",
-        "K",
-        "q_dtype_w",
-        "kernelId",
-        "splitK",
-        "us",
-        "kernelName",
-        "tflops",
-        "bw",
-        "errRatio",
-    ),
+AITER_COLUMNS = tuple(
+    ["gfx", "cu_num", "M", "N", "K", "q_dtype_w", "kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"]
 )
-"""Of AITER's tuned CSV files. `kernelId` is −1: it is the instance's place in AITER's list, which differs by version."""
+"""Of AITER's tuned CSV files. `kernelId` is −1: the instance's place in AITER's list differs by version."""
 
 
 def json_text(record: TuningRecord) -> str:
