@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from ckwatch.client.tuning_plan import TuningPlan
     from ckwatch.wire.benchmarks import Device
 
-AITER_COLUMNS = tuple(
-    ["gfx", "cu_num", "M", "N", "K", "q_dtype_w", "kernelId", "splitK", "us", "kernelName", "tflops", "bw", "errRatio"]
-)
+_KEYS, _FOUND = ("gfx", "cu_num", "M", "N", "K", "q_dtype_w"), ("kernelId", "splitK", "us", "kernelName")
+AITER_COLUMNS = (*_KEYS, *_FOUND, "tflops", "bw", "errRatio")
 """Of AITER's tuned CSV files. `kernelId` is −1: the instance's place in AITER's list differs by version."""
 
 
