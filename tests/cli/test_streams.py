@@ -28,6 +28,7 @@ COMMANDS = {
     "history": ["history", UNIT],
     "compare": ["compare", UNIT, "previous"],
     "best": ["best", "k"],
+    "tune": ["tune", "k"],
     "baseline": ["baseline", "list", "--json"],
     "export": ["export", "--timings", "json"],
     "explain": ["explain", "k"],
@@ -56,6 +57,7 @@ SILENT = {
     "toolchain": "there is none",
     "compare": "there are no timings",
     "rank": "there is no such shape",
+    "tune": "it has no shape",
 }
 """Commands that say in this workspace on stderr why they print nothing."""
 

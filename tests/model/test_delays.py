@@ -20,11 +20,13 @@ ON_THE_WAY = (LSP, DAEMON / "engine", DAEMON / "core", DAEMON / "render", DAEMON
 OTHERS = {
     "engine/background_pch.py": "header precompilation waits until nothing else runs",
     "engine/bootstrap.py": "the store is cleaned up now and then",
+    "engine/handlers/measure.py": "a device is given back that no tuning run needs any more",
     "engine/loop.py": "memory is measured, and a long step gives others a turn",
     "engine/watch/watcher.py": "scans for what no event reported; a batch is due by `PendingChanges.due_s`",
     "client/events.py": "a daemon that has gone is sought again",
     "client/http.py": "a daemon that is busy is asked again",
     "client/launch.py": "a daemon is being started",
+    "client/tuning.py": "a slow compile is looked for, and a lost daemon asked again",
     "client/overlays.py": "a daemon that has gone is sought again",
     "protocol/server.py": "the server ends with its editor",
     "reexec.py": "the installation is checked for another version",

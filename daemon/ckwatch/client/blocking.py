@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -24,6 +24,11 @@ from ckwatch.client.events import Events
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
 from ckwatch.wire.state import Change
+
+if TYPE_CHECKING:  # numpy comes with them
+    from ckwatch.client.tuning import Tuning
+    from ckwatch.tuning.dispatch import DispatchSet
+    from ckwatch.tuning.results import BestInstance, TuningRecord
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -182,6 +187,35 @@ class SyncSweep(Items[UnitResult]):
         return self._sweep.summary
 
 
+class SyncTuning(Items["TuningStep"]):
+    """Iterates over the results of a tuning run as they settle, as `Tuning`."""
+
+    def __init__(self, loop: _Loop, tuning: Tuning) -> None:
+        super().__init__(loop, aiter(tuning))
+        self._tuning = tuning
+
+    @property
+    def record(self) -> TuningRecord:
+        """What was found so far."""
+        return self._tuning.record
+
+    def best(self, shape: str) -> BestInstance | None:
+        """The fastest instance on a shape so far."""
+        return self._tuning.best(shape)
+
+    def dispatch_set(self) -> DispatchSet | None:
+        """As that of `Tuning`."""
+        return self._tuning.dispatch_set()
+
+    def finish(self) -> TuningRecord:
+        """Wait for the end of the run; what it found."""
+        return self._loop.run(self._tuning.finish)
+
+    def write_winners(self) -> list[str]:
+        """As that of `Tuning`."""
+        return self._loop.run(self._tuning.write_winners)
+
+
 class SyncEvents(Items[Change]):
     """`Events` without `await`; closed at the end of its context, or by `close`."""
 
@@ -286,6 +320,8 @@ class SyncClient:
     focus = _Method(Client.focus)
     view = _Method(Client.view)
     sweep = _Context(Client.sweep, SyncSweep)
+    adding_to = _Context(Client.adding_to, SyncOverlay)
+    tune = _Context(Client.tune, SyncTuning)
     devices = _Method(Client.devices)
     bench = _Context(Client.bench, Items)
     timings = _Method(Client.timings)
