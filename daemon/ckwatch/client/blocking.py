@@ -26,7 +26,7 @@ from ckwatch.client.sweep import Parameters
 from ckwatch.wire.state import Change
 
 if TYPE_CHECKING:  # numpy comes with them
-    from ckwatch.client.tuning import Tuning
+    from ckwatch.client.tuning import Tuning, TuningStep  # noqa: F401  # a base names it as text
     from ckwatch.tuning.dispatch import DispatchSet
     from ckwatch.tuning.results import BestInstance, TuningRecord
 
