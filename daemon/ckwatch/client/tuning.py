@@ -204,6 +204,8 @@ class _ShapeSearch:
     asked: set[Point] = field(default_factory=set)
     results: dict[Point, ShapeResult] = field(default_factory=dict)
     best: tuple[float, Point] | None = None
+    recalled: dict[Point, JournalRow] = field(default_factory=dict)
+    """What earlier runs have found of points that this one has not proposed yet."""
     idle: int = 0
     """Evaluations since the last gain."""
     over: bool = False
@@ -397,35 +399,39 @@ class Tuning:
             one.proposals = STRATEGIES[self.options.strategy](one.search)
 
     async def _resume(self) -> None:
-        """Take over what earlier runs have found of what is compiled now."""
+        """Recall what earlier runs have found. The search proposes the same points again, whose results are at hand."""
         rows = await to_thread.run_sync(self._journal.rows, self.plan.kernel.name, self._device_kind)
-        by_point: dict[Point, list[JournalRow]] = {}
         for row in rows:
             point = await to_thread.run_sync(self.plan.point_of, row.parameters)
-            if point is not None and any(row.problem in ("", one.problem) for one in self._searches):
-                by_point.setdefault(point, []).append(row)
-        for point, own in by_point.items():
-            given_up = next((row for row in own if row.result.status is EvaluationStatus.COMPILE_ABORTED), None)
-            if given_up is not None:
-                build = self._builds[point] = _Build(failed=given_up.result)
+            if point is None:
+                continue
+            if row.result.status is EvaluationStatus.COMPILE_ABORTED:
+                build = self._builds[point] = _Build(failed=row.result)
                 build.done.set()
-        async with anyio.create_task_group() as tasks:
-            for point in by_point:
-                tasks.start_soon(self._built, point)
-        found = [(row, point) for point, own in by_point.items() for row in own]
-        for row, point in sorted(found, key=lambda one: one[0].taken_at):
-            await self._take_over(point, row)
+            for search in self._searches:
+                if row.problem in ("", search.problem):
+                    search.recalled[point] = row
 
-    async def _take_over(self, point: Point, row: JournalRow) -> None:
+    async def _take_over_the_rest(self, search: _ShapeSearch) -> None:
+        """The search goes on beyond what it has proposed before: what else is known of its points counts, too."""
+        rest, search.recalled = search.recalled, {}
+        async with anyio.create_task_group() as tasks:
+            for point in rest:
+                tasks.start_soon(self._built, point)
+        for point, row in rest.items():
+            if point not in search.results:
+                await self._take_over(search, point, row)
+
+    async def _take_over(self, search: _ShapeSearch, point: Point, row: JournalRow) -> bool:
         """Take a result over, if it is of what the instance compiles to now."""
         build = self._builds[point]
         if build.failed is not None:
             await self._failed(point, build.failed, known=True)
-            return
-        search = next((one for one in self._searches if one.problem == row.problem), None)
-        current = build.unit is not None and row.artifact == build.unit.key
-        if search is not None and current and point not in search.results:
-            await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
+            return True
+        if build.unit is None or row.artifact != build.unit.key:
+            return False
+        await self._settle(search, point, replace(row.result, shape=search.name), "", known=True)
+        return True
 
     async def _search_all(self) -> None:
         running = 0
@@ -455,12 +461,17 @@ class Tuning:
                         proposed, turn = (search, point), turn + at + 1
                         break
                 if proposed is not None:
+                    search, point = proposed
+                    if search.recalled and point not in search.recalled:
+                        await self._take_over_the_rest(search)
                     running += 1
                     tasks.start_soon(evaluate, *proposed)
                 elif not running:
                     break
                 else:
                     await self._changed.wait()
+        for search in self._searches:
+            await self._take_over_the_rest(search)
         if not self.ended:
             patient = any(search.over for search in self._searches)
             self.ended = "nothing better was found for long" if patient else "everything was looked at"
@@ -501,6 +512,9 @@ class Tuning:
             await self._settle(search, point, refused, "")
             return
         build = await self._built(point)
+        row = search.recalled.pop(point, None)
+        if row is not None and await self._take_over(search, point, row):
+            return
         if build.failed is not None:
             await self._failed(point, build.failed)
         elif build.unit is not None:

@@ -104,7 +104,7 @@ def local_search(search: Search) -> Iterator[Point | None]:
         if point not in proposed and space.is_allowed(point):
             proposed.add(point)
             yield point
-    for turn in itertools.count():
+    for turn in itertools.count(len(search.known)):
         ranked = sorted((cost, point) for point, cost in search.known.items() if math.isfinite(cost))
         chosen: Point | None = None
         if len(search.known) < FIRST_POINTS or len(ranked) < LEAST_TIMED:
