@@ -185,6 +185,21 @@ async def test_a_budget_ends_the_run_with_the_best_so_far(runs: Runs) -> None:
     assert record.points == ()
 
 
+async def test_a_run_that_was_killed_has_the_rest_of_its_budget(runs: Runs) -> None:
+    first = runs(FakeTunedClient(cost), budget_s=1e6)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first.run)
+        async for step in first:
+            if step.measured == 4:
+                used_s = step.seconds
+                tasks.cancel_scope.cancel()
+    again = runs(FakeTunedClient(cost), budget_s=1e-9)
+    await again.run()
+    assert again.seconds > used_s / 2 > 0
+    assert again.ended == "the budget is used up"
+    assert again.best("one") is not None  # what is known stays known
+
+
 async def test_the_machines_fault_ends_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
     client = FakeTunedClient(lambda _unit, _shape: "device lost")

@@ -359,6 +359,8 @@ class Tuning:
                 await self._search_all()
                 await self._final_heats()
             if budget.cancelled_caught:
+                for search in self._searches:
+                    await self._take_over_the_rest(search)
                 self.ended = "the budget is used up"
             await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
         finally:
@@ -722,6 +724,7 @@ class Tuning:
         row = JournalRow(parameters, artifact or parameters_text(parameters), problem, result, time.time())
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(self._journal.add, self.plan.kernel.name, self._device_kind, row)
+            await to_thread.run_sync(self._journal.note, self._run_name(), self.seconds)
 
 
 def shape_result(timing: Timing, shape: str) -> ShapeResult:
