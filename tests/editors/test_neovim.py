@@ -17,6 +17,12 @@ UNIT = f"gemm_f16/{INSTANCES[0]}@gfx942"
 EPILOGUE = "ck/epilogue.j2"
 LONG_S = 300.0
 
+UNITS_LENSES = (
+    "vim.iter(vim.lsp.codelens.get({ bufnr = 0 })):any(function(one)"
+    " return one.lens.command ~= nil and one.lens.command.command == 'ckwatch.run' end)"
+)
+"""Those of a kernel file that come when its units are known; others come before."""
+
 ERRORS = "vim.diagnostic.get(0, { severity = vim.diagnostic.severity.ERROR })"
 FIGURES = "vim.iter(vim.lsp.inlay_hint.get({ bufnr = 0 })):map(function(h) return h.inlay_hint.label end):join(' ')"
 
@@ -80,7 +86,7 @@ def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Exa
 
 def test_a_lens_shows_the_generated_source_whose_lines_lead_back(open_file: Open, gemm: Example) -> None:
     nvim = open_file(gemm, gemm.kernel)
-    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    nvim.wait_for(UNITS_LENSES, timeout_s=LONG_S)
     nvim.lua(
         """
         vim.ui.select = function(lenses, options, choose)
@@ -104,7 +110,7 @@ def test_a_lens_shows_the_generated_source_whose_lines_lead_back(open_file: Open
 
 def test_the_listing_is_shown(open_file: Open, gemm: Example) -> None:
     nvim = open_file(gemm, gemm.kernel)
-    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    nvim.wait_for(UNITS_LENSES, timeout_s=LONG_S)
     nvim.lua("vim.cmd.Ckwatch({ args = { 'isa', ... } })", UNIT)
     shown = "vim.fn.bufnr('^ckwatch://isa')"
     text = f"table.concat(vim.api.nvim_buf_get_lines({shown}, 0, -1, false), ' ')"
@@ -191,7 +197,7 @@ def test_a_kernel_is_timed_and_the_time_is_in_its_line(open_file: Open) -> None:
             "progress = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(event)"
             " table.insert(progress, event.data.params.value) end })"
         )
-        nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+        nvim.wait_for(UNITS_LENSES, timeout_s=LONG_S)
         unit = nvim.lua(
             "return vim.iter(vim.lsp.codelens.get({ bufnr = 0 })):find(function(one)"
             " return one.lens.command.command == 'ckwatch.run' end).lens.command.arguments[1].unit"
