@@ -12,12 +12,11 @@ from typing import get_args
 import pytest
 
 from ckwatch.bench.runtimes.selection import RUNTIMES
-from ckwatch.cli.export.description import KINDS
 from ckwatch.core import effects
 from ckwatch.core.events import AnyEvent
 from ckwatch.core.step import HANDLERS
 from ckwatch.engine import bootstrap, loop
-from ckwatch.engine.handlers.measure import DEVICE_KINDS
+from ckwatch.model.targets import DEVICE_KINDS
 from ckwatch_lsp.diagnostics.conversion import PAGES as PAGES_OF_CODES
 
 ROOT = Path(__file__).parent.parent
@@ -126,7 +125,6 @@ def test_kinds_of_devices_are_those_of_the_page() -> None:
     table = (DOCS / "timing.md").read_text().partition("## Devices")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)", table, re.MULTILINE)) == set(RUNTIMES)
     assert set(DEVICE_KINDS.values()) == set(RUNTIMES)
-    assert set(KINDS.values()) == set(RUNTIMES)
 
 
 @pytest.mark.parametrize("code", PAGES_OF_CODES)

@@ -221,7 +221,7 @@ class LastingWorker:
             lasts = await session.one_of_several(process, self._splitter, self._hello)
         finally:
             if not lasts:
-                self._process = None
+                self._process, self.jobs = None, 0
                 outcome = await session.end(
                     process, self._arguments, self._through_launcher, BenchmarkReport, session.timed_out()
                 )

@@ -37,9 +37,10 @@ from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.codeobject.prediction import target_of_device
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.targets import Language, language_of
+from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 from ckwatch.tuning.dispatch import DispatchSet, dispatch_set
 from ckwatch.tuning.results import (
+    INTERVAL_ERRORS,
     TIMED,
     BestInstance,
     EvaluatedPoint,
@@ -271,9 +272,9 @@ class Tuning:
         self._client = client
         self._journal = journal
         self._searches = [self._search(shape.name, dict(shape.sizes), dict(shape.runtime)) for shape in plan.shapes]
+        self._name = self._run_name()
         self._builds: dict[Point, _Build] = {}
         self._points: dict[Point, EvaluatedPoint] = {}
-        self._outcomes: Counter[EvaluationStatus] = Counter()
         self._measured = 0
         self._begun = time.monotonic()
         self._before_s = 0.0
@@ -350,9 +351,8 @@ class Tuning:
 
     async def run(self) -> None:
         """Search until all searches have ended, or the budget has. Raises CkwatchError when the machine cannot."""
-        name = self._run_name()
         try:
-            self._before_s = await to_thread.run_sync(self._journal.seconds, name)
+            self._before_s = await to_thread.run_sync(self._journal.seconds, self._name)
             await self._resume()
             left_s = math.inf if self.options.budget_s is None else self.options.budget_s - self.seconds
             with anyio.move_on_after(max(0.0, left_s)) as budget:
@@ -362,7 +362,7 @@ class Tuning:
                 for search in self._searches:
                     await self._take_over_the_rest(search)
                 self.ended = "the budget is used up"
-            await to_thread.run_sync(self._journal.note, name, self.seconds, self.ended)
+            await to_thread.run_sync(self._journal.note, self._name, self.seconds, self.ended)
         finally:
             self._send.close()
 
@@ -541,7 +541,6 @@ class Tuning:
             *(EvaluationStatus.WRONG, EvaluationStatus.CRASHED, EvaluationStatus.HUNG),
         )
         self._measured += counted
-        self._outcomes[result.status] += 1
         better = result.status is EvaluationStatus.MEASURED and (search.best is None or cost < search.best[0])
         gained = better and (search.best is None or cost < search.best[0] * (1 - GAIN))
         if better:
@@ -724,7 +723,7 @@ class Tuning:
         row = JournalRow(parameters, artifact or parameters_text(parameters), problem, result, time.time())
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(self._journal.add, self.plan.kernel.name, self._device_kind, row)
-            await to_thread.run_sync(self._journal.note, self._run_name(), self.seconds)
+            await to_thread.run_sync(self._journal.note, self._name, self.seconds)
 
 
 def shape_result(timing: Timing, shape: str) -> ShapeResult:
@@ -734,7 +733,7 @@ def shape_result(timing: Timing, shape: str) -> ShapeResult:
         return ShapeResult(shape=shape, status=status, reason=timing.message)
     if not timing.verified:
         return ShapeResult(shape=shape, status=EvaluationStatus.WRONG, reason="its result was not verified")
-    away_us = 1.96 * timing.relative_error * timing.median_us
+    away_us = INTERVAL_ERRORS / 2 * timing.relative_error * timing.median_us
     return ShapeResult(
         shape=shape,
         status=EvaluationStatus.DROPPED if timing.given_up else EvaluationStatus.MEASURED,
@@ -783,7 +782,7 @@ async def open_tuning(
 def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> tuple[Device, ...]:
     """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address, `all` for every one
     like the best, and by default the best. Raises CkwatchError."""
-    kind = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}[language_of(plan.kernel.template)]
+    kind = DEVICE_KINDS[language_of(plan.kernel.template)]
     there = [one for one in found.devices if one.name.partition(":")[0] == kind and can_run(plan.arch, facts_of(one))]
     if not there:
         why = found.absent.get(kind) or f"there is {', '.join(one.name for one in found.devices) or 'none'}"

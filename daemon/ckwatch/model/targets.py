@@ -26,6 +26,10 @@ class Language(StrEnum):
         return f"kernel.{self.value}"
 
 
+DEVICE_KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
+"""The kind of device that runs what a template of a language renders to."""
+
+
 def language_of(template: str) -> Language:
     """The language of a template's name, `ck/gemm_universal.hip.j2`. Raises ValueError for one not known."""
     stem, dot, suffix = template.removesuffix(".j2").rpartition(".")

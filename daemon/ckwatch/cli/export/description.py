@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
-from ckwatch.model.targets import Language
+from ckwatch.model.targets import DEVICE_KINDS, Language
 from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, names_in, parse_size
 from ckwatch.workspace.operations.tables import RUNTIME_TYPES
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS
@@ -92,9 +92,6 @@ def _mismatch(symbol: str, declared: list[tuple[str, str]], expected: str) -> Ck
     )
 
 
-KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
-"""The kind of device that a language's kernels run on."""
-
 NAMES: Mapping[str, tuple[str, ...]] = {
     "f16": ("float16",), "bf16": ("bfloat16", "uint16"), "f32": ("float32",), "f64": ("float64",),
     "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "i8": ("int8",), "i32": ("int32",),
@@ -124,7 +121,7 @@ class ExportedUnit:
     @property
     def kind(self) -> str:
         """`hip`, `cuda` or `cpu`."""
-        return KINDS[self.language]
+        return DEVICE_KINDS[self.language]
 
     @property
     def library(self) -> str:

@@ -50,15 +50,12 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
-from ckwatch.model.targets import Language, language_of
+from ckwatch.model.targets import DEVICE_KINDS, language_of
 from ckwatch.workspace.settings import BenchSection
 from ckwatch.workspace.shapes import ragged_shapes
 
 LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
-
-DEVICE_KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
-"""The kind of device that runs what a template of a language renders to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +206,6 @@ class _RaceWorker:
     def is_idle_for(self, seconds: float) -> bool:
         """Whether it has had nothing to do for so long."""
         return not self._users and time.monotonic() - self._idle_since >= seconds
-
-    async def measure(
-        self, job: Job, artifact: bytes, time_limit_s: float, on_message: OnMessage
-    ) -> BenchmarkReport | BenchmarkFailure:
-        """One measurement."""
-        return await self.worker.measure(job, [artifact], time_limit_s=time_limit_s, on_message=on_message)
 
 
 def was_given_up(report: BenchmarkReport) -> bool:
@@ -390,10 +381,16 @@ class MeasureRunner:
             racing = _RaceWorker(worker, self._root)
         async with racing.used():
             before = racing.worker.jobs
-            how = (min(self.settings.time_limit_s, RACE_LIMIT_S), self._reporting(job, shape))
-            outcome = await racing.measure(job, artifact, *how)
+            measure_once = partial(
+                racing.worker.measure,
+                job,
+                [artifact],
+                time_limit_s=min(self.settings.time_limit_s, RACE_LIMIT_S),
+                on_message=self._reporting(job, shape),
+            )
+            outcome = await measure_once()
             if isinstance(outcome, BenchmarkFailure) and before and outcome.kind not in ITS_OWN_FAULT:
-                outcome = await racing.measure(job, artifact, *how)
+                outcome = await measure_once()
         if job.kind == "cpu":
             await racing.close()
         else:
