@@ -266,6 +266,14 @@ class VerifySection(Section):
     )
 
 
+class CppSection(Section):
+    """`[cpp]`."""
+
+    memory_limit_bytes: SizeBytes = Field(
+        4 * GIB, description="above which the clangd that answers about C++ is ended and started again"
+    )
+
+
 class LimitsSection(Section):
     """`[limits]`."""
 
@@ -309,6 +317,7 @@ class Settings(Section):
     compile: CompileSection = Field(default_factory=CompileSection, description="how units are compiled")
     render: RenderSection = Field(default_factory=RenderSection, description="bounds of one render")
     store: StoreSection = Field(default_factory=StoreSection, description="where artifacts are kept")
+    cpp: CppSection = Field(default_factory=CppSection, description="answers about C++ in editors, by clangd")
     limits: LimitsSection = Field(default_factory=LimitsSection, description="how much a kernel file may ask for")
     daemon: DaemonSection = Field(default_factory=DaemonSection, description="the background process")
     bench: BenchSection = Field(default_factory=BenchSection, description="how units are timed")

@@ -1,0 +1,61 @@
+"""A unit's own compile command as clangd takes it: for one side, of clang's words only, without an output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.compile.single_call import shown_command
+from ckwatch.model.targets import Language
+from ckwatch.wire.cpp import Side
+
+_ENDS = 4
+"""`-c SOURCE -o OBJECT`."""
+
+_OF_NVCC = {"--expt-relaxed-constexpr", "--expt-extended-lambda", "--extended-lambda", "--use_fast_math"}
+"""Flags of nvcc that clang does without: it allows what they allow."""
+
+SIDES: dict[Language, dict[Side, tuple[str, ...]]] = {
+    Language.HIP: {"host": ("--offload-host-only",), "device": ("--offload-device-only",)},
+    Language.CU: {"host": ("--offload-host-only",), "device": ("--offload-device-only",)},
+    Language.CPP: {"host": ()},
+}
+"""What makes clang compile for one side only; C++ has no other."""
+
+
+def clangd_arguments(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    side: Side,
+    *,
+    resources: Path | None,
+    cuda: Path | None = None,
+) -> tuple[str, ...]:
+    """The command, without the source at its end. `resources` is clang's folder of built-in headers, where clangd does
+    not find its own; `cuda` the folder of the CUDA toolkit."""
+    own = shown_command(request, toolchain)[1:-_ENDS]
+    if request.language is Language.CU:
+        own = list(_for_clang(own, request.arch))
+        own += ["-nocudalib", "-Wno-unknown-cuda-version", *([] if cuda is None else [f"--cuda-path={cuda}"])]
+    given = [] if resources is None else ["-resource-dir", str(resources)]
+    return (str(toolchain.clangxx), *own, *SIDES[request.language][side], *given)
+
+
+def _for_clang(arguments: Sequence[str], arch: str) -> Iterator[str]:
+    """What nvcc's arguments mean to clang."""
+    yield from ("-x", "cuda", f"--cuda-gpu-arch={arch}")
+    waiting = iter(arguments)
+    for one in waiting:
+        if one in ("-x", "-ccbin", "-arch", "-code", "-gencode", "-maxrregcount", "--threads"):
+            next(waiting, None)
+        elif one.startswith("-Xcompiler="):
+            yield from one.removeprefix("-Xcompiler=").split(",")
+        elif one in ("-Xcompiler", "--compiler-options"):
+            yield from next(waiting, "").split(",")
+        elif one in ("-Xptxas", "-Xnvlink", "-Xlinker", "-Xfatbin", "-Xcudafe"):
+            next(waiting, None)
+        elif one not in _OF_NVCC and not one.startswith(
+            ("-gencode=", "-arch=", "-code=", "-ccbin=", "-Xptxas=", "-Xcudafe=")
+        ):
+            yield one
