@@ -233,15 +233,9 @@ class CppQuestions(SessionListener):
         history = self._histories.get(document.uri)
         return [] if history is None else history.since(revision)
 
-    def opened(self, document: TextDocument) -> None:
-        """Keep its edits."""
-        self._histories[document.uri] = EditHistory("")
-
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """Places that were asked about move."""
-        history = self._histories.get(document.uri)
-        if history is not None:
-            history.note(document.revision, edits)
+        self._histories.setdefault(document.uri, EditHistory("")).note(document.revision, edits)
 
     def closed(self, document: TextDocument) -> None:
         """Nobody asks about it any more."""
