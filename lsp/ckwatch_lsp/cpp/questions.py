@@ -102,8 +102,10 @@ class CppQuestions(SessionListener):
                 return None
             await about.folder.overlays.settled(document)
             places = self._moved(document, asked_at, position, end)
-            if places is None or any(each.line < about.below for each in places):
+            if places is None:
                 break
+            if any(each.line < about.below for each in places):
+                return None
             revision = document.revision
             ours = [about.to_daemon(each) for each in places]
             answer = await self._answer(about, question, ours, **more)

@@ -17,7 +17,7 @@ from lsprotocol import types
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.cpp import CppAnswer, CppLocation, Range
-from ckwatch.wire.messages import RenderedText, WorkspaceDetail
+from ckwatch.wire.messages import RenderedText, Segment, WorkspaceDetail
 from ckwatch.wire.state import Change, Fix, Position, Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
@@ -111,6 +111,7 @@ class ScriptedDaemon:
         self.files: dict[str, str] = {}
         self.overlays: dict[str, str] = {}
         self.rendered_texts: dict[str, str] = {}
+        self.map: tuple[Segment, ...] = ()
         self.readers: tuple[str, ...] = (ONE,)
         self.header_folder = "/rocm/include"
         self.cpp = ScriptedCpp(self)
@@ -132,8 +133,8 @@ class ScriptedDaemon:
     async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
         return {path: list(self.readers) for path in paths}
 
-    async def rendered(self, name: str, *, with_map: bool) -> RenderedText:  # noqa: ARG002  # there is no map
-        return RenderedText(unit=name, text=self.rendered_texts[name], diagnostics=(), map=())
+    async def rendered(self, name: str, *, with_map: bool) -> RenderedText:  # noqa: ARG002  # it is given anyway
+        return RenderedText(unit=name, text=self.rendered_texts.get(name), diagnostics=(), map=self.map)
 
     @asynccontextmanager
     async def overlay(self, path: str, text: str) -> AsyncIterator[Any]:
@@ -192,7 +193,7 @@ class Desk:
     async def until(self, what: Callable[[], Any]) -> None:
         """Wait until `what()` is true."""
         with anyio.fail_after(PATIENCE_S):
-            while not what():
+            while not what():  # noqa: ASYNC110  # nothing tells of what the server does by itself
                 await anyio.sleep(0.005)
 
     def set(self, **settings: Any) -> None:
