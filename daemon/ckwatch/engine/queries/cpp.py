@@ -30,6 +30,7 @@ from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import Position
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
@@ -197,7 +198,9 @@ class CppQueries:
         asking.status = lambda: supervisor.status
         program = await supervisor.program()
         compiler = self._require_compiler().toolchain
-        cuda = compiler.nvcc.resolve().parents[1] if isinstance(compiler, NvccToolchain) else None
+        cuda: tuple[str, ...] = ()
+        if isinstance(compiler, NvccToolchain):
+            cuda = await to_thread.run_sync(_cuda_arguments, compiler, self._settings_folder / "cuda")
         arguments = clangd_arguments(source.request, compiler, side, resources=program.resource_folder, cuda=cuda)
         text = LentText(uri_path, source.rendered.text, arguments, self._root)
         if is_header and path is not None:
@@ -260,7 +263,10 @@ class CppQueries:
         if kept is not None and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
-        self._require_compiler()
+        compiler = self._require_compiler()
+        language = language_of(unit.unit.kernel.template)
+        if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
+            raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
         outcome = await self._renders.present(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
@@ -319,6 +325,16 @@ def _is_built_in(path: str) -> bool:
 def _position(request: CppRequest) -> Position:
     assert request.start is not None  # noqa: S101  # the caller has looked
     return Position(request.start.line, request.start.column)
+
+
+def _cuda_arguments(toolchain: NvccToolchain, substitutes: Path) -> tuple[str, ...]:
+    """For a thread."""
+    from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, cuda_arguments
+
+    substitutes.mkdir(parents=True, exist_ok=True)
+    for name in CUDA_SUBSTITUTES:
+        (substitutes / name).touch()
+    return cuda_arguments(toolchain.nvcc.resolve().parents[1], substitutes)
 
 
 def _header_text(path: str) -> str:
