@@ -42,14 +42,10 @@ def clangd_arguments(
 
 
 def cuda_arguments(toolkit: Path, substitutes: Path) -> tuple[str, ...]:
-    """What clang needs to find a CUDA toolkit, whose `nvcc.profile` tells nvcc. `substitutes` is a folder of headers that
-    clang includes by itself and that not every toolkit has."""
-    library = ("-isystem", str(toolkit / "include/cccl"))
-    return (
-        *(f"--cuda-path={toolkit}", "-nocudalib", "-Wno-unknown-cuda-version"),
-        *library,
-        *("-idirafter", str(substitutes)),
-    )
+    """What clang needs to find a CUDA toolkit, of which nvcc has its `nvcc.profile`. `substitutes` is a folder of
+    headers that clang includes by itself and that not every toolkit has."""
+    found = (f"--cuda-path={toolkit}", "-nocudalib", "-Wno-unknown-cuda-version")
+    return (*found, "-isystem", str(toolkit / "include/cccl"), "-idirafter", str(substitutes))
 
 
 CUDA_SUBSTITUTES = ("curand_mtgp32_kernel.h",)
