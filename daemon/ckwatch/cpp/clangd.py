@@ -82,8 +82,8 @@ CAPABILITIES: Mapping[str, Any] = {
 TEXTS_KEPT = 8
 """Texts that clangd has open; each has a preamble of its own, tens of megabytes on disk."""
 
-PARSED_ON_LOOP_BYTES = 200_000
-"""Answers above this are parsed in a thread."""
+HANDLED_ON_LOOP = 200_000
+"""Bytes of an answer, and characters of a text, above which JSON is read and written in a thread."""
 
 HEADER_LIMIT_BYTES = 4096
 LAST_WORDS_BYTES = 4000
@@ -216,7 +216,7 @@ class Clangd:
         return await self._answer(*pending)
 
     async def _show(self, text: LentText) -> None:
-        known = self._texts.get(text.path)
+        known, is_large = self._texts.get(text.path), len(text.text) > HANDLED_ON_LOOP
         if known is None or known.lent.arguments != text.arguments:
             command = {"workingDirectory": str(text.folder), "compilationCommand": [*text.arguments, text.path]}
             await self._send(
@@ -227,7 +227,8 @@ class Clangd:
             )
         if known is None:
             item = {"uri": text.uri, "languageId": "cpp", "version": 0, "text": text.text}
-            await self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
+            opened = {"method": "textDocument/didOpen", "params": {"textDocument": item}}
+            await self._send(opened, is_large=is_large)
             self._texts[text.path] = _OpenText(0, text)
             while len(self._texts) > TEXTS_KEPT:
                 path, old = self._texts.popitem(last=False)
@@ -242,7 +243,7 @@ class Clangd:
                 "textDocument": {"uri": text.uri, "version": known.version},
                 "contentChanges": [{"text": text.text}],
             }
-            await self._send({"method": "textDocument/didChange", "params": changed})
+            await self._send({"method": "textDocument/didChange", "params": changed}, is_large=is_large)
             known.lent = text
 
     async def _post(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Pending]:
@@ -273,15 +274,15 @@ class Clangd:
             raise OvertakenError("the text has changed meanwhile")
         raise CkwatchError(str(error.get("message", "clangd refuses it")))
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
+    async def _send(self, message: Mapping[str, Any], *, is_large: bool = False) -> None:
         """Write a message whole, also when this is cancelled: half of one would be the end of all."""
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         with CancelScope(shield=True):
+            body = await to_thread.run_sync(_encoded, message) if is_large else _encoded(message)
             await self.process.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
 
     async def _read(self, tasks: TaskGroup) -> None:
         async for body in _messages(self.process):
-            if len(body) > PARSED_ON_LOOP_BYTES:
+            if len(body) > HANDLED_ON_LOOP:
                 message = await to_thread.run_sync(json.loads, body)
             else:
                 message = json.loads(body)
@@ -332,6 +333,10 @@ async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
         if len(waiting) > HEADER_LIMIT_BYTES or not (more := await process.read_stdout()):
             return
         waiting += more
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
 def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:

@@ -174,7 +174,9 @@ class RenderedSource:
         return min(self.lines.starts[began.line + lines] + column, piece.end)
 
     def _position(self, piece: Piece, offset: int) -> Position:
-        return advance(piece.range.start, self.text[piece.start : offset])
+        began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
+        lines = here.line - began.line
+        return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
 
     def _name_in(self, piece: Piece) -> Iterator[int]:
         written = self.text[piece.start : piece.end]

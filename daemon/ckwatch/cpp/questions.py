@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import to_thread
+
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import LentText, range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
@@ -89,7 +91,8 @@ class Question:
                 marked = [one for position in positions for one in await self._ask(position) or ()]
                 return CppAnswer(highlights=answers.highlights(marked, self.places))
             case "symbols":
-                return CppAnswer(symbols=answers.symbols(await self._ask(None), self.places))
+                listed = await self._ask(None)
+                return CppAnswer(symbols=await to_thread.run_sync(answers.symbols, listed, self.places))
             case "tokens":
                 return await self._tokens()
             case "hints":
@@ -138,7 +141,8 @@ class Question:
     async def _tokens(self) -> CppAnswer:
         clangd = await self.supervisor.ready()
         result = await self._ask(None)
-        found = answers.tokens(result, self.places, clangd.token_types, clangd.token_modifiers)
+        legend = (clangd.token_types, clangd.token_modifiers)
+        found = await to_thread.run_sync(answers.tokens, result, self.places, *legend)
         return CppAnswer.model_construct(tokens=found)
 
     async def _prepare_rename(self, position: Position) -> CppAnswer:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 600.0
 """A clangd that nobody has asked for so long is ended: it holds half a gigabyte."""
 
-WATCH_S = 5.0
+WATCH_S = 2.0
 
 IDLE = "idle"
 
@@ -149,7 +149,7 @@ class ClangdSupervisor:
             self._tasks.start_soon(self._live, clangd)
             await clangd.initialize()
             self._clangd = clangd
-            self.status = "clangd reads the headers"
+            self.status = "clangd reads the text and its headers"
         except CkwatchError as error:
             self._problem, self._try_again_at = error, time.monotonic() + FIND_AGAIN_S
             self._say(f"there are no answers about C++: {error.message}")

@@ -170,9 +170,9 @@ class CppQueries:
         side: Side,
         about: Mapping[str, Any],
         asking: _Asking,
-        slot: str = "",
+        slot: str = "main",
     ) -> Question:
-        """`slot` tells texts apart that are lent to clangd beside each other."""
+        """`slot` tells texts of a template apart that are lent to clangd beside each other."""
         from ckwatch.cpp.arguments import clangd_arguments
         from ckwatch.cpp.clangd import LentText
         from ckwatch.cpp.places import LENT, KernelFilePlaces, Places, TemplatePlaces
@@ -180,7 +180,8 @@ class CppQueries:
 
         path = request.path
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
-        uri_path = f"{LENT}/{slot or unit.key.scope}/{side}/{unit.unit.kernel.template}"
+        # One text for all views and instances of a template: what clangd has read of the headers fits them all.
+        uri_path = f"{LENT}/{slot}/{side}/{unit.unit.kernel.template}"
         uri_path = f"{uri_path.removesuffix('.j2')}.{source.request.language.value}"
         common = (Path(uri_path).as_uri(), unit.key.unit, source.rendered, _is_built_in)
         places: Places
