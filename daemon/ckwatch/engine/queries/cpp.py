@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
 import ckwatch_templates
@@ -30,10 +31,11 @@ from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import Position
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -41,14 +43,18 @@ if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.cpp.questions import Question
     from ckwatch.cpp.supervisor import ClangdSupervisor
 
+log = logging.getLogger(__name__)
+
 SOURCES_KEPT = 32
 """Maps of rendered texts."""
 
 ATTEMPTS = 5
 """Times that a question is asked again because the text has changed meanwhile."""
 
-OTHERS = 8
-"""Other instances that a hover compares."""
+OTHERS = 4
+"""Other instances that a hover is compared with: clangd needs a second or so for each."""
+
+GISTS_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,24 @@ class _Asking:
     """What is being asked, for the answer of one whose patience is over."""
 
     status: Callable[[], str] = field(default=lambda: "the template is being rendered")
+    known: CppAnswer | None = None
+    """All but what other instances say."""
+    compared: _Comparison | None = None
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """What other instances say so far, each with those that do."""
+
+    units: dict[str, list[str]] = field(default_factory=dict)
+
+    def added_to(self, answer: CppAnswer) -> CppAnswer:
+        """The answer with it."""
+        if answer.hover is None:
+            return answer
+        others = (OtherValue(text=text, units=tuple(names)) for text, names in self.units.items())
+        hover = answer.hover.model_copy(update={"others": (*answer.hover.others, *others)})
+        return answer.model_copy(update={"hover": hover})
 
 
 class CppQueries:
@@ -96,7 +120,9 @@ class CppQueries:
         self._supervisors: dict[str, tuple[str, ClangdSupervisor]] = {}
         """By arch, each with the identity of the compiler that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._compared = anyio.Lock()
+        self._comparing: CancelScope | None = None
+        self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        """What hovers say, by the text, the side and the place."""
 
     async def run(self) -> None:
         """Keep running what was started, until this is cancelled."""
@@ -112,6 +138,8 @@ class CppQueries:
         asking = _Asking()
         with anyio.move_on_after(request.patience_s):
             answer = await self._answer(request, asking)
+        if answer is None and asking.known is not None and asking.compared is not None:
+            return asking.compared.added_to(asking.known)
         return CppAnswer(ready=False, reason=asking.status()) if answer is None else answer
 
     async def _answer(self, request: CppRequest, asking: _Asking) -> CppAnswer:
@@ -138,6 +166,7 @@ class CppQueries:
     async def _answer_of(
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
 
         source = await self._source(unit)
@@ -150,11 +179,34 @@ class CppQueries:
             answer = (await question.answer()).model_copy(update={"side": side})
             if not await self._is_skipped(question, supervisor):
                 break
-        if request.others and answer.hover is not None:
-            hover = await self._compare(request, unit, answer.side, answer.hover, asking)
-            answer = answer.model_copy(update={"hover": hover})
         digest = source.digest if request.path is None else source.read.get(request.path, "")
-        return answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        answer = answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
+            asking.known = answer
+            compared = asking.compared = _Comparison()
+            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
+            return compared.added_to(answer)
+        return answer
+
+    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
+        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+        assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
+        if self._comparing is not None:
+            self._comparing.cancel()
+        scope = self._comparing = CancelScope()
+        ended = anyio.Event()
+
+        async def run() -> None:
+            try:
+                with scope:
+                    await compare()
+            except CkwatchError as error:
+                log.info("a comparison with other instances was given up: %s", error)
+            finally:
+                ended.set()
+
+        self._tasks.start_soon(run)
+        await ended.wait()
 
     async def _is_skipped(self, question: Question, supervisor: ClangdSupervisor) -> bool:
         """Whether the preprocessor passes over what is asked about."""
@@ -211,40 +263,45 @@ class CppQueries:
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, hover: CppHover, asking: _Asking
-    ) -> CppHover:
-        """The hover with what differs in other instances of the template; those that give the same text are not asked.
+        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+    ) -> None:
+        """Find out what the hover says in other instances of the template.
 
-        One comparison at a time, of which clangd keeps one text.
+        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
+        instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        said = gist(hover.markdown)
-        found: dict[str, list[str]] = {}
-        path = request.path or ""
-        names = [name for name in await self._language.readers(request.client, path) if name != unit.key.unit]
-        texts = {(await self._source(unit)).digest}
-        async with self._compared:
-            for name in names:
-                other = await self._lookup.one(request.client or MAIN, name)
-                if other.unit.arch != unit.unit.arch or len(texts) > OTHERS:
-                    continue
-                try:
-                    source = await self._source(other)
-                    if source.digest in texts:
-                        continue
-                    texts.add(source.digest)
-                    asked = request.model_copy(update={"unit": name, "others": False})
-                    supervisor = self._supervisor(other)
-                    question = await self._question(asked, other, source, supervisor, side, {}, asking, "others")
-                    answer = await question.answer()
-                except NotForwardedError:
-                    continue
-                if answer.hover is not None and (own := gist(answer.hover.markdown)) != said and own:
-                    found.setdefault(own, []).append(name)
-        others = tuple(OtherValue(text=text, units=tuple(units)) for text, units in found.items())
-        return hover.model_copy(update={"others": (*hover.others, *others)})
+        for name in await self._others(request, unit):
+            other = await self._lookup.one(request.client or MAIN, name)
+            asked = request.model_copy(update={"unit": name, "others": False})
+            try:
+                source = await self._source(other)
+                supervisor = self._supervisor(other)
+                question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
+                key = (source.digest, side, *question.positions()[:1])
+                if key not in self._gists:
+                    hover = (await question.answer()).hover
+                    self._gists[key] = "" if hover is None else gist(hover.markdown)
+                    while len(self._gists) > GISTS_KEPT:
+                        self._gists.popitem(last=False)
+            except NotForwardedError:
+                continue
+            own = self._gists[key]
+            if own not in ("", said):
+                compared.units.setdefault(own, []).append(name)
+
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
+        """The instances that a hover is compared with."""
+        by_types: dict[tuple[str, ...], list[str]] = {}
+        members = self._loop.state.members(request.client or MAIN)
+        for name in await self._language.readers(request.client, request.path or unit.unit.kernel.path):
+            other = members[name]
+            if name != unit.key.unit and other.arch == unit.unit.arch:
+                by_types.setdefault(_element_types(other), []).append(name)
+        alike = by_types.pop(_element_types(unit.unit), [])
+        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -317,6 +374,11 @@ class CppQueries:
         )
         self._supervisors[arch] = (toolchain.identity, made)
         return made
+
+
+def _element_types(unit: Unit) -> tuple[str, ...]:
+    operation = unit.kernel.operation
+    return tuple(tensor.dtype for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None)
 
 
 def _is_built_in(path: str) -> bool:
