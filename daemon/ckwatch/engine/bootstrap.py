@@ -37,6 +37,7 @@ from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmar
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
+from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
@@ -180,6 +181,7 @@ class _Parts:
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         benchmarks = FollowedBenchmarks(loop, builds, self.measure)
+        language = LanguageQueries(loop, tools, view_loader, renders, lookup)
         return DaemonApi(
             loop=loop,
             lookup=lookup,
@@ -198,7 +200,8 @@ class _Parts:
             benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
             verifications=FollowedVerifications(loop, builds, self._verify),
-            language=LanguageQueries(loop, tools, view_loader, renders, lookup),
+            language=language,
+            occupancy=OccupancyStepsQuery(language, self._analyses, lookup),
         )
 
     def _make_listings(self) -> IsaListings:
