@@ -363,6 +363,10 @@ async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
         waiting += more
 
 
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+
 def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:
     for line in bytes(head).split(b"\r\n"):
         name, _, value = line.partition(b":")

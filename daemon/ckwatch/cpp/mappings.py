@@ -196,10 +196,9 @@ class RenderedSource:
         return min(self.lines.offset(Position(began.line + lines, column)), piece.end)
 
     def _position(self, piece: Piece, offset: int) -> Position:
-        began, found = self.lines.position(piece.start), self.lines.position(offset)
-        lines = found.line - began.line
-        column = found.column if lines else piece.range.start.column + offset - piece.start
-        return Position(piece.range.start.line + lines, column)
+        began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
+        lines = here.line - began.line
+        return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
 
     def _name_in(self, piece: Piece) -> Iterator[int]:
         written = self.text[piece.start : piece.end]

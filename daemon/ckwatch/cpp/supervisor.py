@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 600.0
 """A clangd that nobody has asked for so long is ended: it holds half a gigabyte."""
 
-WATCH_S = 5.0
+WATCH_S = 2.0
 
 FIND_AGAIN_S = 60.0
 """A clangd that could not be found or fetched is looked for again after so long."""
@@ -155,7 +155,7 @@ class ClangdSupervisor:
             clangd = await Clangd.start(self._program.path, self._environment, self._folder, settings=self._settings)
             self._tasks.start_soon(self._live, clangd)
             await self._initialize(clangd)
-            self.status = "clangd reads the headers"
+            self.status = "clangd reads the text and its headers"
         except ClangdEndedError as error:
             self._problem = error  # who asks again waits for the next one
         except CkwatchError as error:

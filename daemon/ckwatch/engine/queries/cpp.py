@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
 import ckwatch_templates
@@ -30,10 +31,12 @@ from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.kernels import Unit
+from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -41,14 +44,18 @@ if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.cpp.questions import Question
     from ckwatch.cpp.supervisor import ClangdSupervisor
 
+log = logging.getLogger(__name__)
+
 SOURCES_KEPT = 32
 """Maps of rendered texts."""
 
 ATTEMPTS = 5
 """Times that a question is asked again because the text has changed meanwhile."""
 
-OTHERS = 8
-"""Other instances that a hover compares."""
+OTHERS = 4
+"""Other instances that a hover is compared with: clangd needs a second or so for each."""
+
+GISTS_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,24 @@ class _Asking:
     """What is being asked, for the answer of one whose patience is over."""
 
     status: Callable[[], str] = field(default=lambda: "the template is being rendered")
+    known: CppAnswer | None = None
+    """All but what other instances say."""
+    compared: _Comparison | None = None
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """What other instances say so far, each with those that do."""
+
+    units: dict[str, list[str]] = field(default_factory=dict)
+
+    def added_to(self, answer: CppAnswer) -> CppAnswer:
+        """The answer with it."""
+        if answer.hover is None:
+            return answer
+        others = (OtherValue(text=text, units=tuple(names)) for text, names in self.units.items())
+        hover = answer.hover.model_copy(update={"others": (*answer.hover.others, *others)})
+        return answer.model_copy(update={"hover": hover})
 
 
 class CppQueries:
@@ -96,7 +121,9 @@ class CppQueries:
         self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
         """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._compared = anyio.Lock()
+        self._comparing: CancelScope | None = None
+        self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        """What hovers say, by the text, the side and the place."""
 
     async def run(self) -> None:
         """Keep running what was started, until this is cancelled."""
@@ -112,6 +139,8 @@ class CppQueries:
         asking = _Asking()
         with anyio.move_on_after(request.patience_s):
             answer = await self._answer(request, asking)
+        if answer is None and asking.known is not None and asking.compared is not None:
+            return asking.compared.added_to(asking.known)
         return CppAnswer(ready=False, reason=asking.status()) if answer is None else answer
 
     async def _answer(self, request: CppRequest, asking: _Asking) -> CppAnswer:
@@ -138,6 +167,7 @@ class CppQueries:
     async def _answer_of(
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
 
         source = await self._source(unit)
@@ -153,11 +183,36 @@ class CppQueries:
                 await self._refuse_partial(answer, unit, source, skipped)
             if not any(each.holds(position) for position in question.positions()[:1] for each in skipped):
                 break
-        if request.others and answer.hover is not None:
-            hover = await self._compare(request, unit, answer.side, answer.hover, asking)
-            answer = answer.model_copy(update={"hover": hover})
         digest = source.digest if request.path is None else source.read.get(request.path, "")
-        return answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        answer = answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
+            asking.known = answer
+            compared = asking.compared = _Comparison()
+            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
+            return compared.added_to(answer)
+        return answer
+
+    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
+        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+        assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
+        if self._comparing is not None:
+            self._comparing.cancel()
+        scope = self._comparing = CancelScope()
+        ended = anyio.Event()
+
+        async def run() -> None:
+            try:
+                with scope:
+                    await compare()
+            except CkwatchError as error:
+                log.info("a comparison with other instances was given up: %s", error)
+            except Exception:  # it must not be the end of the daemon
+                log.exception("a comparison with other instances failed")
+            finally:
+                ended.set()
+
+        self._tasks.start_soon(run)
+        await ended.wait()
 
     async def _refuse_partial(
         self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
@@ -191,9 +246,9 @@ class CppQueries:
         side: Side,
         about: Mapping[str, Any],
         asking: _Asking,
-        slot: str = "",
+        slot: str = "main",
     ) -> Question:
-        """`slot` tells texts apart that are lent to clangd beside each other."""
+        """`slot` tells texts of a template apart that are lent to clangd beside each other."""
         from ckwatch.cpp.arguments import clangd_arguments
         from ckwatch.cpp.clangd import LentText
         from ckwatch.cpp.places import LENT, KernelFilePlaces, Places, TemplatePlaces
@@ -201,7 +256,8 @@ class CppQueries:
 
         path = request.path
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
-        uri_path = f"{LENT}/{slot or unit.key.scope}/{side}/{unit.unit.kernel.template}"
+        # One text for all views and instances of a template: what clangd has read of the headers fits them all.
+        uri_path = f"{LENT}/{slot}/{side}/{unit.unit.kernel.template}"
         uri_path = f"{uri_path.removesuffix('.j2')}.{source.request.language.value}"
         common = (Path(uri_path).as_uri(), unit.key.unit, source.rendered, _is_built_in)
         places: Places
@@ -219,7 +275,9 @@ class CppQueries:
         asking.status = lambda: supervisor.status
         program = await supervisor.program()
         compiler = self._require_compiler().toolchain
-        cuda = compiler.nvcc.resolve().parents[1] if isinstance(compiler, NvccToolchain) else None
+        cuda: tuple[str, ...] = ()
+        if isinstance(compiler, NvccToolchain):
+            cuda = await to_thread.run_sync(_cuda_arguments, compiler, self._settings_folder / "cuda")
         arguments = clangd_arguments(source.request, compiler, side, resources=program.resource_folder, cuda=cuda)
         text = LentText(uri_path, source.rendered.text, arguments, self._root, source.generation)
         if is_header and path is not None:
@@ -230,40 +288,46 @@ class CppQueries:
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, hover: CppHover, asking: _Asking
-    ) -> CppHover:
-        """The hover with what differs in other instances of the template; those that give the same text are not asked.
+        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+    ) -> None:
+        """Find out what the hover says in other instances of the template.
 
-        One comparison at a time, of which clangd keeps one text.
+        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
+        instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        said = gist(hover.markdown)
-        found: dict[str, list[str]] = {}
-        path = request.path or ""
-        names = [name for name in await self._language.readers(request.client, path) if name != unit.key.unit]
-        texts = {(await self._source(unit)).digest}
-        async with self._compared:
-            for name in names:
-                try:
-                    other = await self._lookup.one(request.client or MAIN, name)
-                    if other.unit.arch != unit.unit.arch or len(texts) > OTHERS:
-                        continue
-                    source = await self._source(other)
-                    if source.digest in texts:
-                        continue
-                    texts.add(source.digest)
-                    asked = request.model_copy(update={"unit": name, "others": False})
-                    supervisor = self._supervisor(other)
-                    question = await self._question(asked, other, source, supervisor, side, {}, asking, "others")
-                    answer = await question.answer()
-                except (NotForwardedError, UnknownUnitError):
-                    continue
-                if answer.hover is not None and (own := gist(answer.hover.markdown)) != said and own:
-                    found.setdefault(own, []).append(name)
-        others = tuple(OtherValue(text=text, units=tuple(units)) for text, units in found.items())
-        return hover.model_copy(update={"others": (*hover.others, *others)})
+        for name in await self._others(request, unit):
+            asked = request.model_copy(update={"unit": name, "others": False})
+            try:
+                other = await self._lookup.one(request.client or MAIN, name)
+                source = await self._source(other)
+                supervisor = self._supervisor(other)
+                question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
+                key = (source.digest, side, *question.positions()[:1])
+                if key not in self._gists:
+                    hover = (await question.answer()).hover
+                    self._gists[key] = "" if hover is None else gist(hover.markdown)
+                    while len(self._gists) > GISTS_KEPT:
+                        self._gists.popitem(last=False)
+            except (NotForwardedError, UnknownUnitError):
+                continue
+            own = self._gists[key]
+            if own not in ("", said):
+                compared.units.setdefault(own, []).append(name)
+
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
+        """The instances that a hover is compared with."""
+        by_types: dict[tuple[str, ...], list[str]] = {}
+        readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
+        members = self._loop.state.members(request.client or MAIN)
+        for name in readers:
+            other = members[name]
+            if name != unit.key.unit and other.arch == unit.unit.arch:
+                by_types.setdefault(_element_types(other), []).append(name)
+        alike = by_types.pop(_element_types(unit.unit), [])
+        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -290,7 +354,10 @@ class CppQueries:
         if kept is not None and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
-        self._require_compiler()
+        compiler = self._require_compiler()
+        language = language_of(unit.unit.kernel.template)
+        if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
+            raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
         outcome = await self._renders.present(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
@@ -344,6 +411,11 @@ class CppQueries:
         return made
 
 
+def _element_types(unit: Unit) -> tuple[str, ...]:
+    operation = unit.kernel.operation
+    return tuple(tensor.dtype for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None)
+
+
 def _is_built_in(path: str) -> bool:
     return Path(path).is_relative_to(ckwatch_templates.ROOT)
 
@@ -372,6 +444,16 @@ def _template_text(path: str, unsaved: str | None) -> tuple[str, str]:
 def _position(request: CppRequest) -> Position:
     assert request.start is not None  # noqa: S101  # the caller has looked
     return Position(request.start.line, request.start.column)
+
+
+def _cuda_arguments(toolchain: NvccToolchain, substitutes: Path) -> tuple[str, ...]:
+    """For a thread."""
+    from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, cuda_arguments
+
+    substitutes.mkdir(parents=True, exist_ok=True)
+    for name in CUDA_SUBSTITUTES:
+        (substitutes / name).touch()
+    return cuda_arguments(toolchain.nvcc.resolve().parents[1], substitutes)
 
 
 def _header_text(path: str) -> str:
