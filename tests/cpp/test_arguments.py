@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ REQUEST = CompileRequest(
 
 
 def pairs(arguments: tuple[str, ...], name: str) -> list[str]:
-    return [after for one, after in zip(arguments, arguments[1:], strict=False) if one == name]
+    return [after for one, after in pairwise(arguments) if one == name]
 
 
 @pytest.mark.parametrize("side", ["host", "device"])
