@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from anyio import to_thread
-from pydantic import ConfigDict, TypeAdapter
 
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError
@@ -16,8 +15,7 @@ from ckwatch.cpp.places import HeaderPlaces, Places, range_from, range_to_lsp, t
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
-from ckwatch.wire.cpp import CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place, Side
-from ckwatch.wire.schema import FilePath, Name
+from ckwatch.wire.cpp import AboutCall, CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place
 
 METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "hover": ("textDocument/hover", Forwarding.NAVIGATION),
@@ -205,29 +203,13 @@ class Question:
         return Range(Position(0, 0), lines.position(lines.length))
 
 
-class _Function(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # what pydantic reads; data of clangd's own
-    uri: str
-
-
-class AboutCall(TypedDict):
-    """What a `CppCall` holds of its own: where clangd's text is, and the function there."""
-
-    unit: Name
-    side: Side
-    path: FilePath | None
-    item: _Function
-
-
-_ABOUT_CALL = TypeAdapter(AboutCall)
-
-
-def about_call(data: str) -> AboutCall:
-    """What `CppCall.data` says. Raises CkwatchError for anything else."""
+def about_call(data: str) -> Mapping[str, Any]:
+    """What a `CppCall` holds of its own, by name. Raises CkwatchError for anything else."""
     try:
-        return _ABOUT_CALL.validate_json(data)
+        found = AboutCall.model_validate_json(data)
     except ValueError as error:
         raise CkwatchError("`call` is not the data of a CppCall") from error
+    return {"unit": found.unit, "side": found.side, "path": found.path, "item": found.item}
 
 
 def header_places(text: LentText) -> HeaderPlaces:

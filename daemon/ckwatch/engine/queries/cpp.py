@@ -28,7 +28,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
-from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.queries.unit_lookup import UNDECIDED, UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import Unit
@@ -334,7 +334,12 @@ class CppQueries:
         scope = request.client or MAIN
         if request.unit is not None or request.path is None:
             return await self._lookup.one(scope, request.unit or "")
-        names = await self._language.readers(request.client, request.path)
+        feed, state = self._loop.feed, self._loop.state
+        while not (names := await self._language.readers(request.client, request.path)):
+            seen = (state.seen(scope, name) for name in state.members(scope))
+            if not any(unit.phase in UNDECIDED for unit in seen if unit is not None):
+                break
+            await feed.wait(feed.seq)  # what a unit is made of is known when it has been rendered
         if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
         if request.start is not None:  # of a kernel file, the instance that stands there
