@@ -102,7 +102,7 @@ async def tools(toolchain: Toolchain, folder: Path) -> tuple[NinjaBuild | None, 
         return None, None
     plain = NinjaBuild(toolchain, folder / "ninja", ninja)
     try:
-        return plain, NinjaBuild(toolchain, folder / "ninja-ccache", ninja, await references.ccache(toolchain))
+        return plain, NinjaBuild(toolchain, folder / "ninja-ccache", ninja, await references.ccache())
     except references.UnavailableError as error:
         print(f"left out: everything against ccache: {error}")
         return plain, None

@@ -25,7 +25,7 @@ from ckwatch.wire.messages import (
 from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
 from fake_imported_timings import FakeImportedTimings
-from fake_language import FakeLanguage
+from fake_language import FakeCpp, FakeLanguage
 from fake_verifications import FakeVerifications
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
@@ -82,6 +82,7 @@ class FakeEngine:
         self.imported = FakeImportedTimings(self._ask)
         self.verifications = FakeVerifications(self._ask)
         self.language = FakeLanguage(self._ask)
+        self.cpp = FakeCpp(self._ask)
         self.changed = anyio.Event()
         for name in names or ("gemm/m128@gfx942",):
             self.change(f"unit/{name}", unit_of(name))

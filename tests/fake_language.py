@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.cpp import CppAnswer, CppHover, CppRequest
 from ckwatch.wire.language import (
     KeyDescription,
     ParameterDetail,
@@ -63,3 +64,14 @@ class FakeLanguage:
         asked = self.candidates if request.values is None else request.values
         found = [ParameterValue(value=one, accepted=one not in self.refused) for one in asked]
         return sorted(found, key=lambda one: not one.accepted)
+
+
+class FakeCpp:
+    """Fits `ckwatch.server.engine_api.CppEngine`."""
+
+    def __init__(self, ask: Callable[..., None]) -> None:
+        self._ask = ask
+
+    async def ask(self, request: CppRequest) -> CppAnswer:
+        self._ask("ask_cpp", request)
+        return CppAnswer(unit=request.unit or "gemm/m128@gfx942", hover=CppHover(markdown="`int`"))

@@ -1,19 +1,26 @@
-"""What `ckwatch doctor` says of compiling in parts."""
+"""What `ckwatch doctor` says of compiling in parts, and what `ckwatch toolchain install` installs."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ckwatch.cli import main
+from ckwatch.cli import toolchain as room
 from ckwatch.cli.toolchain import parts_check
 from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState
+from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
+from ckwatch.model.errors import ToolchainError
+from ckwatch.workspace.trust import trust
 from rocm_trees import make_program, make_rocm
 
 PLAN = Path(__file__).parent.parent / "data/hipcc/commands.txt"
@@ -51,3 +58,88 @@ async def test_a_compiler_that_refuses(toolchain: Toolchain) -> None:
     assert (check.state, "uses another format" in check.detail) == (CheckState.NOTE, True)
     other = await parts_check(None, replace(toolchain, identity="another compiler"))
     assert other.state is CheckState.OK
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was installed, by replacements; the compiler is one of version 22, and no clangd is on PATH."""
+    done: list[str] = []
+    root = make_rocm(tmp_path / "rocm")
+
+    async def install(**_: object) -> object:
+        done.append("rocm")
+        return SimpleNamespace(name="rocm-7", root=tmp_path / "rocm-7")
+
+    async def composable_kernel(**_: object) -> object:
+        done.append("ck")
+        return SimpleNamespace(root=tmp_path / "ck")
+
+    async def clangd(major: int, progress: OnProgress, *, mirror: str | None, force: bool) -> Path:
+        done.append(f"clangd {major} {mirror} {force}")
+        progress(InstallStep("Fetching it"))
+        return tmp_path / "fetched/clangd"
+
+    monkeypatch.setattr(room, "install_toolchain", install)
+    monkeypatch.setattr(room, "install_composable_kernel", composable_kernel)
+    monkeypatch.setattr(room, "fetch_clangd", clangd)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROCM_PATH", str(root))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(tmp_path)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ["rocm", "ck"]),
+        (["ck"], ["ck"]),
+        (["--clangd"], ["clangd 22 None False"]),
+        (["ck", "--clangd", "--force", "--mirror", "http://m"], ["ck", "clangd 22 http://m True"]),
+        (["all", "--clangd"], ["rocm", "ck", "clangd 22 None False"]),
+    ],
+)
+def test_what_is_installed(installed: list[str], arguments: list[str], expected: list[str]) -> None:
+    assert main(["toolchain", "install", *arguments]) == 0
+    assert installed == expected
+
+
+def test_what_is_said_of_clangd(installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["toolchain", "install", "--clangd"])
+    captured = capsys.readouterr()
+    assert re.fullmatch(rf"clangd installed in \d+ s: {tmp_path}/fetched/clangd\n", captured.out)
+    assert "Fetching it" in captured.err
+    made = make_program(tmp_path / "rocm/lib/llvm/bin/clangd", "echo 'clangd version 22.1.8'")
+    main(["toolchain", "install", "--clangd"])
+    assert capsys.readouterr().out == f"clangd is installed already: {made}\n"
+    main(["toolchain", "install", "--clangd", "--force"])
+    assert len(installed) == 2
+
+
+def test_the_workspace_names_its_clangd(
+    installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_program(tmp_path / "own", "echo 'clangd version 19.1.8'")
+    (tmp_path / "ckwatch.toml").write_text(f'[toolchain]\nclangd = "{made}"\n')
+    monkeypatch.setenv("CKWATCH_TRUST_FILE", str(tmp_path / "trusted"))
+    trust(tmp_path)
+    main(["toolchain", "install", "--clangd"])
+    assert capsys.readouterr().out == f"clangd is installed already: {made}\n"
+    assert installed == []
+
+
+def test_clangd_without_a_compiler(
+    installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise ToolchainError("no HIP compiler found")
+
+    monkeypatch.setattr(room, "discover", none)
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "find_nvcc", none)
+        assert main(["toolchain", "install", "--clangd"]) == 2
+    assert "no HIP compiler found" in capsys.readouterr().err
+    make_program(tmp_path / "bin/nvcc", "echo 'release 13.0, V13.0.88'")
+    make_program(tmp_path / "bin/g++", "echo g++ 12")
+    assert main(["toolchain", "install", "--clangd"]) == 0
+    assert installed == ["clangd 22 None False"]

@@ -8,6 +8,7 @@ import pytest
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.settings import Settings, parse_byte_size
+from rocm_trees import make_program
 from workspaces import KERNEL, unmarked, workspace
 
 ROWS = [
@@ -36,6 +37,9 @@ ROWS = [
     (f'[toolchain]\nck = «"{"x" * 5000}"»', "missing-folder", "there is no folder /"),
     (f'[workspace]\ntemplates = ["templates", «"{"x" * 5000}"»]', "missing-folder", "there is no folder /"),
     ('[toolchain]\nrocm = «"rocm"»', "missing-folder", "there is no folder /"),
+    ('[toolchain]\nclangd = «"nowhere/clangd"»', "missing-program", "/nowhere/clangd"),
+    ('[toolchain]\nclangd = «"ckwatch.toml"»', "missing-program", "there is no program /"),
+    ('[toolchain]\nclangd = «"."»', "missing-program", "there is no program /"),
     ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is not a size"),
     ("[store]\nsize_limit_bytes = «1.5»", "wrong-type", "not the number 1.5"),
     ("[limits]\ninstances = «0»", "out-of-range", "greater than or equal to 1"),
@@ -63,10 +67,12 @@ def test_keys_beside_a_mistake_are_kept(tmp_path: Path) -> None:
 
 def test_paths_are_absolute(tmp_path: Path) -> None:
     root = tmp_path / "mit Leerzeichen é"
-    text = '[workspace]\ntemplates = ["templates"]\n[store]\nfolder = "~/x"\n[toolchain]\nck = "ck"\n'
+    text = '[workspace]\ntemplates = ["templates"]\n[store]\nfolder = "~/x"\n[toolchain]\nck = "ck"\nclangd = "bin/clangd"\n'
+    make_program(root / "bin/clangd")
     found = workspace(root, {"ckwatch.toml": text, "k.kernel.toml": KERNEL, "ck/x": ""})
     assert found.diagnostics == ()
     assert found.settings.toolchain.ck == root / "ck"
+    assert found.settings.toolchain.clangd == root / "bin/clangd"
     assert found.settings.store.folder == Path.home() / "x"
     assert found.template_folders[0] == root / "templates"
 

@@ -186,6 +186,7 @@ def test_a_trusted_workspace_runs_its_compilers(hostile: Path) -> None:
 NAMED = {
     "flags": ('[compile]\nflags = ["-fplugin=x.so"]\n', "[compile] flags"),
     "compiler": ('[toolchain]\nrocm = "/"\n', "[toolchain] rocm"),
+    "clangd": ('[toolchain]\nclangd = "/bin/sh"\n', "[toolchain] clangd"),
     "launcher": ('[bench]\nlauncher = ["ssh", "box"]\n', "[bench] launcher"),
     "worker": ('[bench]\nworker = ["python3"]\n', "[bench] worker"),
     "store": ('[store]\nfolder = "kept"\n', "[store] folder"),

@@ -611,8 +611,13 @@ def _add_environment(parser: ProgramParser) -> None:
 
     add = parser.add_actions("toolchain", "Install, list or remove private toolchains")
     install = add("install", command("toolchain:install"), "Install ROCm and Composable Kernel into your cache folder")
-    part = "`ck`: only Composable Kernel's headers and instance lists, for a ROCm that lacks them (default: all)"
-    install.add_argument("part", nargs="?", choices=("all", "ck"), default="all", help=part)
+    part = (
+        "`ck`: only Composable Kernel's headers and instance lists, for a ROCm that lacks them "
+        "(default: all, or nothing with --clangd)"
+    )
+    install.add_argument("part", nargs="?", choices=("all", "ck"), help=part)
+    clangd = "fetch the clangd that answers questions about C++ in templates, of the compiler's version"
+    install.add_argument("--clangd", action="store_true", help=clangd)
     install.add_argument("--mirror", metavar="URL", help="a Debian mirror (default: the one apt is configured with)")
     install.add_argument("--force", action="store_true", help="install again even if one is installed")
     install.add_argument("--quiet", action="store_true", help="no progress bar")

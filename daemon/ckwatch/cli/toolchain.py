@@ -20,11 +20,15 @@ from rich.text import Text
 
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.composable_kernel import CK_VERSION, SOURCES_ORIGIN, find_sources
+from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, examine
-from ckwatch.compile.toolchain.install import InstallStep, install_composable_kernel
 from ckwatch.compile.toolchain.install import install as install_toolchain
+from ckwatch.compile.toolchain.install import install_composable_kernel
+from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
@@ -106,15 +110,56 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
 
 
 def install(options: argparse.Namespace) -> int:
-    """Install a private toolchain, or what a ROCm lacks of Composable Kernel."""
+    """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd by itself, or beside these.
+
+    Raises `UntrustedError` for a workspace whose compiler may not run here, for clangd, and `CkwatchError`.
+    """
+    part = options.part or (None if options.clangd else "all")
     run = partial(
         install_command,
         mirror=options.mirror,
         force=options.force,
         quiet=options.quiet,
-        rocm=options.part == "all",
+        rocm=part == "all",
+        composable_kernel=part is not None,
+        clangd=options.clangd,
+        choice=_toolchain_choice(trusted_workspace(options)) if options.clangd else None,
     )
     return anyio.run(run)
+
+
+def _toolchain_choice(root: Path | None) -> ToolchainChoice | None:
+    if root is None:
+        return None
+    require_trusted(root)
+    return load_workspace(root).settings.toolchain
+
+
+async def _install_clangd(
+    choice: ToolchainChoice | None, *, mirror: str | None, force: bool, progress: OnProgress
+) -> tuple[Path, bool]:
+    """The clangd for the compiler, and whether it was there before."""
+
+    def find() -> tuple[int, Path | None]:
+        toolchain = _any_compiler(choice)
+        found = None if force else find_clangd(toolchain, os.environ, None if choice is None else choice.clangd)
+        return major_to_fetch(toolchain), None if found is None else found.path
+
+    major, present = await anyio.to_thread.run_sync(find)
+    if present is not None:
+        return present, True
+    return await fetch_clangd(major, progress, mirror=mirror, force=force), False
+
+
+def _any_compiler(choice: ToolchainChoice | None) -> Toolchain | NvccToolchain:
+    try:
+        return discover(choice)
+    except ToolchainError:
+        try:
+            return find_nvcc()
+        except ToolchainError:
+            pass
+        raise
 
 
 def list_installed(_options: argparse.Namespace) -> int:
@@ -127,9 +172,18 @@ def remove(options: argparse.Namespace) -> int:
     return remove_command(options.name)
 
 
-async def install_command(*, mirror: str | None, force: bool, quiet: bool, rocm: bool = True) -> int:
-    """Install a toolchain (unless not `rocm`) and Composable Kernel with a progress bar, or plain lines where there is
-    no terminal.
+async def install_command(
+    *,
+    mirror: str | None,
+    force: bool,
+    quiet: bool,
+    rocm: bool = True,
+    composable_kernel: bool = True,
+    clangd: bool = False,
+    choice: ToolchainChoice | None = None,
+) -> int:
+    """Install a toolchain, Composable Kernel and clangd, as far as they are wanted, with a progress bar, or plain lines
+    where there is no terminal. `choice` leads to the compiler that clangd is for.
 
     Raises `ToolchainError` as `install` does.
     """
@@ -144,10 +198,15 @@ async def install_command(*, mirror: str | None, force: bool, quiet: bool, rocm:
             manifest = await install_toolchain(mirror=mirror, force=force, progress=shown.show)
             there = before is not None and before.root == manifest.root and not force
             done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
-        there = find_sources(installations.cache_folder(os.environ)) is not None and not force
-        begun = time.monotonic()
-        sources = await install_composable_kernel(force=force, progress=shown.show)
-        done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+        if composable_kernel:
+            there = find_sources(installations.cache_folder(os.environ)) is not None and not force
+            begun = time.monotonic()
+            sources = await install_composable_kernel(force=force, progress=shown.show)
+            done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+        if clangd:
+            begun = time.monotonic()
+            program, there = await _install_clangd(choice, mirror=mirror, force=force, progress=shown.show)
+            done.append(("clangd", program, there, time.monotonic() - begun))
     for name, root, there, seconds in done:
         how = "is installed already" if there else f"installed in {seconds:.0f} s"
         out.print(f"{name} {how}: {root}", highlight=False)

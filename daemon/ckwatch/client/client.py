@@ -29,6 +29,7 @@ from ckwatch.workspace.discovery import find_workspace
 
 if TYPE_CHECKING:
     from ckwatch.client.builds import BuildResult, Sweep, UnitResult
+    from ckwatch.client.cpp import CppClient
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.client.tuning import Tuning
@@ -676,6 +677,13 @@ class Client:
             client=await self._viewer(),
         )
         return parsed_list(list[ParameterValue], await self._connection.request("POST", ("values",), body=request))
+
+    @property
+    def cpp(self) -> CppClient:
+        """Questions about C++, in the view of this client: hover, completion, definition and so on."""
+        from ckwatch.client.cpp import CppClient
+
+        return CppClient(self._connection, self._absolute, self._viewer)
 
     # The end.
 

@@ -35,6 +35,7 @@ from ckwatch.engine.loop import EngineLoop, Handlers
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
 from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
@@ -122,6 +123,7 @@ async def open_engine(
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
+                tasks.start_soon(parts.cpp.run)
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
                     await loop.post(WarningChanged("history", recorder.problem))
@@ -158,6 +160,12 @@ class _Parts:
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()
         self._lookup = UnitLookup(loop)
+        self._language = LanguageQueries(loop, tools, self.view_loader, self.renders, self._lookup)
+        self.cpp = CppQueries(
+            root,
+            endpoint_of(root).log.with_name("clangd"),
+            *(loop, tools, self.view_loader, self.renders, self._lookup, self._language),
+        )
         self._analyses = AnalysisQueries(loop, self._analyzer, recorder, self._lookup)
         self._listings: IsaListings | None = None
         self.handlers: Handlers = {
@@ -181,7 +189,6 @@ class _Parts:
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         benchmarks = FollowedBenchmarks(loop, builds, self.measure)
-        language = LanguageQueries(loop, tools, view_loader, renders, lookup)
         return DaemonApi(
             loop=loop,
             lookup=lookup,
@@ -200,8 +207,9 @@ class _Parts:
             benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
             imported=ImportedTimingsQueries(loop, self._recorder, lookup),
             verifications=FollowedVerifications(loop, builds, self._verify),
-            language=language,
-            occupancy=OccupancyStepsQuery(language, self._analyses, lookup),
+            language=self._language,
+            cpp=self.cpp,
+            occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
         )
 
     def _make_listings(self) -> IsaListings:

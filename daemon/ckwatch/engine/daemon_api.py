@@ -15,6 +15,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries
 from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
@@ -53,6 +54,7 @@ class DaemonApi:
     imported: ImportedTimingsQueries
     verifications: FollowedVerifications
     language: LanguageQueries
+    cpp: CppQueries
     occupancy: OccupancyStepsQuery
     listings: IsaListings | None = None
 

@@ -22,6 +22,7 @@ from ckwatch.server.responses import on_error, on_http_error, on_invalid
 from ckwatch.server.streams import NDJSON
 from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.cpp import CppAnswerLine
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.messages import (
@@ -78,6 +79,7 @@ ROUTES = (
     Route("GET", "/readers", "readers", list[str]),
     Route("POST", "/readers", "readers_of", list[list[str]]),
     Route("POST", "/values", "values", list[ParameterValue]),
+    Route("POST", "/cpp", "ask_cpp", CppAnswerLine, NDJSON),
     Route("GET", "/devices", "devices", Devices),
     Route("POST", "/benchmarks", "bench", BenchLine, NDJSON),
     Route("POST", "/verifications", "verify", VerifyLine, NDJSON),

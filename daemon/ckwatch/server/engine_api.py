@@ -11,6 +11,7 @@ from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.cpp import CppAnswer, CppRequest
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
@@ -80,6 +81,14 @@ class LanguageEngine(Protocol):
     async def values(self, request: ValuesRequest) -> list[ParameterValue]: ...
 
 
+class CppEngine(Protocol):
+    """Questions about C++. Raises as `Engine`."""
+
+    async def ask(self, request: CppRequest) -> CppAnswer:
+        """The answer, as soon as clangd has it or the request's patience is over."""
+        ...
+
+
 class Engine(Protocol):
     """A running daemon without its socket. `client` None means the workspace as it is on disk.
 
@@ -95,6 +104,8 @@ class Engine(Protocol):
     def verifications(self) -> VerificationEngine: ...
     @property
     def language(self) -> LanguageEngine: ...
+    @property
+    def cpp(self) -> CppEngine: ...
 
     async def status(self) -> Status: ...
     async def snapshot(self, client: str | None) -> Snapshot: ...

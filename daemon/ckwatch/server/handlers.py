@@ -24,6 +24,7 @@ from ckwatch.server.responses import json_response
 from ckwatch.server.streams import EventStream, LineStream, SlowStream, SnapshotStream, StreamContext, UnitsStream
 from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.benchmarks import BaselineName, BaselineRequest, BenchLine, BenchRequest
+from ckwatch.wire.cpp import CppAnswerLine, CppRequest
 from ckwatch.wire.imported_timings import ImportTimingsRequest
 from ckwatch.wire.language import ReadersRequest, ValuesRequest
 from ckwatch.wire.messages import (
@@ -193,6 +194,7 @@ class Handlers:
         self._imported = engine.imported
         self._verifications = engine.verifications
         self._language = engine.language
+        self._cpp = engine.cpp
         self._stop = stop
 
     async def status(self) -> Response:
@@ -356,6 +358,10 @@ class Handlers:
         """What the instance rules say of values of a parameter: accepted ones first, then the nearest."""
         async with self._clients.present(request.client):
             return json_response(await self._language.values(request))
+
+    async def ask_cpp(self, request: CppRequest) -> Response:
+        """What clangd says of C++ at a place. Closing the connection gives the question up."""
+        return SlowStream(CppAnswerLine, partial(self._cpp.ask, request), self._clients, self._shared, request.client)
 
     # Benchmarks: what was timed is of the workspace as it is on disk.
 

@@ -202,6 +202,13 @@ def group_usage(group: int) -> GroupUsage:
     return GroupUsage(ticks / os.sysconf("SC_CLK_TCK"), ready)
 
 
+def resident_bytes(pid: int) -> int:
+    """What a process holds in memory; 0 for one that has ended."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc", str(pid), "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
 def _members(group: int) -> Iterator[list[str]]:
     """The fields of /proc/PID/stat, from the state on, of each process of `group`, zombies included."""
     for name in os.listdir("/proc"):  # noqa: PTH208  # names are all that is wanted

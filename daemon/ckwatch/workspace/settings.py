@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
-from ckwatch.system.user_files import is_folder
+from ckwatch.system.user_files import is_file, is_folder
 from ckwatch.workspace.problems import describe_value, unknown_value_error, validator_error
 
 MIB = 1024**2
@@ -89,6 +89,13 @@ def existing_folder(value: Path) -> Path:
     return value
 
 
+def existing_program(value: Path) -> Path:
+    """A file that is there and may be executed."""
+    if not is_file(value) or not os.access(value, os.X_OK):
+        raise validator_error("missing_program", f"there is no program {value}")
+    return value
+
+
 def relative_pattern(value: str) -> str:
     """A glob pattern that stays inside the workspace."""
     if not value or value.startswith(("/", "~")) or ".." in value.split("/"):
@@ -136,6 +143,7 @@ Name = Annotated[str, AfterValidator(valid_name)]
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(gt=0)]
 AnyPath = Annotated[Path, BeforeValidator(within_root)]
 Folder = Annotated[AnyPath, AfterValidator(existing_folder)]
+Program = Annotated[AnyPath, AfterValidator(existing_program)]
 Pattern = Annotated[str, AfterValidator(relative_pattern)]
 Macro = Annotated[str, AfterValidator(macro_name)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
@@ -172,6 +180,7 @@ class ToolchainSection(Section):
     rocm: Folder | None = Field(None, description="the ROCm tree")
     ck: Folder | None = Field(None, description="the folder that holds `ck/`")
     ck_tile: Folder | None = Field(None, description="the folder that holds `ck_tile/`")
+    clangd: Program | None = Field(None, description="the program that answers questions about C++ in templates")
 
 
 class CompileSection(Section):
@@ -266,6 +275,14 @@ class VerifySection(Section):
     )
 
 
+class CppSection(Section):
+    """`[cpp]`."""
+
+    memory_limit_bytes: SizeBytes = Field(
+        4 * GIB, description="above which the clangd that answers about C++ is ended and started again"
+    )
+
+
 class LimitsSection(Section):
     """`[limits]`."""
 
@@ -304,11 +321,12 @@ class Settings(Section):
         default_factory=WorkspaceSection, description="where templates and kernel files are, and what to compile for"
     )
     toolchain: ToolchainSection = Field(
-        default_factory=ToolchainSection, description="folders that win over what discovery finds"
+        default_factory=ToolchainSection, description="folders and programs that win over what discovery finds"
     )
     compile: CompileSection = Field(default_factory=CompileSection, description="how units are compiled")
     render: RenderSection = Field(default_factory=RenderSection, description="bounds of one render")
     store: StoreSection = Field(default_factory=StoreSection, description="where artifacts are kept")
+    cpp: CppSection = Field(default_factory=CppSection, description="answers about C++ in editors, by clangd")
     limits: LimitsSection = Field(default_factory=LimitsSection, description="how much a kernel file may ask for")
     daemon: DaemonSection = Field(default_factory=DaemonSection, description="the background process")
     bench: BenchSection = Field(default_factory=BenchSection, description="how units are timed")

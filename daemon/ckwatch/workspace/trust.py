@@ -39,6 +39,7 @@ BELOW = b"below "
 
 PROGRAM_KEYS = (
     *(("compile", "flags"), ("toolchain", "rocm"), ("toolchain", "ck"), ("toolchain", "ck_tile")),
+    ("toolchain", "clangd"),
     *(("bench", "launcher"), ("bench", "worker"), ("store", "folder")),
 )
 """Settings that name what is run or loaded."""

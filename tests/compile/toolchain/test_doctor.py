@@ -93,6 +93,37 @@ async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
     assert "native" not in found
 
 
+async def test_clangd(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "rocm")
+    env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+
+    async def said(clangd: Path | None = None) -> tuple[CheckState, str, str | None]:
+        report = await examine(FixedToolchainChoice(rocm=root, clangd=clangd), env)
+        (check,) = [check for check in report.checks if check.name == "clangd"]
+        return check.state, check.detail, check.fix
+
+    if shutil.which("clangd", path="/usr/bin:/bin") is None and shutil.which("apt-get") is not None:
+        detail = "no clangd 22 here; it is fetched when first needed"
+        assert await said() == (CheckState.NOTE, detail, "ckwatch toolchain install --clangd")
+    made = make_program(tmp_path / "bin/clangd-22", "echo 'clangd version 22.1.8'")
+    assert await said() == (CheckState.OK, f"clangd version 22.1.8: {made}", None)
+    broken = make_program(tmp_path / "broken", "exit 1")
+    state, detail, fix = await said(broken)
+    assert (state, detail.startswith(f"[toolchain] clangd = {broken}: ")) == (CheckState.NOTE, True)
+    assert "leave the setting out" in (fix or "")
+
+
+async def test_clangd_where_nothing_can_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_apt(hint: str) -> None:
+        raise ToolchainError("this system has no apt-get", hint)
+
+    monkeypatch.setattr("ckwatch.compile.toolchain.debian.require_tools", no_apt)
+    found = await states(make_tree(tmp_path / "rocm"), tmp_path)
+    if found["clangd"][0] is not CheckState.OK:
+        own = "Install clangd 22 and put it on PATH, or name it: `clangd` in [toolchain] of ckwatch.toml."
+        assert found["clangd"] == (CheckState.NOTE, "this system has no apt-get", own)
+
+
 async def test_without_a_compiler_the_report_is_still_one(home: Path) -> None:
     report = await examine(None, {"HOME": str(home), "PATH": "/usr/bin:/bin"})
     assert not report.ok

@@ -6,18 +6,19 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ckwatch.compile.toolchain import composable_kernel, debian, installations
+from ckwatch.compile.toolchain import composable_kernel, debian, install_steps, installations
 from ckwatch.compile.toolchain import install as room
 from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PackageStanza
-from ckwatch.compile.toolchain.install import InstallStep, install, install_composable_kernel
+from ckwatch.compile.toolchain.install import install, install_composable_kernel
+from ckwatch.compile.toolchain.install_steps import InstallStep
 from ckwatch.model.errors import ToolchainError
 from compile.toolchain.test_composable_kernel import make_archive
 from compile.toolchain.test_unpack import make_deb
@@ -34,18 +35,26 @@ FILES: dict[str, dict[str, str | None]] = {
 
 
 class Archive:
-    """Stands for apt: a folder of packages, and what a test makes go wrong."""
+    """Stands for apt: a folder of packages, and what a test makes go wrong. `suite` is the one that has them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, packages: Mapping[str, dict[str, str | None]]) -> None:
+        self.folder = folder
         self.packages: dict[str, tuple[AptPackage, bytes]] = {}
-        for name, files in FILES.items():
-            data = make_deb(folder / name, files).read_bytes()
-            file_name = f"{name}_7.2.4-1_all.deb"
-            package = AptPackage(name, "7.2.4-1", file_name, len(data), hashlib.sha256(data).hexdigest())
-            self.packages[name] = (package, data)
+        for name, files in packages.items():
+            self.add(name, files)
+        self.suite = "sid"
+        self.unreadable: set[str] = set()
         self.downloads: list[str] = []
         self.before_download: Callable[[AptPackage], Awaitable[None]] | None = None
         self.update_error: ToolchainError | None = None
+
+    def add(self, name: str, files: dict[str, str | None]) -> None:
+        """Make a package, in the place of one that has its name."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        data = make_deb(self.folder / name, files).read_bytes()
+        file_name = f"{name}_7.2.4-1_all.deb"
+        package = AptPackage(name, "7.2.4-1", file_name, len(data), hashlib.sha256(data).hexdigest())
+        self.packages[name] = (package, data)
 
     def open(self, folder: Path, sources: AptSources | None) -> FakeApt:
         return FakeApt(self, folder, sources)
@@ -53,16 +62,21 @@ class Archive:
 
 class FakeApt:  # the signatures are those of PrivateApt
     def __init__(self, archive: Archive, folder: Path, sources: AptSources | None) -> None:
-        self.archive, self.sources = archive, sources
+        self.archive, self.suites = archive, () if sources is None else sources.suites
         self.archives = folder / "archives"
         self.archives.mkdir(parents=True, exist_ok=True)
 
     async def update(self) -> None:
         if self.archive.update_error:
             raise self.archive.update_error
+        if self.archive.unreadable.intersection(self.suites):
+            raise ToolchainError("the mirror does not carry it")
 
-    async def resolve(self, names: Sequence[str]) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
-        return tuple((name, "7.2.4-1") for name in FILES)
+    async def has(self, name: str) -> bool:
+        return name in self.archive.packages and self.archive.suite in self.suites
+
+    async def resolve(self, names: Sequence[str], suite: str | None = None) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
+        return tuple((name, "7.2.4-1") for name in self.archive.packages)
 
     async def describe(self, packages: Any) -> tuple[PackageStanza, ...]:  # noqa: ARG002
         return ()
@@ -88,7 +102,7 @@ class FakeApt:  # the signatures are those of PrivateApt
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    made = Archive(tmp_path / "debs")
+    made = Archive(tmp_path / "debs", FILES)
 
     async def no_host_parts(*_: object) -> tuple[str, ...]:
         return ("libomp5: not here",)
@@ -99,7 +113,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cäche with space"))
     monkeypatch.setattr(room, "PrivateApt", made.open)
-    monkeypatch.setattr(room, "find_keyring", lambda: Path("/keyring"))
+    monkeypatch.setattr(install_steps, "find_keyring", lambda: Path("/keyring"))
     monkeypatch.setattr(room, "add_host_parts", no_host_parts)
     monkeypatch.setattr(room, "relocate", no_relocation)
     monkeypatch.setattr(room, "_TREE_BYTES", 0)
@@ -230,7 +244,7 @@ async def test_faults_of_the_disk(archive: Archive, monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> int:
         raise OSError(number, os.strerror(number), "/some/file")
 
-    monkeypatch.setattr(room, "unpack_deb", fail)
+    monkeypatch.setattr(install_steps, "unpack_deb", fail)
     with pytest.raises(ToolchainError, match=message) as caught:
         await run_install()
     assert "XDG_CACHE_HOME" in (caught.value.hint or "")

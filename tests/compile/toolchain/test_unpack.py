@@ -55,6 +55,11 @@ def test_ck_gets_a_folder_of_its_own() -> None:
     assert place_of("usr/include/hip/hip_runtime.h") == "usr/include/hip/hip_runtime.h"
 
 
+def test_files_outside_of_usr_lie_in_it() -> None:
+    assert place_of("lib/x86_64-linux-gnu/libc.so.6") == "usr/lib/x86_64-linux-gnu/libc.so.6"
+    assert place_of("lib64/ld-linux-x86-64.so.2") == "usr/lib64/ld-linux-x86-64.so.2"
+
+
 def make_deb(folder: Path, files: dict[str, str | None]) -> Path:
     tree = folder / "tree"
     (tree / "DEBIAN").mkdir(parents=True)

@@ -110,12 +110,12 @@ class PackageStanza:
     depends: frozenset[str]
 
 
-def require_tools() -> None:
-    """Raise `ToolchainError` when this system has no apt and dpkg."""
+def require_tools(hint: str = _NOT_DEBIAN) -> None:
+    """Raise `ToolchainError` when this system has no apt and dpkg; `hint` says what else can be done."""
     missing = [tool for tool in ("apt-get", "apt-cache", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
         raise ToolchainError(
-            f"this system has no {' and no '.join(missing)}, so nothing can be fetched from Debian", _NOT_DEBIAN
+            f"this system has no {' and no '.join(missing)}, so nothing can be fetched from Debian", hint
         )
 
 
@@ -186,6 +186,10 @@ class PrivateApt:
         failed = re.search(r"^(W: (Failed to fetch|GPG error|Some index)|E: |Err:)", _text(done), re.MULTILINE)
         if done.exit_status or (strict and failed):
             raise explain_failure(f"cannot read the package indexes of {self._archive}", _text(done))
+
+    async def has(self, name: str) -> bool:
+        """Whether the index knows a package of this name."""
+        return (await self._apt("apt-cache", "show", name)).exit_status == 0
 
     async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
         """Every (package, version) that apt would install on an empty system, from `suite` where it can."""

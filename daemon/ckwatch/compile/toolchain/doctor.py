@@ -14,6 +14,12 @@ from pathlib import Path
 import anyio
 
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.clangd import (
+    CLANGD_INSTALL_COMMAND,
+    find_clangd,
+    major_to_fetch,
+    require_clangd_can_be_fetched,
+)
 from ckwatch.compile.toolchain.composable_kernel import (
     CK_INSTALL_COMMAND,
     CK_VERSION,
@@ -24,7 +30,7 @@ from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, has_
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
-from ckwatch.compile.toolchain.nvcc import CUDA_INSTALL_HINT, CUTLASS_HINT, find_nvcc
+from ckwatch.compile.toolchain.nvcc import CUDA_INSTALL_HINT, CUTLASS_HINT, NvccToolchain, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 
@@ -93,12 +99,14 @@ async def examine(
     # Notes, unless an arch of NVIDIA is to be compiled for.
     absent = CheckState.MISSING if any(arch.startswith("sm_") for arch in archs) else CheckState.NOTE
     cuda = await anyio.to_thread.run_sync(cuda_checks, env, devices, absent)
+    named_clangd = None if choice is None else choice.clangd
     try:
         toolchain = await anyio.to_thread.run_sync(discover, choice, env)
     except ToolchainError as error:
         state = CheckState.NOTE if archs and all(arch.startswith("sm_") for arch in archs) else CheckState.MISSING
         found = DoctorCheck("compiler", state, error.message, error.hint or ROCM_INSTALL_HINT)
-        return DoctorReport((found, *cuda, *_device_checks(devices)), devices, (), None)
+        clangd = await anyio.to_thread.run_sync(_clangd_check_for_cuda, env, named_clangd)
+        return DoctorReport((found, *clangd, *cuda, *_device_checks(devices)), devices, (), None)
     checks = [_compiler_check(toolchain)]
     checks += [DoctorCheck("passed over", CheckState.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
@@ -107,6 +115,7 @@ async def examine(
     checks.append(_instance_lists_check(env))
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
+    checks.append(await anyio.to_thread.run_sync(_clangd_check, toolchain, env, named_clangd))
     checks += [await look(toolchain) for look in more]
     if smoke:
         checks += [await check for check in _smoke_checks(toolchain, archs)]
@@ -179,6 +188,28 @@ def _openmp_check(toolchain: Toolchain) -> DoctorCheck:
     why = f" ({'; '.join(manifest.missing)})" if manifest is not None and manifest.missing else ""
     detail = f"no runtime for clang: host kernels run on one thread{why}"
     return DoctorCheck("OpenMP", CheckState.NOTE, detail, "ckwatch toolchain install --force")
+
+
+def _clangd_check(toolchain: Toolchain | NvccToolchain, env: Mapping[str, str], configured: Path | None) -> DoctorCheck:
+    """What answers questions about C++ in templates. Starts processes."""
+    try:
+        found = find_clangd(toolchain, env, configured)
+        if found is not None:
+            return DoctorCheck("clangd", CheckState.OK, f"{found.version}: {found.path}")
+        major = major_to_fetch(toolchain)
+        require_clangd_can_be_fetched(major)
+    except ToolchainError as error:
+        return DoctorCheck("clangd", CheckState.NOTE, error.message, error.hint)
+    detail = f"no clangd {major} here; it is fetched when first needed"
+    return DoctorCheck("clangd", CheckState.NOTE, detail, CLANGD_INSTALL_COMMAND)
+
+
+def _clangd_check_for_cuda(env: Mapping[str, str], configured: Path | None) -> tuple[DoctorCheck, ...]:
+    """Nothing without nvcc."""
+    try:
+        return (_clangd_check(find_nvcc(env), env, configured),)
+    except ToolchainError:
+        return ()
 
 
 def _smoke_checks(toolchain: Toolchain, archs: tuple[str, ...]) -> list[Awaitable[DoctorCheck]]:

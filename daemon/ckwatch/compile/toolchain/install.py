@@ -8,16 +8,13 @@ was killed anywhere is simply run again: what was downloaded is kept, what was h
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -25,33 +22,28 @@ import anyio.from_thread
 
 from ckwatch.compile.toolchain import composable_kernel, debian, installations
 from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
-from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
 from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.install_steps import (
+    InstallStep,
+    OnProgress,
+    archive,
+    check_space,
+    download,
+    move_in,
+    require_space,
+    sweep,
+    unpack,
+    writing,
+)
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.compile.toolchain.probe import run_tool
-from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
-from ckwatch.compile.toolchain.unpack import unpack_deb
+from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
-from ckwatch.system.file_locks import try_lock
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
 _TREE_BYTES = 800_000_000
-
-_MORE_SPACE = "Free some space, or set XDG_CACHE_HOME to a larger disk."
-
-
-@dataclass(frozen=True, slots=True)
-class InstallStep:
-    """How far an install is: `done` of `total` (bytes or packages; 0 when unknown) of what `title` names."""
-
-    title: str
-    done: int = 0
-    total: int = 0
-    unit: str = ""
-
-
-OnProgress = Callable[[InstallStep], None]
 
 
 async def install(
@@ -68,16 +60,12 @@ async def install(
     present = installations.current(folder)
     if present is not None and not force:
         return present
-    require_tools()
-    find_patchelf()
-    keyring = find_keyring()
-    if mirror is None:
-        mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
-    async with _writing(folder, progress):
+    sources = await archive(mirror)
+    async with writing(folder, progress):
         present = installations.current(folder)  # the one that held the lock may have built it
         if present is not None and not force:
             return present
-        return await _build(folder, debian.check_mirror(mirror), keyring, progress)
+        return await _build(folder, sources, progress)
 
 
 async def install_composable_kernel(
@@ -93,46 +81,32 @@ async def install_composable_kernel(
     if present is not None and not force:
         return present
     folder = composable_kernel.sources_folder(cache).parent
-    async with _writing(folder, progress):
+    async with writing(folder, progress):
         present = composable_kernel.find_sources(cache)
         if present is not None and not force:
             return present
-        _require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
+        require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
         title = "Downloading Composable Kernel"
         progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
-        archive = folder / AITER.file_name
+        fetched = folder / AITER.file_name
 
         def arrived(count: int) -> None:
             anyio.from_thread.check_cancelled()
             progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
 
         def add() -> ComposableKernelSources:
-            fetch(AITER, archive, pip_index(), checkpoint=arrived)
+            fetch(AITER, fetched, pip_index(), checkpoint=arrived)
             progress(InstallStep("Unpacking Composable Kernel"))
-            made = composable_kernel.unpack(archive, cache, checkpoint=anyio.from_thread.check_cancelled)
-            archive.unlink(missing_ok=True)
+            made = composable_kernel.unpack(fetched, cache, checkpoint=anyio.from_thread.check_cancelled)
+            fetched.unlink(missing_ok=True)
             return made
 
         return await anyio.to_thread.run_sync(add)
 
 
-@asynccontextmanager
-async def _writing(folder: Path, progress: OnProgress) -> AsyncIterator[None]:
-    """The right to write in `folder`, which is made; faults of the disk become `ToolchainError`."""
-    try:
-        await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
-        async with _lock(folder / ".lock", progress):
-            yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ToolchainError("the disk is full", _MORE_SPACE) from error
-        where = f" ({error.filename})" if error.filename else ""
-        raise ToolchainError(f"cannot write to {folder}: {error.strerror}{where}", "Set XDG_CACHE_HOME.") from error
-
-
-async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress) -> installations.ToolchainManifest:
+async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> installations.ToolchainManifest:
     downloads = folder / ".downloads"
-    apt = PrivateApt(downloads / "apt", AptSources(mirror, keyring))
+    apt = PrivateApt(downloads / "apt", sources)
     progress(InstallStep("Reading the package indexes"))
     await apt.update()
     progress(InstallStep("Choosing packages"))
@@ -140,19 +114,19 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
     packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
     name = _name(packages)
-    _check_space(folder, packages, apt.archives)
+    check_space(folder, packages, apt.archives, _TREE_BYTES)
 
-    await _download(apt, packages, progress)
-    _sweep(folder)
+    await download(apt, packages, progress)
+    sweep(folder, "rocm-*", installations.MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
     final = folder / name
     try:
-        await _unpack(work, [apt.archives / package.file_name for package in packages], progress)
+        await unpack(work, [apt.archives / package.file_name for package in packages], progress)
         major = _llvm_major(work)
         _complete_layout(work, major)
         progress(InstallStep("Relocating"))
         await relocate(work, final)
-        await anyio.to_thread.run_sync(_move_in, work, final)
+        await anyio.to_thread.run_sync(move_in, work, final, installations.MANIFEST)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     progress(InstallStep("Trying the compiler"))
@@ -178,52 +152,6 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress)
     installations.set_current(folder, name)
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(downloads, ignore_errors=True))
     return manifest
-
-
-async def _download(apt: PrivateApt, packages: Sequence[AptPackage], progress: OnProgress) -> None:
-    total = sum(package.size_bytes for package in packages)
-    title = f"Downloading {len(packages)} packages"
-    progress(InstallStep(title, 0, total, "bytes"))
-    for attempt in (1, 2):
-        await apt.download(packages, on_bytes=lambda done: progress(InstallStep(title, done, total, "bytes")))
-        progress(InstallStep("Checking hashes"))
-        wrong = await anyio.to_thread.run_sync(_wrong, apt, packages)
-        if not wrong:
-            return
-        for package in wrong:  # apt itself compares only the size of a file that was there before
-            (apt.archives / package.file_name).unlink(missing_ok=True)
-        if attempt == 2:
-            names = ", ".join(package.name for package in wrong)
-            raise ToolchainError(
-                f"the mirror delivered files that do not match their hashes: {names}",
-                "Run it again later, or choose another mirror with --mirror URL.",
-            )
-
-
-def _wrong(apt: PrivateApt, packages: Sequence[AptPackage]) -> list[AptPackage]:
-    wrong = []
-    for package in packages:
-        anyio.from_thread.check_cancelled()
-        if not apt.is_intact(package):
-            wrong.append(package)
-    return wrong
-
-
-async def _unpack(work: Path, debs: Sequence[Path], progress: OnProgress) -> None:
-    def unpack() -> None:
-        for index, deb in enumerate(debs):
-            progress(InstallStep("Unpacking", index, len(debs), "packages"))
-            unpack_deb(deb, work, checkpoint=anyio.from_thread.check_cancelled)
-        progress(InstallStep("Unpacking", len(debs), len(debs), "packages"))
-
-    await anyio.to_thread.run_sync(unpack)
-
-
-def _move_in(work: Path, final: Path) -> None:
-    work.chmod(0o755)
-    if final.exists():
-        installations.remove_tree(final)
-    work.rename(final)
 
 
 def _llvm_major(root: Path) -> int:
@@ -268,37 +196,3 @@ def _name(packages: Sequence[AptPackage]) -> str:
 def _upstream(version: str) -> str:
     """`1:7.2.4+dfsg-1~exp1` → `7.2.4`."""
     return re.sub(r"^\d+:|[-+~].*$", "", version)
-
-
-def _check_space(folder: Path, packages: Sequence[AptPackage], archives: Path) -> None:
-    wanted = _TREE_BYTES
-    for package in packages:
-        present = archives / package.file_name
-        wanted += 0 if present.exists() else package.size_bytes
-    _require_space(folder, wanted)
-
-
-def _require_space(folder: Path, wanted_bytes: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < wanted_bytes:
-        raise ToolchainError(
-            f"{wanted_bytes / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free", _MORE_SPACE
-        )
-
-
-def _sweep(folder: Path) -> None:
-    """Throw away what earlier runs left half unpacked; the lock is held, so no other process works there."""
-    unfinished = [tree for tree in folder.glob("rocm-*") if not (tree / installations.MANIFEST).exists()]
-    for left in (*folder.glob(".work-*"), *unfinished):
-        shutil.rmtree(left, ignore_errors=True)
-
-
-@asynccontextmanager
-async def _lock(path: Path, progress: OnProgress) -> AsyncIterator[None]:
-    while (descriptor := try_lock(path)) is None:
-        progress(InstallStep("Waiting for another `ckwatch toolchain install`"))
-        await anyio.sleep(0.5)
-    try:
-        yield
-    finally:
-        os.close(descriptor)

@@ -151,11 +151,11 @@ def set_current(folder: Path, name: str) -> None:
     temporary.replace(folder / _CURRENT)
 
 
-def remove_tree(tree: Path) -> None:
-    """Delete a toolchain, and a link that leads to it; its manifest goes first, so that a half-deleted tree is never
+def remove_tree(tree: Path, manifest: str = MANIFEST) -> None:
+    """Delete a tree, and a link that leads to it; its manifest goes first, so that a half-deleted tree is never
     trusted."""
     with suppress(FileNotFoundError):
-        (tree / MANIFEST).unlink()
+        (tree / manifest).unlink()
     shutil.rmtree(tree.resolve(), ignore_errors=True)
     if tree.is_symlink():
         tree.unlink()

@@ -20,7 +20,7 @@ class ToolchainSource(StrEnum):
 
 
 class ToolchainChoice(Protocol):
-    """The `[toolchain]` section of a workspace: folders that win over what discovery finds."""
+    """The `[toolchain]` section of a workspace: folders and programs that win over what discovery finds."""
 
     @property
     def rocm(self) -> Path | None: ...
@@ -28,6 +28,8 @@ class ToolchainChoice(Protocol):
     def ck(self) -> Path | None: ...
     @property
     def ck_tile(self) -> Path | None: ...
+    @property
+    def clangd(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class FixedToolchainChoice:
     rocm: Path | None = None
     ck: Path | None = None
     ck_tile: Path | None = None
+    clangd: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

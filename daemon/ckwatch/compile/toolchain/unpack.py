@@ -44,7 +44,8 @@ _STOP = re.compile(r"usr/lib/[^/]+/lib(device|utility)\w*\.a")
 
 
 # Composable Kernel gets a folder of its own: on the include path of another ROCm, HIP's headers must not come with it.
-_MOVED = (("usr/include/ck/", "ck/include/ck/"),)
+# In releases before Debian 13 packages have files outside of /usr.
+_MOVED = (("usr/include/ck/", "ck/include/ck/"), ("lib/", "usr/lib/"), ("lib64/", "usr/lib64/"))
 
 
 def place_of(path: str) -> str:

@@ -1,0 +1,182 @@
+"""Single programs of Debian, unpacked and relocated like a toolchain; nothing is installed into the system.
+
+<folder>/<package>-<hash>/       one complete tree; `ckwatch-program.json` is written last and marks it so
+<folder>/.downloads/             packages that are being fetched, kept when that is interrupted
+<folder>/.lock                   held by the one that fetches
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
+from ckwatch.compile.toolchain.install_steps import (
+    InstallStep,
+    OnProgress,
+    archive,
+    check_space,
+    download,
+    move_in,
+    sweep,
+    unpack,
+    writing,
+)
+from ckwatch.compile.toolchain.installations import remove_tree
+from ckwatch.compile.toolchain.probe import run_tool
+from ckwatch.compile.toolchain.relocate import relocate
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import read_file
+
+_MANIFEST = "ckwatch-program.json"
+_LAYOUT = 1
+_HASH = "[0-9a-f]" * 8
+_SUITES = (("sid",), ("experimental", "sid"), ("stable",), ("oldstable",))
+"""The suites to look in, one after the other: old releases have what was dropped from new ones."""
+
+_LIBRARIES = (
+    r"usr/lib/llvm-\d+/lib/lib[^/]+\.so[^/]*|(usr/)?lib(64)?/([^/]+-linux-gnu/)?[^/]+\.so(\.[^/]+)?|"
+    r"usr/share/doc/[^/]+/copyright"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DebianProgram:
+    """A program of a Debian package: `path` in the tree, `kept` a pattern of what belongs to it beside the libraries
+    that it needs, `tree_bytes` all of it unpacked."""
+
+    package: str
+    path: str
+    kept: str
+    tree_bytes: int
+
+
+def find_trees(folder: Path, package: str) -> tuple[Path, ...]:
+    """The complete trees of a package in `folder`, the newest first; in `package`, `*` stands for anything."""
+    found = [tree for tree in folder.glob(f"{package}-{_HASH}") if _is_complete(tree)]
+    return tuple(sorted(found, key=lambda tree: (tree / _MANIFEST).stat().st_mtime, reverse=True))
+
+
+async def fetch_program(
+    folder: Path,
+    wanted: DebianProgram,
+    progress: OnProgress = lambda _: None,
+    *,
+    mirror: str | None = None,
+    force: bool = False,
+) -> Path:
+    """Fetch a program into `folder`, unless it is there and no `force`; returns where the program is.
+
+    Raises `ToolchainError` for everything that a user can fix, as `install` does.
+    """
+    present = None if force else _present(folder, wanted)
+    if present is not None:
+        return present
+    sources = await archive(mirror)
+    async with writing(folder, progress):
+        present = None if force else _present(folder, wanted)  # the one that held the lock may have fetched it
+        return present or await _build(folder, wanted, sources, progress)
+
+
+def _present(folder: Path, wanted: DebianProgram) -> Path | None:
+    return next((tree / wanted.path for tree in find_trees(folder, wanted.package)), None)
+
+
+def _is_complete(tree: Path) -> bool:
+    """Whether a tree has its manifest and lies where it was relocated for."""
+    try:
+        found = json.loads(read_file(tree / _MANIFEST))
+        return bool(found["layout"] == _LAYOUT and os.path.realpath(found["root"]) == os.path.realpath(tree))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress) -> Path:
+    downloads = folder / ".downloads"
+    apt, suite = await _archive_with(wanted.package, sources, downloads, progress)
+    progress(InstallStep("Choosing packages"))
+    packages = await apt.locate(await apt.resolve([wanted.package], suite))
+    check_space(folder, packages, apt.archives, wanted.tree_bytes)
+    await download(apt, packages, progress)
+    await anyio.to_thread.run_sync(sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
+    work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
+    final = folder / _name(wanted, packages)
+    older = find_trees(folder, wanted.package)
+    try:
+        keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
+        await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
+        progress(InstallStep("Relocating"))
+        await relocate(work, final)
+        await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
+        progress(InstallStep(f"Trying {Path(wanted.path).name}"))
+        await _try(final / wanted.path)
+        await anyio.to_thread.run_sync(_complete, final, packages)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(_tidy, work, final)
+    for tree in older:
+        if tree != final:
+            await anyio.to_thread.run_sync(remove_tree, tree, _MANIFEST)
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(downloads, ignore_errors=True))
+    return final / wanted.path
+
+
+def _complete(final: Path, packages: Sequence[AptPackage]) -> None:
+    """Write the manifest."""
+    made_of = [{"name": package.name, "version": package.version, "sha256": package.sha256} for package in packages]
+    manifest = {"layout": _LAYOUT, "root": str(final), "packages": made_of}
+    replace_file(final / _MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+
+
+def _tidy(work: Path, final: Path) -> None:
+    """Leave a complete tree or none."""
+    shutil.rmtree(work, ignore_errors=True)
+    if not (final / _MANIFEST).exists():
+        shutil.rmtree(final, ignore_errors=True)
+
+
+async def _archive_with(
+    package: str, sources: AptSources, downloads: Path, progress: OnProgress
+) -> tuple[PrivateApt, str]:
+    """The first suite that has the package, with its index read. Raises `ToolchainError` when none has it."""
+    looked: list[str] = []
+    hint = None
+    for suites in _SUITES:
+        progress(InstallStep(f"Reading the package index of Debian {suites[0]}"))
+        apt = PrivateApt(downloads / "apt", replace(sources, suites=suites))
+        try:
+            await apt.update()
+        except ToolchainError as error:
+            if not looked:  # the network or the whole mirror; an archive may lack the others
+                raise
+            looked.append(f"{suites[0]}: {error.message.splitlines()[0]}")
+            hint = "Choose a full Debian mirror with CKWATCH_DEBIAN_MIRROR."
+            continue
+        if await apt.has(package):
+            return apt, suites[0]
+        looked.append(f"{suites[0]}: not there")
+    where = "\n".join(f"  {line}" for line in looked)
+    raise ToolchainError(f"{sources.mirror} has no package {package}\n{where}", hint)
+
+
+async def _try(program: Path) -> None:
+    done = await run_tool([program, "--version"], environment=os.environ, timeout_s=60)
+    if done.exit_status:
+        said = (done.stderr or done.stdout).strip()
+        raise ToolchainError(f"the new {program.name} does not run on this machine: {said}", "Please report this.")
+
+
+def _name(wanted: DebianProgram, packages: Sequence[AptPackage]) -> str:
+    content = json.dumps([_LAYOUT, *sorted(package.sha256 for package in packages)])
+    return f"{wanted.package}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"

@@ -1,0 +1,240 @@
+"""Which places of a rendered text a place of a template leads to, and back.
+
+One place of a template is many in a rendered text (a loop, a macro that is called twice), and some are nowhere. So each
+piece says what may be forwarded through it, as the mappings of Volar do (`CodeInformation`): where it stands, a name in
+the text of a template can be looked up; a completion needs the text that is typed to arrive character by character; an
+edit also needs that the text stands in the rendered source once. All positions go through `RenderedSource`.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import PurePath
+from textwrap import shorten
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.source_map import Segment, SourceMap
+from ckwatch.model.text import LineIndex, Position, Range, Span, advance
+
+
+class Forwarding(enum.Flag):
+    """What may be forwarded through a piece."""
+
+    NOTHING = 0
+    NAVIGATION = enum.auto()
+    """Hovers, definitions, references, calls."""
+    COMPLETION = enum.auto()
+    """What is typed: completion, signatures."""
+    SEMANTIC = enum.auto()
+    """What the pieces of the text are: tokens, symbols, hints, highlights."""
+    EDIT = enum.auto()
+    """Changes of the text: renaming, code actions."""
+
+
+LOOKING = Forwarding.NAVIGATION | Forwarding.COMPLETION | Forwarding.SEMANTIC
+
+PRODUCED_LENGTH = 200
+"""Characters that an expression may have written to be looked up as a name; more is code."""
+
+LABEL_LENGTH = 60
+"""Characters of an expression that a message quotes."""
+
+_WORD = re.compile(r"\w+")
+
+
+class NotForwardedError(CkwatchError):
+    """A place has no counterpart that the question could be forwarded to; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Characters [`start`, `end`) of the rendered text, and where they come from in the template at `path`.
+
+    A `verbatim` piece stands there character by character, `count` times in the rendered text. Any other was written
+    by the expression `label` in `range`, which mentions `names`.
+    """
+
+    start: int
+    end: int
+    path: str
+    range: Range
+    verbatim: bool
+    forwards: Forwarding
+    label: str
+    names: tuple[str, ...]
+    count: int = 1
+
+    @property
+    def place(self) -> str:
+        """For a person."""
+        return f"{PurePath(self.path).name}:{self.range.start}"
+
+    @property
+    def reason(self) -> str:
+        """Why not everything may be forwarded through it."""
+        if self.verbatim:
+            return f"the text at {self.place} stands {self.count} times in the rendered source"
+        if not self.forwards:
+            return f"what {self.place} writes was rearranged"
+        return f"`{{{{ {self.label} }}}}` at {self.place} writes it"
+
+
+class RenderedSource:
+    """A rendered text with its map."""
+
+    def __init__(self, text: str, source_map: SourceMap) -> None:
+        self.text = text
+        self.lines = LineIndex(text)
+        self.pieces = _pieces(text, source_map.segments)
+        self._starts = [piece.start for piece in self.pieces]
+        self._by_path: dict[str, list[Piece]] = {}
+        for piece in self.pieces:
+            self._by_path.setdefault(piece.path, []).append(piece)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The templates that text comes from."""
+        return tuple(self._by_path)
+
+    def offsets(self, path: str, position: Position, need: Forwarding) -> list[int]:
+        """The rendered places of a template's place, in the order of the text, where all of `need` is forwarded.
+
+        Raises NotForwardedError where there is none.
+        """
+        own = self._by_path.get(path, ())
+        touching = [piece for piece in own if piece.verbatim and piece.range.holds(position)]
+        before = need is Forwarding.COMPLETION
+        best = [piece for piece in touching if _holds_character(piece.range, position, before=before)] or touching
+        found = [self._offset(piece, position) for piece in best if need in piece.forwards]
+        if found:
+            return found
+        produced = [piece for piece in own if not piece.verbatim and piece.range.holds(position)]
+        if not best:
+            found = [offset for piece in produced if need in piece.forwards for offset in self._name_in(piece)]
+            if found:
+                return found
+        refused = next(iter((*best, *produced)), None)
+        if refused is None:
+            raise NotForwardedError("nothing in the rendered source comes from here")
+        raise NotForwardedError(refused.reason)
+
+    def written_by(self, name: str, value: object) -> list[Piece]:
+        """What expressions that mention the parameter `name` have written; first where that is just its value."""
+        found = [piece for piece in self.pieces if not piece.verbatim and name in piece.names and self._name_in(piece)]
+        return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
+
+    def name_in(self, piece: Piece) -> int | None:
+        """Where the last name stands that a piece holds, as offset of its first character."""
+        return next(iter(self._name_in(piece)), None)
+
+    def origin(self, start: int, end: int) -> Span | None:
+        """Where [start, end) comes from; of what an expression wrote, the expression. None where its parts come from
+        several places, or it begins or ends in what was rearranged."""
+        first, last = self.piece_at(start), self.piece_at(max(end - 1, start))
+        if first is None or last is None or first.path != last.path or not first.forwards or not last.forwards:
+            return None
+        begin = self._position(first, start) if first.verbatim else first.range.start
+        finish = self._position(last, end) if last.verbatim else last.range.end
+        if finish < begin:
+            return None
+        return Span(first.path, begin, finish)
+
+    def exact(self, start: int, end: int, need: Forwarding = Forwarding.EDIT) -> Span:
+        """Where [start, end) stands in a template character by character. Raises NotForwardedError."""
+        if start == end:
+            return self._insertion(start, need)
+        pieces = list(self._within(start, end))
+        for piece in pieces:
+            if need not in piece.forwards:
+                raise NotForwardedError(piece.reason)
+        for one, other in pairwise(pieces):
+            if one.path != other.path or one.range.end != other.range.start:
+                raise NotForwardedError(f"Jinja stands within the text at {one.place}")
+        if not pieces:
+            raise NotForwardedError("it is not in the rendered source")
+        return Span(pieces[0].path, self._position(pieces[0], start), self._position(pieces[-1], end))
+
+    def _insertion(self, offset: int, need: Forwarding) -> Span:
+        around = [piece for piece in (self.piece_at(offset - 1), self.piece_at(offset)) if piece is not None]
+        for piece in around:
+            if piece.verbatim and need in piece.forwards and piece.start <= offset <= piece.end:
+                place = self._position(piece, offset)
+                return Span(piece.path, place, place)
+        raise NotForwardedError(around[0].reason if around else "it is not in the rendered source")
+
+    def _offset(self, piece: Piece, position: Position) -> int:
+        began = self.lines.position(piece.start)
+        lines = position.line - piece.range.start.line
+        column = position.column if lines else position.column - piece.range.start.column + began.column
+        return min(self.lines.starts[began.line + lines] + column, piece.end)
+
+    def _position(self, piece: Piece, offset: int) -> Position:
+        began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
+        lines = here.line - began.line
+        return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
+
+    def _name_in(self, piece: Piece) -> Iterator[int]:
+        written = self.text[piece.start : piece.end]
+        if len(written) <= PRODUCED_LENGTH and "\n" not in written:
+            words = list(_WORD.finditer(written))
+            if words:
+                yield piece.start + words[-1].start()
+
+    def piece_at(self, offset: int) -> Piece | None:
+        """The piece that holds the character at `offset`; the last one at the end of the text."""
+        if not 0 <= offset <= len(self.text) or not self.pieces:
+            return None
+        return self.pieces[max(bisect_right(self._starts, offset) - 1, 0)]
+
+    def _within(self, start: int, end: int) -> Iterator[Piece]:
+        index = max(bisect_right(self._starts, start) - 1, 0)
+        while index < len(self.pieces) and self.pieces[index].start < end:
+            yield self.pieces[index]
+            index += 1
+
+
+def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:
+    """Whether the character before or behind `position` is in `reach`."""
+    return reach.start < position if before else position < reach.end
+
+
+def _pieces(text: str, segments: Sequence[Segment]) -> list[Piece]:
+    pieces = [_piece(text, segment) for segment in segments if segment.end > segment.start]
+    places = sorted((at for at, piece in enumerate(pieces) if piece.verbatim), key=lambda at: _order(pieces[at]))
+    counts = dict.fromkeys(places, 1)
+    group: list[int] = []
+    reach: tuple[str, Position] | None = None
+    for at in places:
+        piece = pieces[at]
+        if reach is None or reach[0] != piece.path or reach[1] <= piece.range.start:
+            group, reach = [], (piece.path, piece.range.end)
+        group.append(at)
+        reach = (piece.path, max(reach[1], piece.range.end))
+        for member in group if len(group) > 1 else ():
+            counts[member] = len(group)
+    for at, count in counts.items():
+        if count > 1:
+            pieces[at] = replace(pieces[at], count=count, forwards=LOOKING)
+    return pieces
+
+
+def _order(piece: Piece) -> tuple[str, Position, int]:
+    return piece.path, piece.range.start, piece.start
+
+
+def _piece(text: str, segment: Segment) -> Piece:
+    site = segment.site
+    written = text[segment.start : segment.end]
+    if segment.verbatim:
+        reach = Range(segment.position, advance(segment.position, written))
+        forwards = LOOKING | Forwarding.EDIT if segment.exact else Forwarding.NOTHING
+    else:
+        reach = Range(site.span.start, site.span.end)
+        forwards = Forwarding.NAVIGATION if segment.exact else Forwarding.NOTHING
+    label = shorten(" ".join(site.label.split()), LABEL_LENGTH, placeholder="…")
+    return Piece(segment.start, segment.end, site.span.path, reach, segment.verbatim, forwards, label, site.names)

@@ -1,0 +1,267 @@
+"""Places of the file that is asked about, and those of the text that clangd has: one class for each kind of file.
+
+Every position of a question goes through `forward`, and every place of an answer through `own`, `exact` or `location`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ckwatch.cpp.clangd import range_from
+from ckwatch.cpp.mappings import Forwarding, NotForwardedError, Piece, RenderedSource
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.text import LineIndex, Position, Range, Span
+from ckwatch.wire import state as wire
+from ckwatch.wire.cpp import CppLocation
+from ckwatch.wire.cpp import Range as WireRange
+
+
+class Places:
+    """Of the text that clangd has as `uri`, which is the unit's rendered source.
+
+    As it is, this is for questions about that source itself.
+    """
+
+    def __init__(self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool]) -> None:
+        self.uri = uri
+        self.unit = unit
+        self.source = source
+        self._is_read_only = is_read_only
+
+    def forward(self, position: Position, need: Forwarding) -> list[Position]:  # noqa: ARG002  # all is forwarded here
+        """Where a place of the asked file is in clangd's text; several where it stands there several times.
+
+        Raises NotForwardedError.
+        """
+        return [position]
+
+    def produced(self, position: Position) -> str:  # noqa: ARG002  # nothing is produced here
+        """What stands in clangd's text in place of an expression or value."""
+        return ""
+
+    def own(self, rendered: Range, need: Forwarding) -> Range | None:  # noqa: ARG002  # as above
+        """The range of the asked file that a range of clangd's text comes from, if any."""
+        return rendered
+
+    def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:  # noqa: ARG002  # as above
+        """The range that a completion replaces, and what stands before it in clangd's text and belongs to the same
+        name. Raises NotForwardedError."""
+        return rendered, ""
+
+    def exact(self, uri: str, changed: Range) -> Span:
+        """Where a change of clangd's text falls. Raises NotForwardedError where a template does not have that text
+        exactly once, or must not be changed."""
+        if uri != self.uri:
+            raise NotForwardedError(f"{path_of(uri) or uri} would have to be changed too")
+        span = self.source.exact(*self._offsets(changed))
+        if self._is_read_only(span.path):
+            raise NotForwardedError(f"{span.path} comes with ckwatch and is not changed")
+        return span
+
+    def location(self, uri: str, found: Range) -> CppLocation | None:
+        """A place that clangd names, in a template where it comes from one."""
+        if uri != self.uri:
+            return file_location(uri, found)
+        span = self._template_place(found)
+        if span is None:
+            return CppLocation(path="", range=to_wire(found), unit=self.unit)
+        return CppLocation(path=span.path, range=to_wire(Range(span.start, span.end)))
+
+    def _template_place(self, found: Range) -> Span | None:  # noqa: ARG002  # who reads the source stays there
+        return None
+
+    def _offsets(self, rendered: Range) -> tuple[int, int]:
+        lines = self.source.lines
+        return lines.offset(rendered.start), lines.offset(rendered.end)
+
+
+class TemplatePlaces(Places):
+    """For questions about a template, which a unit's text is made of."""
+
+    def __init__(
+        self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool], path: str
+    ) -> None:
+        super().__init__(uri, unit, source, is_read_only)
+        self.path = path
+
+    def forward(self, position: Position, need: Forwarding) -> list[Position]:
+        return [self.source.lines.position(at) for at in self.source.offsets(self.path, position, need)]
+
+    def produced(self, position: Position) -> str:
+        piece = self.source.piece_at(self.source.lines.offset(position))
+        return "" if piece is None or piece.verbatim else self.source.text[piece.start : piece.end]
+
+    def own(self, rendered: Range, need: Forwarding) -> Range | None:
+        start, end = self._offsets(rendered)
+        if need is Forwarding.NAVIGATION:
+            span = self.source.origin(start, end)
+        else:
+            try:
+                span = self.source.exact(start, end, need)
+            except NotForwardedError:
+                return None
+        return Range(span.start, span.end) if span is not None and span.path == self.path else None
+
+    def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:
+        start, end = self._offsets(rendered)
+        at = self.source.lines.offset(cursor)
+        piece = self.source.piece_at(max(at - 1, 0))
+        begin = start
+        if piece is not None and piece.verbatim and start < piece.start <= at:
+            begin = piece.start
+        span = self.source.exact(begin, max(at, begin), Forwarding.COMPLETION)
+        if end > at:
+            rest = self.source.exact(at, end, Forwarding.COMPLETION)
+            span = Span(span.path, span.start, rest.end)
+        if span.path != self.path:
+            raise NotForwardedError("what is typed is in another file")
+        return Range(span.start, span.end), self.source.text[start:begin]
+
+    def _template_place(self, found: Range) -> Span | None:
+        return self.source.origin(*self._offsets(found))
+
+
+class KernelFilePlaces(Places):
+    """For questions about the values of an instance in its kernel file."""
+
+    def __init__(
+        self,
+        uri: str,
+        unit: str,
+        source: RenderedSource,
+        is_read_only: Callable[[str], bool],
+        path: str,
+        values: Mapping[str, tuple[Span, ParameterValue]],
+    ) -> None:
+        super().__init__(uri, unit, source, is_read_only)
+        self.path = path
+        self._values = values
+
+    def forward(self, position: Position, need: Forwarding) -> list[Position]:
+        name, span, value = self._value_at(position)
+        pieces = self.source.written_by(name, value)
+        if not pieces:
+            raise NotForwardedError(f"no expression of the template writes {name} by itself")
+        offset = position.column - span.start.column - 1
+        if _is_plain(span, value) and self._text(pieces[0]) == value:
+            return [self.source.lines.position(pieces[0].start + min(max(offset, 0), len(value)))]
+        if need is not Forwarding.NAVIGATION:
+            raise NotForwardedError(f"the template writes {name} in words of its own")
+        found = [at for piece in pieces if (at := self.source.name_in(piece)) is not None]
+        return [self.source.lines.position(at) for at in found]
+
+    def produced(self, position: Position) -> str:
+        piece = self.source.piece_at(self.source.lines.offset(position))
+        return "" if piece is None else self._text(piece)
+
+    def own(self, rendered: Range, need: Forwarding) -> Range | None:
+        start, end = self._offsets(rendered)
+        for name, (span, value) in self._values.items():
+            for piece in self.source.written_by(name, value)[:1]:
+                if not piece.start <= start <= end <= piece.end:
+                    continue
+                if _is_plain(span, value) and self._text(piece) == value:
+                    first = span.start.column + 1 - piece.start
+                    return Range(Position(span.start.line, first + start), Position(span.start.line, first + end))
+                return Range(span.start, span.end) if need is Forwarding.NAVIGATION else None
+        return None
+
+    def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:  # noqa: ARG002  # values are whole names
+        found = self.own(rendered, Forwarding.COMPLETION)
+        if found is None:
+            raise NotForwardedError("what is typed is not the whole of a value")
+        return found, ""
+
+    def _template_place(self, found: Range) -> Span | None:
+        return self.source.origin(*self._offsets(found))
+
+    def _value_at(self, position: Position) -> tuple[str, Span, ParameterValue]:
+        for name, (span, value) in self._values.items():
+            if Range(span.start, span.end).holds(position):
+                return name, span, value
+        raise NotForwardedError("no value of this instance stands here")
+
+    def _text(self, piece: Piece) -> str:
+        return self.source.text[piece.start : piece.end]
+
+
+class HeaderPlaces(Places):
+    """For questions about a header, which clangd reads from disk."""
+
+    def __init__(self, uri: str, text: str) -> None:
+        self.uri = uri
+        self.unit = ""
+        self._lines = LineIndex(text)
+
+    def exact(self, uri: str, changed: Range) -> Span:  # noqa: ARG002  # whatever it is
+        raise NotForwardedError("headers are not changed")
+
+    def location(self, uri: str, found: Range) -> CppLocation | None:
+        return file_location(uri, found)
+
+
+def _is_plain(span: Span, value: ParameterValue) -> bool:
+    """Whether a string stands in the file as it is, between quotes."""
+    return isinstance(value, str) and span.end.column - span.start.column == len(value) + 2 and "\\" not in value
+
+
+def file_location(uri: str, found: Range) -> CppLocation | None:
+    """A place in a file; None where it is no file, as a text that is lent to clangd."""
+    path = path_of(uri)
+    return None if path is None else CppLocation(path=path, range=to_wire(found))
+
+
+LENT = "/ckwatch-lent-to-clangd"
+"""Begins the paths of texts that are lent to clangd; there is no such folder."""
+
+
+def path_of(uri: str) -> str | None:
+    """The path of a file's URI; None for other schemes and texts of ours."""
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    return None if parts.scheme != "file" or path.startswith(f"{LENT}/") else path
+
+
+def to_wire(given: Range) -> WireRange:
+    """A range as clients get it."""
+    return WireRange.model_construct(start=position_to_wire(given.start), end=position_to_wire(given.end))
+
+
+def position_to_wire(given: Position) -> wire.Position:
+    """A place as clients get it."""
+    return wire.Position.model_construct(line=given.line, column=given.column)
+
+
+def span_to_wire(given: Span) -> wire.Span:
+    """A place in a file as clients get it."""
+    return wire.Span.model_construct(
+        path=given.path, start=position_to_wire(given.start), end=position_to_wire(given.end)
+    )
+
+
+def to_lsp(position: Position) -> dict[str, Any]:
+    """A place as clangd gets it."""
+    return {"line": position.line, "character": position.column}
+
+
+def range_to_lsp(given: Range) -> dict[str, Any]:
+    """A range as clangd gets it."""
+    return {"start": to_lsp(given.start), "end": to_lsp(given.end)}
+
+
+@dataclass(frozen=True, slots=True)
+class LspLocation:
+    """A place as clangd names it."""
+
+    uri: str
+    range: Range
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> LspLocation:
+        """From a `Location` or `LocationLink`."""
+        if "targetUri" in given:
+            return cls(given["targetUri"], range_from(given["targetSelectionRange"]))
+        return cls(given["uri"], range_from(given["range"]))

@@ -1,0 +1,217 @@
+"""One question about one text: what clangd is asked for it, and the answer with its places in the asked file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyio import to_thread
+
+from ckwatch.cpp import answers
+from ckwatch.cpp.clangd import LentText, range_from
+from ckwatch.cpp.mappings import Forwarding, NotForwardedError
+from ckwatch.cpp.places import HeaderPlaces, Places, range_to_lsp, to_lsp
+from ckwatch.cpp.supervisor import ClangdSupervisor
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import LineIndex, Position, Range
+from ckwatch.wire.cpp import CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place
+
+METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
+    "hover": ("textDocument/hover", Forwarding.NAVIGATION),
+    "completion": ("textDocument/completion", Forwarding.COMPLETION),
+    "signatures": ("textDocument/signatureHelp", Forwarding.COMPLETION),
+    "definition": ("textDocument/definition", Forwarding.NAVIGATION),
+    "type-definition": ("textDocument/typeDefinition", Forwarding.NAVIGATION),
+    "implementation": ("textDocument/implementation", Forwarding.NAVIGATION),
+    "references": ("textDocument/references", Forwarding.NAVIGATION),
+    "highlights": ("textDocument/documentHighlight", Forwarding.NAVIGATION),
+    "symbols": ("textDocument/documentSymbol", Forwarding.NOTHING),
+    "tokens": ("textDocument/semanticTokens/full", Forwarding.NOTHING),
+    "hints": ("textDocument/inlayHint", Forwarding.NOTHING),
+    "prepare-rename": ("textDocument/prepareRename", Forwarding.EDIT),
+    "rename": ("textDocument/rename", Forwarding.EDIT),
+    "actions": ("textDocument/codeAction", Forwarding.EDIT),
+    "prepare-calls": ("textDocument/prepareCallHierarchy", Forwarding.NAVIGATION),
+    "incoming-calls": ("callHierarchy/incomingCalls", Forwarding.NOTHING),
+    "outgoing-calls": ("callHierarchy/outgoingCalls", Forwarding.NOTHING),
+}
+"""What clangd is asked, and what has to be forwarded through the piece of text that is asked about."""
+
+ROUNDS = 4
+"""Rounds of a loop, or calls of a macro, that a hover compares."""
+
+INVOKED, BY_CHARACTER = 1, 2
+"""Why a completion is asked for (`CompletionTriggerKind`)."""
+
+CLANGD_TRIGGERS = frozenset('.<>:"/*')
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request, the text that clangd is asked about, and its places. `about` is what `CppCall.data` holds besides the
+    function, to find the text again."""
+
+    request: CppRequest
+    text: LentText
+    places: Places
+    supervisor: ClangdSupervisor
+    about: Mapping[str, Any]
+
+    def positions(self) -> list[Position]:
+        """Where clangd is asked; none for questions about the whole text. Raises NotForwardedError."""
+        start = self.request.start
+        need = METHODS[self.request.question][1]
+        return [] if start is None or not need else self.places.forward(_place(start), need)
+
+    async def answer(self) -> CppAnswer:
+        """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
+        positions = self.positions()
+        first = positions[0] if positions else Position(0, 0)
+        question = self.request.question
+        match question:
+            case "hover":
+                return CppAnswer(hover=await self._hover(positions))
+            case "completion":
+                found = answers.completions(await self._ask(first, self._context()), self.places, first)
+                return CppAnswer.model_construct(completions=found)
+            case "signatures":
+                return CppAnswer(signatures=answers.signatures(await self._ask(first)))
+            case "definition" | "type-definition" | "implementation":
+                for position in positions:
+                    found_at = answers.locations(await self._ask(position), self.places)
+                    if found_at:
+                        return CppAnswer(locations=found_at)
+                return CppAnswer()
+            case "references":
+                listed = await self._ask(first, {"context": {"includeDeclaration": True}})
+                return CppAnswer(locations=answers.locations(listed, self.places))
+            case "highlights":
+                marked = [one for position in positions for one in await self._ask(position) or ()]
+                return CppAnswer(highlights=answers.highlights(marked, self.places))
+            case "symbols":
+                listed = await self._ask(None)
+                return CppAnswer(symbols=await to_thread.run_sync(answers.symbols, listed, self.places))
+            case "tokens":
+                return await self._tokens()
+            case "hints":
+                whole = {"range": range_to_lsp(self._whole)}
+                return CppAnswer(hints=answers.hints(await self._ask(None, whole), self.places))
+            case "prepare-rename":
+                return await self._prepare_rename(first)
+            case "rename":
+                changed = await self._ask(first, {"newName": self.request.name})
+                return CppAnswer(edits=answers.edits(changed, self.places))
+            case "actions":
+                return CppAnswer(actions=await self._actions(first))
+            case "prepare-calls":
+                items = [(item, self.text.uri, ()) for item in await self._ask(first) or ()]
+                return CppAnswer(calls=answers.calls(items, self.places, self.about))
+            case "incoming-calls" | "outgoing-calls":
+                return await self._calls(question == "incoming-calls")
+
+    async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
+        where = {} if position is None else {"position": to_lsp(position)}
+        method = METHODS[self.request.question][0]
+        return await self.supervisor.ask(self.text, method, {**where, **(more or {})})
+
+    def _context(self) -> Mapping[str, Any]:
+        """clangd completes behind `>` and `:` only where they are the ends of `->` and `::`."""
+        trigger = self.request.trigger
+        if trigger not in CLANGD_TRIGGERS or not trigger:
+            return {"context": {"triggerKind": INVOKED}}
+        return {"context": {"triggerKind": BY_CHARACTER, "triggerCharacter": trigger}}
+
+    async def _hover(self, positions: Sequence[Position]) -> CppHover | None:
+        """At the first place where there is something; the others where they differ."""
+        found: CppHover | None = None
+        others: dict[str, None] = {}
+        for position in positions[:ROUNDS]:
+            one = answers.hover(await self._ask(position), self.places, position)
+            if found is None:
+                found = one
+            elif one is not None and (said := answers.gist(one.markdown)) != answers.gist(found.markdown):
+                others[said] = None
+        if found is None:
+            return None
+        elsewhere = tuple(OtherValue(text=said, units=()) for said in others if said)
+        return found.model_copy(update={"others": elsewhere})
+
+    async def _tokens(self) -> CppAnswer:
+        clangd = await self.supervisor.ready()
+        result = await self._ask(None)
+        legend = (clangd.token_types, clangd.token_modifiers)
+        found = await to_thread.run_sync(answers.tokens, result, self.places, *legend)
+        return CppAnswer.model_construct(tokens=found)
+
+    async def _prepare_rename(self, position: Position) -> CppAnswer:
+        given = await self._ask(position)
+        if not given:
+            raise NotForwardedError("there is no name here")
+        lines = LineIndex(self.text.text)
+        reach = range_from(given.get("range", given))
+        text = self.text.text[lines.offset(reach.start) : lines.offset(reach.end)]
+        return CppAnswer(name=answers.name_at(given, self.places, text))
+
+    async def _actions(self, start: Position) -> tuple[CppAction, ...]:
+        end = self.request.end
+        stop = start if end is None else self.places.forward(_place(end), Forwarding.EDIT)[0]
+        if stop < start:
+            start, stop = stop, start
+        given = {
+            "range": range_to_lsp(Range(start, stop)),
+            "context": {"diagnostics": [], "only": ["refactor", "quickfix"], "triggerKind": 1},
+        }
+        found = []
+        for one in await self._ask(None, given) or ():
+            command = one if isinstance(one.get("command"), str) else one.get("command")
+            change = one.get("edit") or (None if command is None else await self._edit_of(command))
+            made = answers.action(one["title"], one.get("kind", "refactor"), change, self.places)
+            if made is not None:
+                found.append(made)
+        return tuple(found)
+
+    async def _edit_of(self, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        try:
+            return await self.supervisor.edits_of(self.text, command)
+        except NotForwardedError:
+            raise
+        except CkwatchError:
+            return None  # it was offered, and cannot be made after all
+
+    async def _calls(self, incoming: bool) -> CppAnswer:
+        item = self.about["item"]
+        method = METHODS[self.request.question][0]
+        about = {name: value for name, value in self.about.items() if name != "item"}
+        side = "from" if incoming else "to"
+        listed = [
+            (one[side], one["from"]["uri"] if incoming else item["uri"], one["fromRanges"])
+            for one in await self.supervisor.call(method, {"item": item}) or ()
+        ]
+        return CppAnswer(calls=answers.calls(listed, self.places, about))
+
+    @property
+    def _whole(self) -> Range:
+        lines = LineIndex(self.text.text)
+        return Range(Position(0, 0), lines.position(lines.length))
+
+
+def about_call(data: str) -> Mapping[str, Any]:
+    """What a `CppCall` holds of its own. Raises CkwatchError for anything else."""
+    try:
+        found = json.loads(data)
+        if {"unit", "side", "path", "item"} <= set(found):
+            return dict(found)
+    except (ValueError, TypeError):
+        pass
+    raise CkwatchError("`call` is not the data of a CppCall")
+
+
+def header_places(text: LentText) -> HeaderPlaces:
+    """For a question about a header."""
+    return HeaderPlaces(text.uri, text.text)
+
+
+def _place(given: Place) -> Position:
+    return Position(given.line, given.column)
