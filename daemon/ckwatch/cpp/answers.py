@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ckwatch.cpp.clangd import range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import LspLocation, Places, position_to_wire, span_to_wire, to_wire
+from ckwatch.cpp.places import LspLocation, Places, is_lent, position_to_wire, range_from, span_to_wire, to_wire
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import (
     CppAction,
@@ -177,13 +176,13 @@ def _decoded(data: Sequence[int]) -> Iterator[tuple[Range, int, int]]:
         yield Range(Position(line, column), Position(line, column + length)), kind, marks
 
 
-def hints(result: Sequence[Json] | None, places: Places) -> tuple[CppHint, ...]:
-    """Those in the asked file, each place once."""
+def hints(result: Sequence[Json] | None, places: Places, within: Range | None = None) -> tuple[CppHint, ...]:
+    """Those in the asked file, or in a range of it, each place once."""
     found: dict[Position, CppHint] = {}
     for one in result or ():
         at = Position(one["position"]["line"], one["position"]["character"])
         place = places.own(Range(at, at), Forwarding.SEMANTIC)
-        if place is None or place.start in found:
+        if place is None or place.start in found or (within is not None and not within.holds(place.start)):
             continue
         label = one["label"]
         found[place.start] = CppHint(
@@ -207,13 +206,19 @@ def name_at(result: Json, places: Places, text: str) -> CppName:
 
 
 def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
-    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template."""
+    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template.
+
+    Those of other texts that are lent to clangd are left out: they are the same template, or none of this unit's.
+    """
     found: list[Fix] = []
     for uri, changes in _changes(result or {}):
+        if is_lent(uri) and uri != places.uri:
+            continue
         for one in changes:
-            if _JINJA.search(one["newText"]):
+            place = range_from(one["range"])
+            span = places.exact(uri, place)
+            if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
-            span = places.exact(uri, range_from(one["range"]))
             found.append(Fix(span=span_to_wire(span), text=one["newText"]))
     return tuple(found)
 

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,12 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
-from ckwatch.model.text import Position
+from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
+from ckwatch.wire import state as wire
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
@@ -117,8 +118,8 @@ class CppQueries:
         self._lookup = lookup
         self._language = language
         self._tasks: TaskGroup | None = None
-        self._supervisors: dict[str, tuple[str, ClangdSupervisor]] = {}
-        """By arch, each with the identity of the compiler that it fits."""
+        self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
+        """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
         self._comparing: CancelScope | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
@@ -177,7 +178,10 @@ class CppQueries:
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             answer = (await question.answer()).model_copy(update={"side": side})
-            if not await self._is_skipped(question, supervisor):
+            skipped = (await supervisor.ready()).skipped.get(question.text.uri, ())
+            if request.question == "rename":
+                await self._refuse_partial(answer, unit, source, skipped)
+            if not any(each.holds(position) for position in question.positions()[:1] for each in skipped):
                 break
         digest = source.digest if request.path is None else source.read.get(request.path, "")
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
@@ -202,16 +206,36 @@ class CppQueries:
                     await compare()
             except CkwatchError as error:
                 log.info("a comparison with other instances was given up: %s", error)
+            except Exception:  # it must not be the end of the daemon
+                log.exception("a comparison with other instances failed")
             finally:
                 ended.set()
 
         self._tasks.start_soon(run)
         await ended.wait()
 
-    async def _is_skipped(self, question: Question, supervisor: ClangdSupervisor) -> bool:
-        """Whether the preprocessor passes over what is asked about."""
-        skipped = (await supervisor.ready()).skipped.get(question.text.uri, ())
-        return any(each.holds(position) for position in question.positions()[:1] for each in skipped)
+    async def _refuse_partial(
+        self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
+    ) -> None:
+        """Raise NotForwardedError where a rename would leave some of the name in a branch that this unit does not
+        render or compile, and OvertakenError where a file has changed since it was rendered."""
+        from ckwatch.cpp.clangd import OvertakenError
+        from ckwatch.cpp.mappings import NotForwardedError
+        from ckwatch.cpp.renaming import left_behind
+
+        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
+        edits: dict[str, list[Range]] = {}
+        for one in answer.edits:
+            edits.setdefault(one.span.path, []).append(_range_of(one.span))
+        for path, own in edits.items():
+            text, digest = await to_thread.run_sync(_template_text, path, overlays.get(path))
+            if digest != source.read.get(path):
+                raise OvertakenError(f"{path} has changed meanwhile")
+            lines = LineIndex(text)
+            for name in {text[lines.offset(each.start) : lines.offset(each.end)] for each in own}:
+                reason = await to_thread.run_sync(left_behind, name, path, text, own, source.rendered, skipped)
+                if reason is not None:
+                    raise NotForwardedError(reason)
 
     async def _question(
         self,
@@ -255,9 +279,10 @@ class CppQueries:
         if isinstance(compiler, NvccToolchain):
             cuda = await to_thread.run_sync(_cuda_arguments, compiler, self._settings_folder / "cuda")
         arguments = clangd_arguments(source.request, compiler, side, resources=program.resource_folder, cuda=cuda)
-        text = LentText(uri_path, source.rendered.text, arguments, self._root)
+        text = LentText(uri_path, source.rendered.text, arguments, self._root, source.generation)
         if is_header and path is not None:
-            text = LentText(path, await to_thread.run_sync(_header_text, path), arguments, self._root)
+            content = await to_thread.run_sync(_header_text, path)
+            text = LentText(path, content, arguments, self._root, source.generation)
             places = header_places(text)
         where = {"unit": unit.key.unit, "side": side, "path": path}
         return Question(request, text, places, supervisor, {**where, **about})
@@ -274,9 +299,9 @@ class CppQueries:
         from ckwatch.cpp.mappings import NotForwardedError
 
         for name in await self._others(request, unit):
-            other = await self._lookup.one(request.client or MAIN, name)
             asked = request.model_copy(update={"unit": name, "others": False})
             try:
+                other = await self._lookup.one(request.client or MAIN, name)
                 source = await self._source(other)
                 supervisor = self._supervisor(other)
                 question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
@@ -286,7 +311,7 @@ class CppQueries:
                     self._gists[key] = "" if hover is None else gist(hover.markdown)
                     while len(self._gists) > GISTS_KEPT:
                         self._gists.popitem(last=False)
-            except NotForwardedError:
+            except (NotForwardedError, UnknownUnitError):
                 continue
             own = self._gists[key]
             if own not in ("", said):
@@ -295,8 +320,9 @@ class CppQueries:
     async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
         """The instances that a hover is compared with."""
         by_types: dict[tuple[str, ...], list[str]] = {}
+        readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
         members = self._loop.state.members(request.client or MAIN)
-        for name in await self._language.readers(request.client, request.path or unit.unit.kernel.path):
+        for name in readers:
             other = members[name]
             if name != unit.key.unit and other.arch == unit.unit.arch:
                 by_types.setdefault(_element_types(other), []).append(name)
@@ -305,12 +331,19 @@ class CppQueries:
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
-        name = request.unit
-        if name is None and request.path is not None:
-            name = next(iter(await self._language.readers(request.client, request.path)), None)
-        if name is None:
+        scope = request.client or MAIN
+        if request.unit is not None or request.path is None:
+            return await self._lookup.one(scope, request.unit or "")
+        names = await self._language.readers(request.client, request.path)
+        if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
-        return await self._lookup.one(request.client or MAIN, name)
+        if request.start is not None:  # of a kernel file, the instance that stands there
+            units = (self._loop.state.seen(scope, name) for name in names)
+            place = _position(request)
+            here = (unit for unit in units if unit is not None and _has_value_at(unit, request.path, place))
+            for unit in here:
+                return unit
+        return await self._lookup.one(scope, names[0])
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
@@ -347,21 +380,23 @@ class CppQueries:
         return compiler
 
     def _supervisor(self, unit: UnitState) -> ClangdSupervisor:
-        """The clangd of the unit's arch; another after the compiler has changed."""
+        """The clangd of the unit's arch; another after the compiler or the settings have changed."""
         from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 
         toolchain = self._require_compiler().toolchain
         arch = unit.unit.arch
+        settings = self._view_loader.workspace(MAIN).settings
+        configured, limit_bytes = settings.toolchain.clangd, settings.cpp.memory_limit_bytes
+        fits = (toolchain.identity, configured, limit_bytes)
         known = self._supervisors.get(arch)
-        if known is not None and known[0] == toolchain.identity:
+        if known is not None and known[0] == fits:
             return known[1]
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         if known is not None:
             self._tasks.start_soon(known[1].end)
-        workspace = self._view_loader.workspace(MAIN)
 
         async def find(tell: Callable[[str], None]) -> ClangdProgram:
-            return await _find_or_fetch(toolchain, workspace.settings.toolchain.clangd, tell)
+            return await _find_or_fetch(toolchain, configured, tell)
 
         made = ClangdSupervisor(
             find,
@@ -370,9 +405,9 @@ class CppQueries:
             self._settings_folder,
             self._tasks,
             lambda text: self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time())),
-            ClangdLimits(workspace.settings.cpp.memory_limit_bytes),
+            ClangdLimits(limit_bytes),
         )
-        self._supervisors[arch] = (toolchain.identity, made)
+        self._supervisors[arch] = (fits, made)
         return made
 
 
@@ -383,6 +418,27 @@ def _element_types(unit: Unit) -> tuple[str, ...]:
 
 def _is_built_in(path: str) -> bool:
     return Path(path).is_relative_to(ckwatch_templates.ROOT)
+
+
+def _has_value_at(unit: UnitState, path: str, place: Position) -> bool:
+    spans = unit.unit.instance.spans.values() if unit.unit.kernel.path == path else ()
+    return any(each.path == path and Range(each.start, each.end).holds(place) for each in spans)
+
+
+def _range_of(given: wire.Span) -> Range:
+    return Range(Position(given.start.line, given.start.column), Position(given.end.line, given.end.column))
+
+
+def _template_text(path: str, unsaved: str | None) -> tuple[str, str]:
+    """A template's text as Jinja counts its lines, and the digest of the whole file. For a thread."""
+    try:
+        content = (
+            read_file(path, SIDE_FILE_LIMIT_BYTES) if unsaved is None else unsaved.encode("utf-8", "surrogatepass")
+        )
+    except OSError as error:
+        raise CkwatchError(f"{path} cannot be read: {error.strerror}") from error
+    text = content.decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n"), hashlib.sha256(content).hexdigest()
 
 
 def _position(request: CppRequest) -> Position:
