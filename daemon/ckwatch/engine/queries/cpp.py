@@ -246,10 +246,20 @@ class CppQueries:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
         name = request.unit
         if name is None and request.path is not None:
-            name = next(iter(await self._language.readers(request.client, request.path)), None)
+            name = await self._first_reader(request.client, request.path)
         if name is None:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
         return await self._lookup.one(request.client or MAIN, name)
+
+    async def _first_reader(self, client: str | None, path: str) -> str | None:
+        """Who reads a template is known when it has been rendered: after the start of the daemon that takes a while."""
+        readers = await self._language.readers(client, path)
+        if not readers:
+            state, scope = self._loop.state, client or MAIN
+            units = (state.seen(scope, name) for name in state.members(scope))
+            await self._lookup.looked_up(unit for unit in units if unit is not None)
+            readers = await self._language.readers(client, path)
+        return next(iter(readers), None)
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
