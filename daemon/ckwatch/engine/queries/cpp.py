@@ -22,6 +22,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
+from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
@@ -334,7 +335,7 @@ class CppQueries:
         scope = request.client or MAIN
         if request.unit is not None or request.path is None:
             return await self._lookup.one(scope, request.unit or "")
-        names = await self._language.readers(request.client, request.path)
+        names = await self._readers(request.client, request.path)
         if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
         if request.start is not None:  # of a kernel file, the instance that stands there
@@ -344,6 +345,16 @@ class CppQueries:
             for unit in here:
                 return unit
         return await self._lookup.one(scope, names[0])
+
+    async def _readers(self, client: str | None, path: str) -> list[str]:
+        """The units that are made of a file; who reads a template is known when it has been rendered."""
+        state, scope = self._loop.state, client or MAIN
+        while not (names := await self._language.readers(client, path)):
+            units = (state.seen(scope, name) for name in state.members(scope))
+            if all(unit is None or unit.phase not in (Phase.WAITING, Phase.RENDERING) for unit in units):
+                break
+            await self._loop.feed.wait(self._loop.feed.seq)
+        return names
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
