@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 from anyio import to_thread
 from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError

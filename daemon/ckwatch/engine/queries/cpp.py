@@ -369,7 +369,7 @@ class CppQueries:
         language = language_of(unit.unit.kernel.template)
         if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
             raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
-        outcome = await self._renders.present(self._loop.state, unit)
+        outcome = await self._renders.awaited(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
             errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
