@@ -172,8 +172,9 @@ class Clangd:
         return cls(await start_process([program, *OPTIONS], environment=own, folder=folder, stdin=PIPE))
 
     async def run(self, note_end: Callable[[], None] = lambda: None) -> None:
-        """Read what it says, until its end; then `note_end` is called, and everything that waits fails."""
-        problem = ""
+        """Read what it says, until its end; then `note_end` is called, unless this was cancelled, and everything that
+        waits fails."""
+        problem: str | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain)
@@ -190,7 +191,8 @@ class Clangd:
             if self._last_words:
                 log.info("clangd %s: %s", self.how_ended, self._last_words.decode(errors="replace"))
             self.ended.set()
-            note_end()
+            if problem is not None:
+                note_end()
             for pending in self._pending.values():
                 pending.answered.set()
 
