@@ -131,8 +131,11 @@ class _Estimate:
         self._present = present
 
     def is_covered(self, instance: GemmInstance) -> bool:
-        """Whether as many waves cover the tile as in the present instance."""
-        return instance.waves_m * instance.waves_n == self._present.waves_m * self._present.waves_n
+        """Whether the tile is covered by as many waves as that of the present instance, without a rest."""
+        (m, n), (repeats_m, repeats_n) = instance.instruction, instance.repeats
+        covered = instance.waves_m * m * repeats_m, instance.waves_n * n * repeats_n
+        waves = instance.waves_m * instance.waves_n
+        return covered == (instance.tile.m, instance.tile.n) and waves == self._present.waves_m * self._present.waves_n
 
     def proposal(self, parameters: Parameters, changes: Parameters) -> OccupancyProposal | None:
         """The changes, if the resources may suffice with them."""
