@@ -125,7 +125,8 @@ class RenderedSource:
 
     def written_by(self, name: str, value: object) -> list[Piece]:
         """What expressions that mention the parameter `name` have written; first where that is just its value."""
-        found = [piece for piece in self.pieces if not piece.verbatim and name in piece.names and self._name_in(piece)]
+        mentions = (piece for piece in self.pieces if not piece.verbatim and name in piece.names)
+        found = [piece for piece in mentions if self.name_in(piece) is not None]
         return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
 
     def name_in(self, piece: Piece) -> int | None:

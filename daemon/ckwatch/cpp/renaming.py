@@ -13,18 +13,18 @@ from ckwatch.cpp.mappings import RenderedSource
 from ckwatch.model.text import LineIndex, Position, Range
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"' + "|" + r"'(?:\\.|[^'\\\n])*'"
-_WORDS = re.compile(
+_CPP = (
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)" + "|" + r'"(?:\\.|[^"\\\n])*"' + "|" + r"'(?:\\.|[^'\\\n])'" + "|" + r"(?P<word>\w+)"
+)
+_JINJA = (
     r"\{%-?\s*raw\s*-?%\}(?P<raw>.*?)\{%-?\s*endraw\s*-?%\}"
     r"|\{#.*?(?:#\}|\Z)"
     rf"|\{{%(?:{_QUOTED}|.)*?(?:%\}}|\Z)"
     rf"|\{{\{{(?:{_QUOTED}|.)*?(?:\}}\}}|\Z)"
-    r"|//[^\n]*|/\*.*?(?:\*/|\Z)"
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|'(?:\\.|[^'\\\n])'"
-    r"|(?P<word>\w+)",
-    re.DOTALL,
 )
-"""Words of C++, outside of Jinja's tags, comments and strings."""
+_IN_RAW = re.compile(_CPP, re.DOTALL)
+_IN_TEMPLATE = re.compile(f"{_JINJA}|{_CPP}", re.DOTALL)
+"""Words of C++, outside of comments, strings and Jinja's tags."""
 
 
 def left_behind(
@@ -35,7 +35,7 @@ def left_behind(
     `text` is the template's, `skipped` are the ranges of the rendered source that the preprocessor passes over.
     """
     lines = LineIndex(text)
-    for start, end in _occurrences(name, text, 0):
+    for start, end in _occurrences(name, text):
         place = lines.range(start, end)
         if place in edits:
             continue
@@ -48,12 +48,13 @@ def left_behind(
     return None
 
 
-def _occurrences(name: str, text: str, offset: int) -> Iterator[tuple[int, int]]:
-    for found in _WORDS.finditer(text):
+def _occurrences(name: str, text: str) -> Iterator[tuple[int, int]]:
+    for found in _IN_TEMPLATE.finditer(text):
         if found["word"] == name:
-            yield offset + found.start(), offset + found.end()
-        elif found["raw"] is not None and name in found["raw"]:
-            yield from _occurrences(name, found["raw"], offset + found.start("raw"))
+            yield found.span()
+        elif found["raw"] is not None:
+            inside = _IN_RAW.finditer(text, *found.span("raw"))
+            yield from (one.span() for one in inside if one["word"] == name)
 
 
 def _named(path: str, position: Position) -> str:
