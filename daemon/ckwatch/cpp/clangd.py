@@ -95,6 +95,10 @@ class ClangdEndedError(CkwatchError):
     """clangd has ended while it was asked."""
 
 
+class ClangdRefusalError(CkwatchError):
+    """clangd does not do what it is asked, and says why."""
+
+
 class OvertakenError(CkwatchError):
     """The text has changed since; ask again."""
 
@@ -191,7 +195,7 @@ class Clangd:
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer to a request about `text`, whose URI is added to `params`.
 
-        Raises ClangdEndedError, OvertakenError, and CkwatchError for what clangd refuses. Cancelled, it is given up.
+        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. Cancelled, it is given up.
         """
         async with self._sending:
             await self._show(text)
@@ -271,7 +275,7 @@ class Clangd:
             return message.get("result")
         if error.get("code") in (CONTENT_MODIFIED, CANCELLED):
             raise OvertakenError("the text has changed meanwhile")
-        raise CkwatchError(str(error.get("message", "clangd refuses it")))
+        raise ClangdRefusalError(str(error.get("message", "clangd refuses it")))
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         """Write a message whole, also when this is cancelled: half of one would be the end of all."""

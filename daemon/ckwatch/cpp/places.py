@@ -25,6 +25,9 @@ class Places:
     As it is, this is for questions about that source itself.
     """
 
+    takes_names_only = False
+    """Whether what is completed is a name without arguments."""
+
     def __init__(self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool]) -> None:
         self.uri = uri
         self.unit = unit
@@ -127,6 +130,8 @@ class TemplatePlaces(Places):
 class KernelFilePlaces(Places):
     """For questions about the values of an instance in its kernel file."""
 
+    takes_names_only = True
+
     def __init__(
         self,
         uri: str,
@@ -223,6 +228,11 @@ def path_of(uri: str) -> str | None:
     parts = urlsplit(uri)
     path = unquote(parts.path)
     return None if parts.scheme != "file" or path.startswith(f"{LENT}/") else path
+
+
+def path_of_lent(uri: str) -> str:
+    """The path as clangd names it of a text that is lent to it."""
+    return unquote(urlsplit(uri).path)
 
 
 def to_wire(given: Range) -> WireRange:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.cpp import answers
-from ckwatch.cpp.clangd import LentText, range_from
+from ckwatch.cpp.clangd import ClangdRefusalError, LentText, range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import HeaderPlaces, Places, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
@@ -98,7 +98,10 @@ class Question:
             case "prepare-rename":
                 return await self._prepare_rename(first)
             case "rename":
-                changed = await self._ask(first, {"newName": self.request.name})
+                try:
+                    changed = await self._ask(first, {"newName": self.request.name})
+                except ClangdRefusalError as error:
+                    raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
                 return CppAnswer(edits=answers.edits(changed, self.places))
             case "actions":
                 return CppAnswer(actions=await self._actions(first))

@@ -1,4 +1,4 @@
-"""The clangd of one arch: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
+"""A clangd: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
 
 from __future__ import annotations
 

@@ -1,15 +1,19 @@
-"""Questions about C++: the unit whose text answers, its render and command, and one clangd for each arch."""
+"""Questions about C++: the unit whose text answers, its render and command, and a clangd for each arch and side.
+
+A clangd takes all texts that it has read for parts of one program: a name in the text of another instance, or in the
+other side's, would be the same to it. So each side has its own, and so has the comparison of instances.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -30,7 +34,7 @@ from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.model.text import Position
+from ckwatch.model.text import Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
 
@@ -40,6 +44,8 @@ if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.cpp.questions import Question
     from ckwatch.cpp.supervisor import ClangdSupervisor
 
+Item = TypeVar("Item")
+
 SOURCES_KEPT = 32
 """Maps of rendered texts."""
 
@@ -48,6 +54,11 @@ ATTEMPTS = 5
 
 OTHERS = 8
 """Other instances that a hover compares."""
+
+COMPARISON = "comparison"
+
+OF_BOTH_SIDES = frozenset({"references", "rename"})
+"""What both sides answer where the first one passes over some of the text: half of a name's places are no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,10 @@ class _Source:
     read: Mapping[str, str]
     digest: str
     request: CompileRequest
+
+    def digest_of(self, path: str | None) -> str:
+        """Of a file that it was made of, empty for any other; None: of itself."""
+        return self.digest if path is None else self.read.get(path, "")
 
 
 @dataclass(slots=True)
@@ -92,8 +107,8 @@ class CppQueries:
         self._lookup = lookup
         self._language = language
         self._tasks: TaskGroup | None = None
-        self._supervisors: dict[str, tuple[str, ClangdSupervisor]] = {}
-        """By arch, each with the identity of the compiler that it fits."""
+        self._supervisors: dict[tuple[str, str], tuple[str, ClangdSupervisor]] = {}
+        """By arch and use (a side, or `COMPARISON`), each with the identity of the compiler that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
         self._compared = anyio.Lock()
 
@@ -128,7 +143,7 @@ class CppQueries:
                 return await self._answer_of(request, unit, about, asking)
             except NotForwardedError as refused:
                 kept = self._sources.get(unit.key)
-                digest = "" if kept is None else kept.read.get(request.path or "", "")
+                digest = "" if kept is None else kept.digest_of(request.path)
                 return CppAnswer(unit=unit.key.unit, digest=digest, reason=refused.message)
             except OvertakenError:
                 continue
@@ -138,27 +153,43 @@ class CppQueries:
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
         from ckwatch.cpp.arguments import SIDES
+        from ckwatch.cpp.clangd import OvertakenError
+        from ckwatch.cpp.mappings import NotForwardedError
 
         source = await self._source(unit)
-        supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
-        answer = CppAnswer()
+        answer: CppAnswer | None = None
         for side in wanted:
+            supervisor = self._supervisor(unit, side)
             question = await self._question(request, unit, source, supervisor, side, about, asking)
-            answer = (await question.answer()).model_copy(update={"side": side})
-            if not await self._is_skipped(question, supervisor):
+            try:
+                own = (await question.answer()).model_copy(update={"side": side})
+            except (NotForwardedError, OvertakenError):
+                raise
+            except CkwatchError:
+                if (answer is None and side == wanted[-1]) or not await self._is_skipped(question, supervisor):
+                    raise
+                continue
+            if side != wanted[-1] and await self._is_skipped(question, supervisor):
+                continue
+            answer = own if answer is None else _of_both(answer, own)
+            if request.question not in OF_BOTH_SIDES or not await self._skipped(question, supervisor):
                 break
+        assert answer is not None  # noqa: S101  # the last side answers or raises
         if request.others and answer.hover is not None:
             hover = await self._compare(request, unit, answer.side, answer.hover, asking)
             answer = answer.model_copy(update={"hover": hover})
-        digest = source.digest if request.path is None else source.read.get(request.path, "")
-        return answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        return answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
 
     async def _is_skipped(self, question: Question, supervisor: ClangdSupervisor) -> bool:
         """Whether the preprocessor passes over what is asked about."""
-        skipped = (await supervisor.ready()).skipped.get(question.text.uri, ())
+        skipped = await self._skipped(question, supervisor)
         return any(each.holds(position) for position in question.positions()[:1] for each in skipped)
+
+    async def _skipped(self, question: Question, supervisor: ClangdSupervisor) -> Sequence[Range]:
+        """What the preprocessor passes over in the text."""
+        return (await supervisor.ready()).skipped.get(question.text.uri, ())
 
     async def _question(
         self,
@@ -169,9 +200,7 @@ class CppQueries:
         side: Side,
         about: Mapping[str, Any],
         asking: _Asking,
-        slot: str = "",
     ) -> Question:
-        """`slot` tells texts apart that are lent to clangd beside each other."""
         from ckwatch.cpp.arguments import clangd_arguments
         from ckwatch.cpp.clangd import LentText
         from ckwatch.cpp.places import LENT, KernelFilePlaces, Places, TemplatePlaces
@@ -179,8 +208,7 @@ class CppQueries:
 
         path = request.path
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
-        uri_path = f"{LENT}/{slot or unit.key.scope}/{side}/{unit.unit.kernel.template}"
-        uri_path = f"{uri_path.removesuffix('.j2')}.{source.request.language.value}"
+        uri_path = f"{LENT}/{unit.unit.kernel.template.removesuffix('.j2')}.{source.request.language.value}"
         common = (Path(uri_path).as_uri(), unit.key.unit, source.rendered, _is_built_in)
         places: Places
         if path is None or is_header:
@@ -232,8 +260,8 @@ class CppQueries:
                         continue
                     texts.add(source.digest)
                     asked = request.model_copy(update={"unit": name, "others": False})
-                    supervisor = self._supervisor(other)
-                    question = await self._question(asked, other, source, supervisor, side, {}, asking, "others")
+                    supervisor = self._supervisor(other, COMPARISON)
+                    question = await self._question(asked, other, source, supervisor, side, {}, asking)
                     answer = await question.answer()
                 except NotForwardedError:
                     continue
@@ -292,13 +320,13 @@ class CppQueries:
             raise ToolchainError(message or hint, hint if message else None)
         return compiler
 
-    def _supervisor(self, unit: UnitState) -> ClangdSupervisor:
-        """The clangd of the unit's arch; another after the compiler has changed."""
+    def _supervisor(self, unit: UnitState, use: str) -> ClangdSupervisor:
+        """The clangd of the unit's arch for a use; another after the compiler has changed."""
         from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 
         toolchain = self._require_compiler().toolchain
         arch = unit.unit.arch
-        known = self._supervisors.get(arch)
+        known = self._supervisors.get((arch, use))
         if known is not None and known[0] == toolchain.identity:
             return known[1]
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
@@ -318,8 +346,17 @@ class CppQueries:
             lambda text: self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time())),
             ClangdLimits(workspace.settings.cpp.memory_limit_bytes),
         )
-        self._supervisors[arch] = (toolchain.identity, made)
+        self._supervisors[arch, use] = (toolchain.identity, made)
         return made
+
+
+def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
+    locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
+    return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 def _is_built_in(path: str) -> bool:
