@@ -135,7 +135,7 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     completion = types.CompletionOptions(trigger_characters=[".", "|", '"', "'", "=", " "])
     signatures = types.SignatureHelpOptions(trigger_characters=["(", ","])
     tokens = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
-    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
+    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor, types.CodeActionKind.RefactorRewrite]
     add = editor.add_request
     add(types.TEXT_DOCUMENT_COMPLETION, handlers.completion, completion)
     add(types.TEXT_DOCUMENT_HOVER, handlers.hover)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ckwatch.checks.rules.candidates import distance
@@ -66,7 +66,7 @@ def occupancy_proposals(
     broken: BrokenRules,
 ) -> Iterator[OccupancyProposal]:
     """Changes that the rules accept and that may let `step.workgroups` fit, those of fewest parameters first, then the
-    nearest. Of changes that are estimated alike only the first.
+    nearest. Of those that differ in what the epilogue shuffles at once only the first.
 
     `candidates` gives the values to consider for a parameter. The size of a workgroup stays, which the step is about.
     Nothing where the parameters do not describe a product of matrices, and where SGPRs are too many.
@@ -84,7 +84,7 @@ def occupancy_proposals(
         for changes, earlier in sorted(waiting, key=lambda change: _distance(parameters, change.changes)):
             rules = broken({**parameters, **changes})
             instance = instance_of({**parameters, **changes}, operands.x_packed)
-            if rules is None or instance is None or instance in proposed:
+            if rules is None or instance is None or (kind := replace(instance, shuffled=(0, 0))) in proposed:
                 continue
             if not rules and not estimate.is_covered(instance):
                 rules = {"waves": [name for name in REPEATS if name in parameters]}
@@ -92,7 +92,7 @@ def occupancy_proposals(
                 if not earlier or earlier.keys() - rules.keys():
                     refused.append(_Change(changes, rules))
             elif (proposal := estimate.proposal(parameters, changes)) is not None:
-                proposed.add(instance)
+                proposed.add(kind)
                 yield proposal
         following = {
             frozenset({**changes, name: one}.items()): _Change({**changes, name: one}, rules)
@@ -131,8 +131,11 @@ class _Estimate:
         self._present = present
 
     def is_covered(self, instance: GemmInstance) -> bool:
-        """Whether as many waves cover the tile as in the present instance."""
-        return instance.waves_m * instance.waves_n == self._present.waves_m * self._present.waves_n
+        """Whether the tile is covered by as many waves as that of the present instance, without a rest."""
+        (m, n), (repeats_m, repeats_n) = instance.instruction, instance.repeats
+        covered = instance.waves_m * m * repeats_m, instance.waves_n * n * repeats_n
+        waves = instance.waves_m * instance.waves_n
+        return covered == (instance.tile.m, instance.tile.n) and waves == self._present.waves_m * self._present.waves_n
 
     def proposal(self, parameters: Parameters, changes: Parameters) -> OccupancyProposal | None:
         """The changes, if the resources may suffice with them."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,10 @@ class ClangdEndedError(CkwatchError):
     """clangd has ended while it was asked."""
 
 
+class ClangdRefusalError(CkwatchError):
+    """clangd does not do what it is asked, and says why."""
+
+
 class OvertakenError(CkwatchError):
     """The text has changed since; ask again."""
 
@@ -110,7 +115,7 @@ class OvertakenError(CkwatchError):
 class LentText:
     """A text at a path, which need not exist, and the command that compiles it (without the path).
 
-    `generation` changes with the files that it includes.
+    `generation` changes with the files that it includes. `is_lent`: it is no file.
     """
 
     path: str
@@ -118,6 +123,7 @@ class LentText:
     arguments: tuple[str, ...]
     folder: Path
     generation: int = 0
+    is_lent: bool = True
 
     @property
     def uri(self) -> str:
@@ -174,8 +180,9 @@ class Clangd:
         return cls(await start_process([program, *OPTIONS], environment=own, folder=folder, stdin=PIPE))
 
     async def run(self, note_end: Callable[[], None] = lambda: None) -> None:
-        """Read what it says, until its end; then `note_end` is called, and everything that waits fails."""
-        problem = ""
+        """Read what it says, until its end; then `note_end` is called, unless this was cancelled, and everything that
+        waits fails."""
+        problem: str | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain)
@@ -193,7 +200,8 @@ class Clangd:
             if self._last_words:
                 log.info("clangd %s: %s", self.how_ended, self._last_words.decode(errors="replace"))
             self.ended.set()
-            note_end()
+            if problem is not None:
+                note_end()
             for pending in self._pending.values():
                 pending.answered.set()
 
@@ -226,10 +234,21 @@ class Clangd:
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer to a request about `text`, whose URI is added to `params`.
 
-        Raises ClangdEndedError, OvertakenError, and CkwatchError for what clangd refuses. Cancelled, it is given up.
+        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. Cancelled, it is given up.
         """
         self._show(text)
         return await self._answer(*self._post(method, {"textDocument": {"uri": text.uri}, **params}))
+
+    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+        """As `ask`, for what clangd looks for in all texts that it has read: other texts are emptied before.
+
+        They may be of other instances, or of the other side: to clangd a name in them would be the same.
+        """
+        others = [one.lent for path, one in self._texts.items() if path != text.path and one.lent.is_lent]
+        emptied = [replace(other, text=headers_alone(other.text)) for other in others]
+        for each in (*(each for each, other in zip(emptied, others, strict=True) if each != other), text):
+            await self.ask(each, "textDocument/documentSymbol", {})  # it has been read when this is answered
+        return await self.ask(text, method, params)
 
     async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The edit that one of its commands would make. Raises as `ask`."""
@@ -297,7 +316,7 @@ class Clangd:
             return message.get("result")
         if error.get("code") in (CONTENT_MODIFIED, CANCELLED):
             raise OvertakenError("the text has changed meanwhile")
-        raise CkwatchError(str(error.get("message", "clangd refuses it")))
+        raise ClangdRefusalError(str(error.get("message", "clangd refuses it")))
 
     def _send(self, message: Mapping[str, Any], length: int = 0) -> None:
         """Put a message in the queue; `length` is that of the text in it."""
@@ -351,6 +370,15 @@ class Clangd:
 
 def _body(message: Mapping[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+
+_HEAD = re.compile(r"(?:[ \t]*(?://[^\n]*|#(?:[^\n\\]|\\.)*)?\n|[ \t]*/\*.*?\*/)*", re.DOTALL)
+
+
+def headers_alone(text: str) -> str:
+    """The part of a text from which clangd makes its preamble: comments and directives before anything else."""
+    found = _HEAD.match(text)
+    return "" if found is None else found[0]
 
 
 async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:

@@ -18,7 +18,7 @@ from pathlib import PurePath
 from textwrap import shorten
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.source_map import Segment, SourceMap
+from ckwatch.model.source_map import Segment, SiteKind, SourceMap
 from ckwatch.model.text import LineIndex, Position, Range, Span, advance
 
 
@@ -56,7 +56,7 @@ class Piece:
     """Characters [`start`, `end`) of the rendered text, and where they come from in the template at `path`.
 
     A `verbatim` piece stands there character by character, `count` times in the rendered text. Any other was written
-    by the expression `label` in `range`, which mentions `names`.
+    by the expression (or tag) `label` in `range`, which mentions `names`.
     """
 
     start: int
@@ -67,6 +67,7 @@ class Piece:
     forwards: Forwarding
     label: str
     names: tuple[str, ...]
+    is_tag: bool = False
     count: int = 1
 
     @property
@@ -81,7 +82,8 @@ class Piece:
             return f"what {self.place} writes was rearranged"
         if self.verbatim:
             return f"the text at {self.place} stands {self.count} times in the rendered source"
-        return f"`{{{{ {self.label} }}}}` at {self.place} writes it"
+        label = f"{{% {self.label} %}}" if self.is_tag else f"{{{{ {self.label} }}}}"
+        return f"`{label}` at {self.place} writes it"
 
 
 class RenderedSource:
@@ -258,4 +260,14 @@ def _piece(text: str, segment: Segment) -> Piece:
         reach = Range(site.span.start, site.span.end)
         forwards = Forwarding.NAVIGATION if segment.exact else Forwarding.NOTHING
     label = shorten(" ".join(site.label.split()), LABEL_LENGTH, placeholder="…")
-    return Piece(segment.start, segment.end, site.span.path, reach, segment.verbatim, forwards, label, site.names)
+    return Piece(
+        segment.start,
+        segment.end,
+        site.span.path,
+        reach,
+        segment.verbatim,
+        forwards,
+        label,
+        site.names,
+        site.kind is not SiteKind.EXPRESSION,
+    )

@@ -25,6 +25,9 @@ class Places:
     As it is, this is for questions about that source itself.
     """
 
+    takes_names_only = False
+    """Whether what is completed is a name without arguments."""
+
     def __init__(self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool]) -> None:
         self.uri = uri
         self.unit = unit
@@ -128,6 +131,8 @@ class TemplatePlaces(Places):
 
 class KernelFilePlaces(Places):
     """For questions about the values of an instance in its kernel file."""
+
+    takes_names_only = True
 
     def __init__(
         self,
@@ -236,6 +241,11 @@ def path_of(uri: str) -> str | None:
 def is_lent(uri: str) -> bool:
     """Whether it names a text that is lent to clangd, which is another side or instance of a template."""
     return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
+
+
+def path_of_lent(uri: str) -> str:
+    """The path as clangd names it of a text that is lent to it."""
+    return unquote(urlsplit(uri).path)
 
 
 def to_wire(given: Range) -> WireRange:

@@ -9,7 +9,7 @@ from typing import Any
 from anyio import to_thread
 
 from ckwatch.cpp import answers
-from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError
+from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import HeaderPlaces, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
@@ -37,6 +37,9 @@ METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "outgoing-calls": ("callHierarchy/outgoingCalls", Forwarding.NOTHING),
 }
 """What clangd is asked, and what has to be forwarded through the piece of text that is asked about."""
+
+IN_ALL_TEXTS = frozenset({"references", "rename", "implementation", "incoming-calls", "outgoing-calls"})
+"""What clangd answers from all texts that it has read."""
 
 ROUNDS = 4
 """Rounds of a loop, or calls of a macro, that clangd is asked about."""
@@ -102,7 +105,10 @@ class Question:
             case "prepare-rename":
                 return await self._prepare_rename(first)
             case "rename":
-                changed = await self._ask(first, {"newName": self.request.name})
+                try:
+                    changed = await self._ask(first, {"newName": self.request.name})
+                except ClangdRefusalError as error:
+                    raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
                 return CppAnswer(edits=answers.edits(changed, self.places))
             case "actions":
                 return CppAnswer(actions=await self._actions(first))
@@ -114,8 +120,9 @@ class Question:
 
     async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}
-        method = METHODS[self.request.question][0]
-        return await self.supervisor.ask(self.text, method, {**where, **(more or {})})
+        question = self.request.question
+        ask = self.supervisor.ask_alone if question in IN_ALL_TEXTS else self.supervisor.ask
+        return await ask(self.text, METHODS[question][0], {**where, **(more or {})})
 
     def _context(self) -> Mapping[str, Any]:
         """clangd completes behind `>` and `:` only where they are the ends of `->` and `::`."""

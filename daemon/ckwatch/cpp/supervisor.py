@@ -1,4 +1,4 @@
-"""The clangd of one arch: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
+"""A clangd: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
 
 from __future__ import annotations
 
@@ -122,6 +122,10 @@ class ClangdSupervisor:
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer of the running clangd, of the next one if it dies meanwhile. Raises as `Clangd.ask`."""
         return await self._asked(lambda clangd: clangd.ask(text, method, params))
+
+    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+        """As that of `Clangd`."""
+        return await self._asked(lambda clangd: clangd.ask_alone(text, method, params))
 
     async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As that of `Clangd`."""

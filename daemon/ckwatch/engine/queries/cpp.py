@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -22,13 +22,14 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
+from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
-from ckwatch.engine.queries.unit_lookup import UNDECIDED, UnitLookup
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import Unit
@@ -46,6 +47,8 @@ if TYPE_CHECKING:  # what the daemon loads with the first question
 
 log = logging.getLogger(__name__)
 
+Item = TypeVar("Item")
+
 SOURCES_KEPT = 32
 """Maps of rendered texts."""
 
@@ -56,6 +59,9 @@ OTHERS = 4
 """Other instances that a hover is compared with: clangd needs a second or so for each."""
 
 GISTS_KEPT = 1000
+
+OF_BOTH_SIDES = frozenset({"references", "rename"})
+"""What both sides answer where the first one passes over some of the text: half of a name's places are no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class _Source:
     read: Mapping[str, str]
     digest: str
     request: CompileRequest
+
+    def digest_of(self, path: str | None) -> str:
+        """Of a file that it was made of, empty for any other; None: of itself."""
+        return self.digest if path is None else self.read.get(path, "")
 
 
 @dataclass(slots=True)
@@ -158,7 +168,7 @@ class CppQueries:
                 return await self._answer_of(request, unit, about, asking)
             except NotForwardedError as refused:
                 kept = self._sources.get(unit.key)
-                digest = "" if kept is None else kept.read.get(request.path or "", "")
+                digest = "" if kept is None else kept.digest_of(request.path)
                 return CppAnswer(unit=unit.key.unit, digest=digest, reason=refused.message)
             except OvertakenError:
                 continue
@@ -169,22 +179,35 @@ class CppQueries:
     ) -> CppAnswer:
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
+        from ckwatch.cpp.clangd import ClangdRefusalError
 
         source = await self._source(unit)
         supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
-        answer = CppAnswer()
+        answer: CppAnswer | None = None
+        passed_over: list[Sequence[Range]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
-            answer = (await question.answer()).model_copy(update={"side": side})
-            skipped = (await supervisor.ready()).skipped.get(question.text.uri, ())
-            if request.question == "rename":
-                await self._refuse_partial(answer, unit, source, skipped)
-            if not any(each.holds(position) for position in question.positions()[:1] for each in skipped):
+            refusal: ClangdRefusalError | None = None
+            try:
+                own = (await question.answer()).model_copy(update={"side": side})
+            except ClangdRefusalError as error:
+                refusal = error
+            skipped = await self._skipped(question, supervisor)
+            passed_over.append(skipped)
+            is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
+            if is_skipped and (side != wanted[-1] or answer is not None):
+                continue
+            if refusal is not None:
+                raise refusal
+            answer = own if answer is None else _of_both(answer, own)
+            if request.question not in OF_BOTH_SIDES or not skipped:
                 break
-        digest = source.digest if request.path is None else source.read.get(request.path, "")
-        answer = answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        assert answer is not None  # noqa: S101  # the last side answers or raises
+        if request.question == "rename":
+            await self._refuse_partial(answer, unit, source, _in_all(passed_over))
+        answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
         if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
             asking.known = answer
             compared = asking.compared = _Comparison()
@@ -237,6 +260,10 @@ class CppQueries:
                 if reason is not None:
                     raise NotForwardedError(reason)
 
+    async def _skipped(self, question: Question, supervisor: ClangdSupervisor) -> Sequence[Range]:
+        """What the preprocessor passes over in the text."""
+        return (await supervisor.ready()).skipped.get(question.text.uri, ())
+
     async def _question(
         self,
         request: CppRequest,
@@ -282,7 +309,7 @@ class CppQueries:
         text = LentText(uri_path, source.rendered.text, arguments, self._root, source.generation)
         if is_header and path is not None:
             content = await to_thread.run_sync(_header_text, path)
-            text = LentText(path, content, arguments, self._root, source.generation)
+            text = LentText(path, content, arguments, self._root, source.generation, is_lent=False)
             places = header_places(text)
         where = {"unit": unit.key.unit, "side": side, "path": path}
         return Question(request, text, places, supervisor, {**where, **about})
@@ -334,12 +361,7 @@ class CppQueries:
         scope = request.client or MAIN
         if request.unit is not None or request.path is None:
             return await self._lookup.one(scope, request.unit or "")
-        feed, state = self._loop.feed, self._loop.state
-        while not (names := await self._language.readers(request.client, request.path)):
-            seen = (state.seen(scope, name) for name in state.members(scope))
-            if not any(unit.phase in UNDECIDED for unit in seen if unit is not None):
-                break
-            await feed.wait(feed.seq)  # what a unit is made of is known when it has been rendered
+        names = await self._readers(request.client, request.path)
         if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
         if request.start is not None:  # of a kernel file, the instance that stands there
@@ -349,6 +371,16 @@ class CppQueries:
             for unit in here:
                 return unit
         return await self._lookup.one(scope, names[0])
+
+    async def _readers(self, client: str | None, path: str) -> list[str]:
+        """The units that are made of a file; who reads a template is known when it has been rendered."""
+        state, scope = self._loop.state, client or MAIN
+        while not (names := await self._language.readers(client, path)):
+            units = (state.seen(scope, name) for name in state.members(scope))
+            if all(unit is None or unit.phase not in (Phase.WAITING, Phase.RENDERING) for unit in units):
+                break
+            await self._loop.feed.wait(self._loop.feed.seq)
+        return names
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
@@ -363,7 +395,7 @@ class CppQueries:
         language = language_of(unit.unit.kernel.template)
         if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
             raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
-        outcome = await self._renders.present(self._loop.state, unit)
+        outcome = await self._renders.awaited(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
             errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
@@ -419,6 +451,22 @@ class CppQueries:
 def _element_types(unit: Unit) -> tuple[str, ...]:
     operation = unit.kernel.operation
     return tuple(tensor.dtype for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None)
+
+
+def _in_all(passed_over: Sequence[Sequence[Range]]) -> list[Range]:
+    """Lines that every side passes over."""
+    lines = [{line for each in one for line in range(each.start.line, each.end.line + 1)} for one in passed_over]
+    both = sorted(set.intersection(*lines)) if lines else []
+    return [Range(Position(line, 0), Position(line + 1, 0)) for line in both]
+
+
+def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
+    locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
+    return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 def _is_built_in(path: str) -> bool:
