@@ -350,7 +350,7 @@ class Judging:
                 wrong.append(one)
             else:
                 left.remove(at)
-        if wrong or left and MORE not in expected:
+        if wrong or (left and MORE not in expected):
             shown = [f"{prefix}{line_of(self.texts(path), at)}" for prefix, path, at in map(place, found)]
             self._complain(what, expected, shown if len(shown) < 60 else [*shown[:60], MORE])
 
@@ -373,7 +373,7 @@ class Judging:
         left = list(found)
         for one in wanted:
             same = next(
-                (line for line in left if line == one or len(one) > 2 and one[0] == "/" and says(one, line)), None
+                (line for line in left if line == one or (len(one) > 2 and one[0] == "/" and says(one, line))), None
             )
             if same is None:
                 self._complain(what, expected, found)

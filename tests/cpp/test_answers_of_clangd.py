@@ -86,7 +86,7 @@ class Opened:
                 answer = self.client.loop.run(partial(self.client.client.cpp.ask, row.ask, None, call=call))
             wrong = Judging(row, answer, name, texts).judge()
             digest = hashlib.sha256(texts(name).encode()).hexdigest()
-            if answer.digest not in ("", digest) or not answer.digest and not row.then and not row.reason:
+            if answer.digest not in ("", digest) or (not answer.digest and not row.then and not row.reason):
                 wrong.append(f"the answer is about another text of {row.file}")
             return wrong
 
