@@ -25,7 +25,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
-from ckwatch.core.unit_state import UnitState
+from ckwatch.core.unit_state import InputState, UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
@@ -64,8 +64,9 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew."""
 
+    input: InputState
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
@@ -295,7 +296,7 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == generation:
+        if kept is not None and kept.input is unit.input and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
         self._require_compiler()
@@ -307,7 +308,7 @@ class CppQueries:
         request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
         digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(generation, source, outcome.read, digest, request)
+        made = self._sources[unit.key] = _Source(unit.input, generation, source, outcome.read, digest, request)
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
