@@ -295,7 +295,9 @@ class Judging:
         shown = []
         for number, one in enumerate(() if given is None else given.signatures):
             assert given is not None
-            active = one.parameters[given.active_parameter : given.active_parameter + 1] if number == given.active else ()
+            active = (
+                one.parameters[given.active_parameter : given.active_parameter + 1] if number == given.active else ()
+            )
             start, end = active[0] if active else (0, 0)
             mark = f"{OPEN}{one.label[start:end]}{CLOSE}" if active else ""
             shown.append(one.label[:start] + mark + one.label[end:])
@@ -333,7 +335,11 @@ class Judging:
         return f"{path or RENDERED}: ", path, place
 
     def _listed(
-        self, what: str, expected: Sequence[str], found: Sequence[Item], place: Callable[[Item], tuple[str, str, WireRange]]
+        self,
+        what: str,
+        expected: Sequence[str],
+        found: Sequence[Item],
+        place: Callable[[Item], tuple[str, str, WireRange]],
     ) -> None:
         """`place` gives what stands before the text of a place, the file, and the range."""
         left = list(found)
@@ -367,7 +373,9 @@ class Judging:
         wanted = [one for one in expected if one != MORE]
         left = list(found)
         for one in wanted:
-            same = next((line for line in left if line == one or len(one) > 2 and one[0] == "/" and says(one, line)), None)
+            same = next(
+                (line for line in left if line == one or len(one) > 2 and one[0] == "/" and says(one, line)), None
+            )
             if same is None:
                 self._complain(what, expected, found)
                 return

@@ -7,9 +7,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ckwatch.cpp.clangd import range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import LspLocation, Places, path_of_lent, position_to_wire, span_to_wire, to_wire
+from ckwatch.cpp.places import (
+    LspLocation,
+    Places,
+    is_lent,
+    path_of_lent,
+    position_to_wire,
+    range_from,
+    span_to_wire,
+    to_wire,
+)
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import (
     CppAction,
@@ -123,7 +131,7 @@ def locations(result: Json | Sequence[Json] | None, places: Places) -> tuple[Cpp
 
 
 def highlights(result: Sequence[Json] | None, places: Places) -> tuple[CppHighlight, ...]:
-    """Those in the asked file, each once; a name that an expression writes, or part of it, where that is in one line."""
+    """Those in the asked file, each once; a name that an expression writes, or part of it, where it is in one line."""
     found: dict[Range, int] = {}
     for one in result or ():
         place = places.own(range_from(one["range"]), Forwarding.NAVIGATION)
@@ -180,13 +188,14 @@ def _decoded(data: Sequence[int]) -> Iterator[tuple[Range, int, int]]:
         yield Range(Position(line, column), Position(line, column + length)), kind, marks
 
 
-def hints(result: Sequence[Json] | None, places: Places) -> tuple[CppHint, ...]:
-    """Those in the asked file, each place once; `…` where another round of a loop or call of a macro has another."""
+def hints(result: Sequence[Json] | None, places: Places, within: Range | None = None) -> tuple[CppHint, ...]:
+    """Those in the asked file, or in a range of it, each place once; `…` where another round of a loop or call of a
+    macro has another."""
     found: dict[Position, CppHint] = {}
     for one in result or ():
         at = Position(one["position"]["line"], one["position"]["character"])
         place = places.own(Range(at, at), Forwarding.SEMANTIC)
-        if place is None:
+        if place is None or (within is not None and not within.holds(place.start)):
             continue
         label = one["label"] if isinstance(one["label"], str) else "".join(part["value"] for part in one["label"])
         known = found.get(place.start)
@@ -228,13 +237,19 @@ def in_own_words(message: str, places: Places) -> str:
 
 
 def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
-    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template."""
+    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template.
+
+    Those of other texts that are lent to clangd are left out: they are the same template, or none of this unit's.
+    """
     found: list[Fix] = []
     for uri, changes in _changes(result or {}):
+        if is_lent(uri) and uri != places.uri:
+            continue
         for one in changes:
-            if _JINJA.search(one["newText"]):
+            place = range_from(one["range"])
+            span = places.exact(uri, place)
+            if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
-            span = places.exact(uri, range_from(one["range"]))
             found.append(Fix(span=span_to_wire(span), text=one["newText"]))
     return tuple(found)
 
