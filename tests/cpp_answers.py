@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -114,9 +114,10 @@ class Row(BaseModel):
 
     @model_validator(mode="after")
     def _expects_something(self) -> Row:
-        named = ("reason", "raises", "nothing", "says", "taken", "signatures", "locations", "highlights", "symbols", "tokens")
-        named += ("hints", "renames", "becomes", "actions", "refused", "calls", "missing")
-        if not any(getattr(self, one) for one in named):
+        refusals = (self.reason, self.raises, self.nothing)
+        found = (self.says, self.taken, self.missing, self.signatures, self.locations, self.highlights, self.calls)
+        listed = (self.symbols, self.tokens, self.hints, self.renames, self.becomes, self.actions, self.refused)
+        if not any((*refusals, *found, *listed)):
             raise ValueError(f"{self.name}: nothing is expected")
         return self
 
@@ -134,7 +135,7 @@ class Table(BaseModel):
     """Kernel files that are copied from the folder of examples."""
     own: tuple[str, ...] = ()
     """Built-in templates that are copied into the workspace, where they may be changed."""
-    needs: str = ""
+    needs: Literal["", "cuda"] = ""
     """`cuda` for what needs nvcc and CUTLASS."""
     files: Mapping[str, str]
     crlf: tuple[str, ...] = ()
@@ -351,7 +352,7 @@ class Judging:
                 wrong.append(one)
             else:
                 left.remove(at)
-        if wrong or left and MORE not in expected:
+        if wrong or (left and MORE not in expected):
             shown = [f"{prefix}{line_of(self.texts(path), at)}" for prefix, path, at in map(place, found)]
             self._complain(what, expected, shown if len(shown) < 60 else [*shown[:60], MORE])
 
@@ -374,7 +375,7 @@ class Judging:
         left = list(found)
         for one in wanted:
             same = next(
-                (line for line in left if line == one or len(one) > 2 and one[0] == "/" and says(one, line)), None
+                (line for line in left if line == one or (len(one) > 2 and one[0] == "/" and says(one, line))), None
             )
             if same is None:
                 self._complain(what, expected, found)

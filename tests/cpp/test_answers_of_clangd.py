@@ -19,6 +19,7 @@ from ckwatch.model.text import Position
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer
 from ckwatch.workspace.trust import trust
 from cpp_answers import RENDERED, Judging, Row, Table, cursors, says, tables
+from cuda_wheels import cuda_packages
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
@@ -51,7 +52,7 @@ class Opened:
             if path:
                 return unsaved.get(path) or _text(path)
             assert row.unit is not None
-            return self.client.rendered(row.unit).text
+            return self.client.rendered(row.unit).text or ""
 
         asked = self.path(row.file)
         with ExitStack() as stack:
@@ -125,8 +126,13 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.replace("\n", "\r\n" if name in table.crlf else "\n").encode())
     trust(root)
-    with connect_sync(root, private=True) as client:
-        yield Opened(root, client)
+    with pytest.MonkeyPatch.context() as patch:
+        if table.needs == "cuda":
+            packages = cuda_packages()
+            patch.syspath_prepend(packages)
+            patch.setenv("CUDA_HOME", str(next(packages.glob("nvidia/cu*"))))
+        with connect_sync(root, private=True) as client:
+            yield Opened(root, client)
 
 
 def _rows() -> Iterator[object]:

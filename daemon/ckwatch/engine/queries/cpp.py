@@ -355,7 +355,8 @@ class CppQueries:
             if name != unit.key.unit and other.arch == unit.unit.arch:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
-        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
+        rest = (name for names in by_types.values() for name in names[1:])
+        return [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
