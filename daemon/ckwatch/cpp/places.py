@@ -243,11 +243,6 @@ def path_of(uri: str) -> str | None:
     return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
 
 
-def is_lent(uri: str) -> bool:
-    """Whether it names a text that is lent to clangd, which is another side or instance of a template."""
-    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
-
-
 def path_of_lent(uri: str) -> str:
     """The path as clangd names it of a text that is lent to it."""
     return unquote(urlsplit(uri).path)

@@ -23,7 +23,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
 from ckwatch.core.phases import Phase
-from ckwatch.core.unit_state import UnitState
+from ckwatch.core.unit_state import InputState, UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
@@ -67,8 +67,9 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew."""
 
+    input: InputState
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
@@ -354,7 +355,8 @@ class CppQueries:
             if name != unit.key.unit and other.arch == unit.unit.arch:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
-        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
+        rest = (name for names in by_types.values() for name in names[1:])
+        return [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -388,7 +390,7 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == generation:
+        if kept is not None and kept.input is unit.input and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
         compiler = self._require_compiler()
@@ -403,7 +405,7 @@ class CppQueries:
         request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
         digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(generation, source, outcome.read, digest, request)
+        made = self._sources[unit.key] = _Source(unit.input, generation, source, outcome.read, digest, request)
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
