@@ -37,7 +37,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Place, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -188,6 +188,7 @@ class CppQueries:
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
         passed_over: list[Sequence[Range]] = []
+        elsewhere: list[tuple[Side, Sequence[Range]]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             refusal: ClangdRefusalError | None = None
@@ -199,6 +200,7 @@ class CppQueries:
             passed_over.append(skipped)
             is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
             if is_skipped and (side != wanted[-1] or answer is not None):
+                elsewhere.append((side, skipped))
                 continue
             if refusal is not None:
                 raise refusal
@@ -206,6 +208,12 @@ class CppQueries:
             if request.question not in OF_BOTH_SIDES or not skipped:
                 break
         assert answer is not None  # noqa: S101  # the last side answers or raises
+        for side, skipped in elsewhere if request.question in OF_BOTH_SIDES else ():
+            seen = _first_seen(answer, source.rendered, skipped)
+            if seen is not None:  # what stands where was asked is known to this side by another declaration
+                there = request.model_copy(update=seen)
+                question = await self._question(there, unit, source, supervisor, side, about, asking)
+                answer = _of_both(answer, await question.answer())
         if request.question == "rename":
             await self._refuse_partial(answer, unit, source, _in_all(passed_over))
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
@@ -465,6 +473,17 @@ def _in_all(passed_over: Sequence[Sequence[Range]]) -> list[Range]:
 def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
     locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
     return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Range]) -> dict[str, object] | None:
+    """`path` and `start` of a place of the answer in text that is not `skipped`."""
+    edits = [(one.span.path, one.span.start) for one in answer.edits]
+    for path, start in (*edits, *((one.path, one.range.start) for one in answer.locations)):
+        offsets = source.covers(path, Position(start.line, start.column))
+        for position in map(source.lines.position, offsets):
+            if not any(each.holds(position) for each in skipped):
+                return {"path": path, "start": Place(line=start.line, column=start.column)}
+    return None
 
 
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
