@@ -143,6 +143,10 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
     add(types.TEXT_DOCUMENT_DECLARATION, handlers.definition)  # templates and kernel files declare nothing apart
     add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
+    if able.calls:
+        add(types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, handlers.prepare_calls)
+        add(types.CALL_HIERARCHY_INCOMING_CALLS, handlers.incoming_calls)
+        add(types.CALL_HIERARCHY_OUTGOING_CALLS, handlers.outgoing_calls)
     add(types.TEXT_DOCUMENT_RENAME, handlers.rename, types.RenameOptions(prepare_provider=able.rename_prepares or None))
     if able.rename_prepares:
         add(types.TEXT_DOCUMENT_PREPARE_RENAME, handlers.prepare_rename)
