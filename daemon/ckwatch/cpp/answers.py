@@ -9,7 +9,7 @@ from typing import Any
 
 from ckwatch.cpp.clangd import range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import LspLocation, Places, position_to_wire, span_to_wire, to_wire
+from ckwatch.cpp.places import LspLocation, Places, is_lent, position_to_wire, span_to_wire, to_wire
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import (
     CppAction,
@@ -210,6 +210,8 @@ def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
     """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template."""
     found: list[Fix] = []
     for uri, changes in _changes(result or {}):
+        if uri != places.uri and is_lent(uri):
+            continue  # another instance's text, which comes from the same templates
         for one in changes:
             if _JINJA.search(one["newText"]):
                 raise NotForwardedError("the new text would be read as Jinja")
