@@ -95,6 +95,10 @@ class ClangdEndedError(CkwatchError):
     """clangd has ended while it was asked."""
 
 
+class ClangdRefusedError(CkwatchError):
+    """clangd answers with an error."""
+
+
 class OvertakenError(CkwatchError):
     """The text has changed since; ask again."""
 
@@ -272,7 +276,7 @@ class Clangd:
             return message.get("result")
         if error.get("code") in (CONTENT_MODIFIED, CANCELLED):
             raise OvertakenError("the text has changed meanwhile")
-        raise CkwatchError(str(error.get("message", "clangd refuses it")))
+        raise ClangdRefusedError(str(error.get("message", "clangd refuses it")))
 
     async def _send(self, message: Mapping[str, Any], *, is_large: bool = False) -> None:
         """Write a message whole, also when this is cancelled: half of one would be the end of all."""

@@ -168,6 +168,7 @@ class CppQueries:
     ) -> CppAnswer:
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
+        from ckwatch.cpp.clangd import ClangdRefusedError
 
         source = await self._source(unit)
         supervisor = self._supervisor(unit)
@@ -176,9 +177,14 @@ class CppQueries:
         answer = CppAnswer()
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
-            answer = (await question.answer()).model_copy(update={"side": side})
-            if not await self._is_skipped(question, supervisor):
-                break
+            try:
+                answer = (await question.answer()).model_copy(update={"side": side})
+            except ClangdRefusedError:
+                if side == wanted[-1] or not await self._is_skipped(question, supervisor):
+                    raise
+            else:
+                if not await self._is_skipped(question, supervisor):
+                    break
         digest = source.digest if request.path is None else source.read.get(request.path, "")
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
         if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
