@@ -102,8 +102,10 @@ class CppQuestions(SessionListener):
                 return None
             await about.folder.overlays.settled(document)
             places = self._moved(document, asked_at, position, end)
-            if places is None or any(each.line < about.below for each in places):
+            if places is None:
                 break
+            if any(each.line < about.below for each in places):
+                return None
             revision = document.revision
             ours = [about.to_daemon(each) for each in places]
             answer = await self._answer(about, question, ours, **more)
@@ -233,15 +235,9 @@ class CppQuestions(SessionListener):
         history = self._histories.get(document.uri)
         return [] if history is None else history.since(revision)
 
-    def opened(self, document: TextDocument) -> None:
-        """Keep its edits."""
-        self._histories[document.uri] = EditHistory("")
-
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """Places that were asked about move."""
-        history = self._histories.get(document.uri)
-        if history is not None:
-            history.note(document.revision, edits)
+        self._histories.setdefault(document.uri, EditHistory("")).note(document.revision, edits)
 
     def closed(self, document: TextDocument) -> None:
         """Nobody asks about it any more."""
