@@ -67,6 +67,8 @@ class CppProvider(LanguageProvider):
         self._questions = questions
         self._others: dict[tuple[object, ...], CppHover] = {}
         """The last hover that knows about other instances, by what it is about."""
+        self._comparing: tuple[tuple[object, ...], anyio.Event] | None = None
+        """What is being compared; a hover at the same place waits for it."""
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, editor, questions, "tokens", _tokens)
         self._hints: KeptPieces[CppHint] = KeptPieces(session, editor, questions, "hints", _hints)
         session.listeners += [questions, self._tokens, self._hints]
@@ -111,10 +113,8 @@ class CppProvider(LanguageProvider):
         known = self._others.get(key)
         if known is not None:
             return known
-        self._others.clear()
-        compared = anyio.Event()
 
-        async def compare() -> None:
+        async def compare(compared: anyio.Event) -> None:
             try:
                 other = await self._questions.ask(document, "hover", position, others=True)
                 if other is not None and other.answer.hover is not None and other.revision == found.revision:
@@ -122,9 +122,12 @@ class CppProvider(LanguageProvider):
             finally:
                 compared.set()
 
-        self._session.start(compare)
+        if self._comparing is None or self._comparing[0] != key or self._comparing[1].is_set():
+            self._others.clear()
+            self._comparing = key, anyio.Event()
+            self._session.start(compare, self._comparing[1])
         with anyio.move_on_after(CPP_BESIDE.seconds):
-            await compared.wait()
+            await self._comparing[1].wait()
         return self._others.get(key, hover)
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:

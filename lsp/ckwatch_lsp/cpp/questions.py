@@ -187,8 +187,11 @@ class CppQuestions(SessionListener):
     async def _answer(self, about: Asked, question: CppQuestion, places: Sequence[Position], **more: Any) -> CppAnswer:
         """Raises CkwatchError."""
 
+        # a hover that is compared with other instances ends the comparison that goes on
+        plain = {**more, "others": False} if "others" in more else more
+
         async def again(patience_s: float) -> CppAnswer:
-            return await self._asked(about, question, places, patience_s=patience_s, **more)
+            return await self._asked(about, question, places, patience_s=patience_s, **plain)
 
         async def watch() -> None:
             await anyio.sleep(CPP_UNREADY.seconds)
