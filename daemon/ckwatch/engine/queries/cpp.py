@@ -23,7 +23,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
 from ckwatch.core.phases import Phase
-from ckwatch.core.unit_state import UnitState
+from ckwatch.core.unit_state import InputState, UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
@@ -37,7 +37,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Place, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -67,8 +67,9 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew."""
 
+    input: InputState
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
@@ -187,6 +188,7 @@ class CppQueries:
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
         passed_over: list[Sequence[Range]] = []
+        elsewhere: list[tuple[Side, Sequence[Range]]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             refusal: ClangdRefusalError | None = None
@@ -198,6 +200,7 @@ class CppQueries:
             passed_over.append(skipped)
             is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
             if is_skipped and (side != wanted[-1] or answer is not None):
+                elsewhere.append((side, skipped))
                 continue
             if refusal is not None:
                 raise refusal
@@ -205,6 +208,12 @@ class CppQueries:
             if request.question not in OF_BOTH_SIDES or not skipped:
                 break
         assert answer is not None  # noqa: S101  # the last side answers or raises
+        for side, skipped in elsewhere if request.question in OF_BOTH_SIDES else ():
+            seen = _first_seen(answer, source.rendered, skipped)
+            if seen is not None:  # what stands where was asked is known to this side by another declaration
+                there = request.model_copy(update=seen)
+                question = await self._question(there, unit, source, supervisor, side, about, asking)
+                answer = _of_both(answer, await question.answer())
         if request.question == "rename":
             await self._refuse_partial(answer, unit, source, _in_all(passed_over))
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
@@ -354,7 +363,8 @@ class CppQueries:
             if name != unit.key.unit and other.arch == unit.unit.arch:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
-        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
+        rest = (name for names in by_types.values() for name in names[1:])
+        return [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -388,7 +398,7 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == generation:
+        if kept is not None and kept.input is unit.input and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
         compiler = self._require_compiler()
@@ -403,7 +413,7 @@ class CppQueries:
         request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
         digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(generation, source, outcome.read, digest, request)
+        made = self._sources[unit.key] = _Source(unit.input, generation, source, outcome.read, digest, request)
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
@@ -463,6 +473,17 @@ def _in_all(passed_over: Sequence[Sequence[Range]]) -> list[Range]:
 def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
     locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
     return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Range]) -> dict[str, object] | None:
+    """`path` and `start` of a place of the answer in text that is not `skipped`."""
+    edits = [(one.span.path, one.span.start) for one in answer.edits]
+    for path, start in (*edits, *((one.path, one.range.start) for one in answer.locations)):
+        offsets = source.covers(path, Position(start.line, start.column))
+        for position in map(source.lines.position, offsets):
+            if not any(each.holds(position) for each in skipped):
+                return {"path": path, "start": Place(line=start.line, column=start.column)}
+    return None
 
 
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
