@@ -31,7 +31,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
@@ -95,6 +95,9 @@ class _Asking:
 class _Comparison:
     """What other instances say so far, each with those that do."""
 
+    key: tuple[object, ...]
+    scope: CancelScope = field(default_factory=CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def added_to(self, answer: CppAnswer) -> CppAnswer:
@@ -132,7 +135,7 @@ class CppQueries:
         self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
         """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._comparing: CancelScope | None = None
+        self._comparison: _Comparison | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
         """What hovers say, by the text, the side and the place."""
 
@@ -219,32 +222,38 @@ class CppQueries:
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
         if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
             asking.known = answer
-            compared = asking.compared = _Comparison()
-            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
-            return compared.added_to(answer)
+            others = await self._others(request, unit)
+            texts = tuple((other.key, other.input.generation) for other in others)
+            key = (source.digest, request.path, request.start, answer.side, texts)
+            asking.compared = self._comparison_of(key, partial(self._compare, request, others, answer.side, said))
+            await asking.compared.ended.wait()
+            return asking.compared.added_to(answer)
         return answer
 
-    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
-        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+    def _comparison_of(self, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]) -> _Comparison:
+        """The comparison that `key` tells from others. It goes on when nobody waits for it any more, until there is
+        another one."""
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
-        if self._comparing is not None:
-            self._comparing.cancel()
-        scope = self._comparing = CancelScope()
-        ended = anyio.Event()
+        last = self._comparison
+        if last is not None and last.key == key:
+            return last
+        if last is not None:
+            last.scope.cancel()
+        made = self._comparison = _Comparison(key)
 
         async def run() -> None:
             try:
-                with scope:
-                    await compare()
+                with made.scope:
+                    await compare(made)
             except CkwatchError as error:
                 log.info("a comparison with other instances was given up: %s", error)
             except Exception:  # it must not be the end of the daemon
                 log.exception("a comparison with other instances failed")
             finally:
-                ended.set()
+                made.ended.set()
 
         self._tasks.start_soon(run)
-        await ended.wait()
+        return made
 
     async def _refuse_partial(
         self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
@@ -324,20 +333,19 @@ class CppQueries:
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+        self, request: CppRequest, others: Sequence[UnitState], side: Side, said: str, compared: _Comparison
     ) -> None:
         """Find out what the hover says in other instances of the template.
 
-        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
-        instance anew for it.
+        A newer comparison ends this one: clangd reads each instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        for name in await self._others(request, unit):
+        for other in others:
+            name = other.key.unit
             asked = request.model_copy(update={"unit": name, "others": False})
             try:
-                other = await self._lookup.one(request.client or MAIN, name)
                 source = await self._source(other)
                 supervisor = self._supervisor(other)
                 question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
@@ -347,14 +355,14 @@ class CppQueries:
                     self._gists[key] = "" if hover is None else gist(hover.markdown)
                     while len(self._gists) > GISTS_KEPT:
                         self._gists.popitem(last=False)
-            except (NotForwardedError, UnknownUnitError):
+            except NotForwardedError:
                 continue
             own = self._gists[key]
             if own not in ("", said):
                 compared.units.setdefault(own, []).append(name)
 
-    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
-        """The instances that a hover is compared with."""
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[UnitState]:
+        """The instances that a hover is compared with; those whose tensors have other element types come first."""
         by_types: dict[tuple[str, ...], list[str]] = {}
         readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
         members = self._loop.state.members(request.client or MAIN)
@@ -364,7 +372,9 @@ class CppQueries:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
         rest = (name for names in by_types.values() for name in names[1:])
-        return [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
+        names = [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
+        others = (self._loop.state.seen(request.client or MAIN, name) for name in names)
+        return [other for other in others if other is not None]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
