@@ -200,7 +200,7 @@ class Clangd:
             if self._last_words:
                 log.info("clangd %s: %s", self.how_ended, self._last_words.decode(errors="replace"))
             self.ended.set()
-            if problem is not None:
+            if problem is not None or self.to_end.is_set():
                 note_end()
             for pending in self._pending.values():
                 pending.answered.set()
