@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -34,7 +34,7 @@ HASHED_AT_ONCE = 500_000
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A document's text in the eyes of the daemon: `path` of its file, or None for the rendered source of `unit`, which
-    begins `below` lines down in the document."""
+    begins `below` lines down in the document. An empty `unit` is the first that is made of the file."""
 
     folder: WorkspaceFolder
     unit: str
@@ -110,7 +110,7 @@ class CppQuestions(SessionListener):
             ours = [about.to_daemon(each) for each in places]
             answer = await self._answer(about, question, ours, **more)
             if answer.ready and await self._is_present(document, about, revision, answer.digest):
-                return CppFound(answer, about, document.revision)
+                return CppFound(answer, replace(about, unit=answer.unit or about.unit), document.revision)
             if self._session.documents.get(document.uri) is not document and document.version is not None:
                 return None  # it was closed
         raise OutdatedError("the text has changed meanwhile", "Ask again.")
@@ -147,7 +147,10 @@ class CppQuestions(SessionListener):
             folder = self._session.folder_for(document)
             if folder is not None and folder.client is not None:
                 unit = self._active.unit(document) or next(iter(await self._active.find_units(document)), None)
-                found = None if unit is None else (folder, unit.id)
+                if unit is not None:
+                    found = (folder, unit.id)
+                elif folder.is_rendering:
+                    found = (folder, "")  # the daemon waits until it knows what is made of the document
             elif document.kind is DocumentKind.TEMPLATE:
                 found = self._headers.origin(document)
         elif document.kind is DocumentKind.HEADER:
@@ -187,11 +190,8 @@ class CppQuestions(SessionListener):
     async def _answer(self, about: Asked, question: CppQuestion, places: Sequence[Position], **more: Any) -> CppAnswer:
         """Raises CkwatchError."""
 
-        # a hover that is compared with other instances ends the comparison that goes on
-        plain = {**more, "others": False} if "others" in more else more
-
         async def again(patience_s: float) -> CppAnswer:
-            return await self._asked(about, question, places, patience_s=patience_s, **plain)
+            return await self._asked(about, question, places, **{**more, "patience_s": patience_s})
 
         async def watch() -> None:
             await anyio.sleep(CPP_UNREADY.seconds)

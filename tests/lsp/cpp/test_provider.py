@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import pytest
@@ -488,7 +489,7 @@ async def test_what_clangd_does_until_it_is_ready_is_one_progress() -> None:
             reasons = ["clangd is being fetched: 10 %", "clangd reads the headers"]
             for at, reason in enumerate(reasons):
                 made.cpp.reasons.put_nowait(reason)
-                await made.until(lambda at=at: _shown(made) == reasons[: at + 1])
+                await made.until(partial(_has_shown, made, reasons[: at + 1]))
             made.cpp.waits = None
             ready.set()
             made.cpp.reasons.put_nowait("nearly there")
@@ -497,9 +498,9 @@ async def test_what_clangd_does_until_it_is_ready_is_one_progress() -> None:
         assert made.calls("show_message") == []
 
 
-def _shown(made: Desk) -> list[object]:
+def _has_shown(made: Desk, reasons: list[str]) -> bool:
     begun = [one[2].message for one in made.calls("begin_progress") if isinstance(one[2], types.WorkDoneProgressBegin)]
     reported = [
         one[2].message for one in made.calls("report_progress") if isinstance(one[2], types.WorkDoneProgressReport)
     ]
-    return [*begun, *reported]
+    return [*begun, *reported] == reasons
