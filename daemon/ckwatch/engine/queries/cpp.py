@@ -6,7 +6,8 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.kernels import Unit
 from ckwatch.model.text import Position
+from ckwatch.render.outcome import Rendered
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
 
@@ -46,6 +49,9 @@ SOURCES_KEPT = 32
 ATTEMPTS = 5
 """Times that a question is asked again because the text has changed meanwhile."""
 
+TYPED = frozenset({"completion", "signatures"})
+"""Questions that follow each character that is typed."""
+
 OTHERS = 8
 """Other instances that a hover compares."""
 
@@ -53,13 +59,15 @@ OTHERS = 8
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled."""
+    compiled. `unit` and the unsaved texts, `overlays`, are what it was made with."""
 
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
     digest: str
     request: CompileRequest
+    unit: Unit
+    overlays: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -137,9 +145,19 @@ class CppQueries:
     async def _answer_of(
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.mappings import NotForwardedError
+
+        typed = self._typed_source(request, unit)
+        if typed is not None:
+            with suppress(NotForwardedError):
+                return await self._answer_from(typed, request, unit, about, asking)
+        return await self._answer_from(await self._source(unit), request, unit, about, asking)
+
+    async def _answer_from(
+        self, source: _Source, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
+    ) -> CppAnswer:
         from ckwatch.cpp.arguments import SIDES
 
-        source = await self._source(unit)
         supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
@@ -253,27 +271,57 @@ class CppQueries:
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
-        from ckwatch.cpp.mappings import NotForwardedError, RenderedSource
+        from ckwatch.cpp.mappings import RenderedSource
 
-        generation = unit.input.generation
+        self._require_compiler()
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == generation:
+        if kept is not None and kept.generation == unit.input.generation:
             self._sources.move_to_end(unit.key)
             return kept
-        self._require_compiler()
-        outcome = await self._renders.present(self._loop.state, unit)
-        rendered = outcome.rendered
-        if rendered is None:
-            errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
-            raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
-        request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
+        while unit.render.work is not None:  # the core renders what has changed by itself
+            await self._loop.feed.wait(self._loop.feed.seq)
+        generation, given = unit.input.generation, unit.unit
+        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
+        rendered, read = await self._rendered(unit)
+        request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(generation, source, outcome.read, digest, request)
+        made = _Source(generation, source, read, _digest(rendered.text), request, given, overlays)
+        self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
         return made
+
+    async def _rendered(self, unit: UnitState) -> tuple[Rendered, Mapping[str, str]]:
+        """The unit's present text and what it was made of. Raises NotForwardedError."""
+        from ckwatch.cpp.mappings import NotForwardedError
+
+        kept = self._renders.text_cache.get(unit.key, unit.input.generation)
+        if kept is not None and unit.render.facts is not None:
+            return kept, unit.render.facts.reads
+        outcome = await self._renders.present(self._loop.state, unit)
+        if outcome.rendered is None:
+            errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
+            raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
+        return outcome.rendered, outcome.read
+
+    def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
+        """What the render will be after what was typed, so that nobody who types waits for it; None where only the
+        render can tell, or has come."""
+        path, kept = request.path, self._sources.get(unit.key)
+        if request.question not in TYPED or path is None or kept is None or kept.unit != unit.unit:
+            return None
+        overlays = self._loop.state.views[unit.key.scope].overlays
+        before, after = kept.overlays.get(path), overlays.get(path)
+        if kept.generation == unit.input.generation or before is None or after is None:
+            return None
+        if {**kept.overlays, path: after} != overlays:
+            return None
+        rendered = kept.rendered.edited(path, before, after)
+        if rendered is None:
+            return None
+        read = {**kept.read, path: _digest(after)}
+        return replace(kept, rendered=rendered, read=read, digest=_digest(rendered.text))
 
     def _require_compiler(self) -> CompilerWithStore:
         compiler = self._tools.compiler
@@ -310,6 +358,10 @@ class CppQueries:
         )
         self._supervisors[arch] = (toolchain.identity, made)
         return made
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_built_in(path: str) -> bool:
