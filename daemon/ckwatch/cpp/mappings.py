@@ -47,8 +47,8 @@ LABEL_LENGTH = 60
 
 _WORD = re.compile(r"\w+")
 
-_NOT_PLAIN = re.compile(r"[{}%#\r\n]")
-"""May begin or end something of Jinja's, or a line."""
+_DELIMITER = re.compile(r"[{}%#]")
+"""May begin or end something of Jinja's."""
 
 
 class NotForwardedError(CkwatchError):
@@ -250,7 +250,9 @@ class _Edit:
         start = len(commonprefix((before, after)))
         common = len(commonprefix((before[start:][::-1], after[start:][::-1])))
         removed, inserted = before[start : len(before) - common], after[start : len(after) - common]
-        if not start or not common or _NOT_PLAIN.search(before[start - 1] + removed + inserted + after[-common]):
+        if not start or not common or "\n" in removed + inserted:
+            return None
+        if _DELIMITER.search(before[start - 1] + removed + inserted + after[-common]):
             return None
         line = before.count("\n", 0, start)
         column = start - before.rfind("\n", 0, start) - 1
