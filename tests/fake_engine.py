@@ -11,7 +11,7 @@ import anyio
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.model.errors import UnknownUnitError
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -197,6 +197,10 @@ class FakeEngine:
     async def analysis(self, client: str | None, unit: str) -> Analysis:
         self._ask("analysis", client, self._unit(unit).id)
         return Analysis(unit=unit, artifact_key="ab", fresh=True, report=CodeObjectReport(arch="gfx942", kernels=()))
+
+    async def occupancy_steps(self, client: str | None, unit: str) -> OccupancySteps:
+        self._ask("occupancy_steps", client, self._unit(unit).id)
+        return OccupancySteps(unit=unit, artifact_key="ab")
 
     async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
         self._ask("isa", client, self._unit(unit).id, symbol, lines)

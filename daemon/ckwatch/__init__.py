@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UnknownUnitError,
         UntrustedError,
     )
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import (
         Baseline,
         BenchLine,
@@ -70,7 +70,7 @@ _MODULES = {
         *("CkwatchError", "DeviceError", "DiagnosedError", "ProtocolError", "TemplateError", "ToolchainError"),
         *("UnknownUnitError", "UntrustedError"),
     ),
-    "wire.analysis": ("Analysis", "Calibrated", "Isa", "PredictedRanking"),
+    "wire.analysis": ("Analysis", "Calibrated", "Isa", "OccupancySteps", "PredictedRanking"),
     "wire.benchmarks": (
         *("Baseline", "BenchLine", "Compared", "Comparison", "Device", "Devices", "RankedTiming", "Timing"),
         "TimingDetail",
@@ -122,6 +122,7 @@ __all__ = [
     "File",
     "Fix",
     "Isa",
+    "OccupancySteps",
     "ParameterValue",
     "Position",
     "PredictedRanking",

@@ -135,7 +135,7 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     completion = types.CompletionOptions(trigger_characters=[".", "|", '"', "'", "=", " "])
     signatures = types.SignatureHelpOptions(trigger_characters=["(", ","])
     tokens = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
-    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
+    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor, types.CodeActionKind.RefactorRewrite]
     add = editor.add_request
     add(types.TEXT_DOCUMENT_COMPLETION, handlers.completion, completion)
     add(types.TEXT_DOCUMENT_HOVER, handlers.hover)
@@ -143,6 +143,10 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
     add(types.TEXT_DOCUMENT_DECLARATION, handlers.definition)  # templates and kernel files declare nothing apart
     add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
+    if able.calls:
+        add(types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, handlers.prepare_calls)
+        add(types.CALL_HIERARCHY_INCOMING_CALLS, handlers.incoming_calls)
+        add(types.CALL_HIERARCHY_OUTGOING_CALLS, handlers.outgoing_calls)
     add(types.TEXT_DOCUMENT_RENAME, handlers.rename, types.RenameOptions(prepare_provider=able.rename_prepares or None))
     if able.rename_prepares:
         add(types.TEXT_DOCUMENT_PREPARE_RENAME, handlers.prepare_rename)

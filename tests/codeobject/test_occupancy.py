@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ckwatch.codeobject.metadata import read_metadata
-from ckwatch.codeobject.occupancy import LIMITS, limits_of, occupancy_of
+from ckwatch.codeobject.occupancy import LIMITS, ResourceUse, limits_of, occupancy_of, step_of
 from ckwatch.codeobject.report import KernelResources, OccupancyLimit
 from code_objects import OBJECTS, content, remarks
 
@@ -144,6 +144,20 @@ def test_what_the_next_step_promises_of_lds_comes_true(arch: str, wavefront: int
         else:
             assert workgroups(1) == found.workgroups_per_cu
     assert steps > 50
+
+
+def test_a_step_says_what_may_be_used_at_most() -> None:
+    found = step_of(kernel(vgprs=190, agprs=4, lds=32768), "gfx942")
+    assert found is not None
+    assert (found.workgroups, found.waves, found.vgpr_word) == (3, 3, "VGPR+AGPR")
+    assert (found.vgprs, found.lds_bytes) == (ResourceUse(196, 168), ResourceUse(32768, 21504))
+    assert (found.vgprs.excess, found.sgprs.excess, found.lds_bytes.excess) == (28, 0, 11264)
+    # the fullest SIMD holds 2 waves of three workgroups of 2 waves, and of four
+    small = step_of(kernel(lds=20000, workgroup=128), "gfx942")
+    assert small is not None
+    assert (small.workgroups, small.waves) == (4, None)
+    assert step_of(kernel(), "gfx942") is None
+    assert step_of(kernel(), "gfx777") is None
 
 
 def test_cu_mode_has_half_of_a_wgp() -> None:

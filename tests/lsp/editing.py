@@ -62,6 +62,7 @@ ALL: dict[str, Any] = {
         "codeAction": {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["quickfix", "refactor.rewrite"]}}},
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
         "rename": {"prepareSupport": True},
+        "callHierarchy": {},
         "completion": {"completionItem": {"snippetSupport": True}},
     },
     "window": {"workDoneProgress": True, "showDocument": {"support": True}},

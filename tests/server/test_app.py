@@ -14,7 +14,7 @@ from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
 from ckwatch.server.app import ROUTES
-from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
 from ckwatch.wire.language import (
@@ -79,6 +79,7 @@ ROWS = [
     ),
     Row(f"GET /units/{UNIT}/analysis", Analysis, ("analysis", None, UNIT)),
     Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),
+    Row(f"GET /units/{UNIT}/occupancy-steps?client=x", OccupancySteps, ("occupancy_steps", "x", UNIT)),
     Row("GET /calibration", Calibrated, ("calibration",)),
     Row("GET /predictions?kernel=a&shape=b", PredictedRanking, ("predicted", "a", "b", None, "")),
     Row(

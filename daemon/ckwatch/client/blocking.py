@@ -338,6 +338,7 @@ class SyncClient:
     verifying = _Context(Client.verifying, Items)
     verify = _Method(Client.verify)
     analysis = _Method(Client.analysis)
+    occupancy_steps = _Method(Client.occupancy_steps)
     isa = _Method(Client.isa)
     calibration = _Method(Client.calibration)
     predicted = _Method(Client.predicted)

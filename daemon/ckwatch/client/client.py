@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.client.tuning import Tuning
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
     from ckwatch.wire.imported_timings import FormatName, ImportedTiming, ImportedTimingsFile, TimingsImport
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
@@ -567,6 +567,13 @@ class Client:
         from ckwatch.wire.analysis import Analysis
 
         return await self._connection.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
+
+    async def occupancy_steps(self, unit: str | Unit) -> OccupancySteps:
+        """Changes of the unit's parameters that the instance rules accept and that may raise its occupancy, by an
+        estimate of registers and LDS. The unit must be built."""
+        from ckwatch.wire.analysis import OccupancySteps
+
+        return await self._connection.get(OccupancySteps, (*unit_path(unit), "occupancy-steps"), await self._view())
 
     async def isa(self, unit: str | Unit, kernel: str | None = None, *, lines: bool = True) -> Isa:
         """The disassembly of the unit's main kernel, or of that called `kernel` (`Isa.kernels`), as text with folds.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ckwatch.codeobject.report import KernelResources, Occupancy, OccupancyLimit
 
@@ -128,19 +129,10 @@ def occupancy_of(resources: KernelResources, arch: str, *, cu_mode: bool = False
     On gfx10 and later a CU stands for a WGP, unless the kernel runs in CU mode (`CodeObjectMetadata.cu_mode`). LDS that
     a launch asks for is not counted: the code object does not know it. A kernel that cannot run has 0 waves.
     """
-    limits = limits_of(arch)
-    if limits is None or resources.wavefront_size not in (32, 64):
+    limits = _limits(resources, arch, cu_mode=cu_mode)
+    if limits is None:
         return None
-    limits = limits.for_wavefront(resources.wavefront_size)
-    if cu_mode:
-        limits = limits.for_cu_mode()
-    kernel = _Kernel(
-        waves=max(1, -(-resources.workgroup_size // resources.wavefront_size)),
-        vgprs=_registers(resources, limits),
-        vgpr_word="VGPR+AGPR" if resources.agprs and limits.unified_vgprs else "VGPR",
-        sgprs=resources.sgprs,
-        lds_bytes=resources.lds_bytes,
-    )
+    kernel = _kernel(resources, limits)
     by = _by(kernel, limits)
     limited_by = min((limit for limit in _ORDER if limit in by), key=lambda limit: by[limit])
     workgroups = _workgroups(kernel, limits)
@@ -150,6 +142,62 @@ def occupancy_of(resources: KernelResources, arch: str, *, cu_mode: bool = False
         workgroups_per_cu=workgroups,
         by=by,
         next_step=_next_step(kernel, limits, by[limited_by], workgroups),
+    )
+
+
+class ResourceUse(NamedTuple):
+    """What a kernel uses of a resource, and the most that it may for what is wanted."""
+
+    present: int
+    most: int
+
+    @property
+    def excess(self) -> int:
+        """What is too much."""
+        return max(0, self.present - self.most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccupancyStep:
+    """What it takes for one workgroup more on a CU, `workgroups` in all: at least one resource is used too much.
+
+    `vgprs` of a lane, which `vgpr_word` names (on CDNA2 and later AGPRs are among them), `lds_bytes` of a workgroup.
+    `waves` per SIMD are then held, None where those of the fullest SIMD stay as many.
+    """
+
+    workgroups: int
+    waves: int | None
+    vgprs: ResourceUse
+    vgpr_word: str
+    sgprs: ResourceUse
+    lds_bytes: ResourceUse
+
+
+def step_of(resources: KernelResources, arch: str, *, cu_mode: bool = False) -> OccupancyStep | None:
+    """What would raise the occupancy of a kernel (`Occupancy.next_step`), None where nothing would, or where the arch
+    is not known."""
+    limits = _limits(resources, arch, cu_mode=cu_mode)
+    if limits is None:
+        return None
+    kernel = _kernel(resources, limits)
+    return _step(kernel, limits, _workgroups(kernel, limits) + 1)
+
+
+def _limits(resources: KernelResources, arch: str, *, cu_mode: bool) -> ArchLimits | None:
+    limits = limits_of(arch)
+    if limits is None or resources.wavefront_size not in (32, 64):
+        return None
+    limits = limits.for_wavefront(resources.wavefront_size)
+    return limits.for_cu_mode() if cu_mode else limits
+
+
+def _kernel(resources: KernelResources, limits: ArchLimits) -> _Kernel:
+    return _Kernel(
+        waves=max(1, -(-resources.workgroup_size // resources.wavefront_size)),
+        vgprs=_registers(resources, limits),
+        vgpr_word="VGPR+AGPR" if resources.agprs and limits.unified_vgprs else "VGPR",
+        sgprs=resources.sgprs,
+        lds_bytes=resources.lds_bytes,
     )
 
 
@@ -226,36 +274,36 @@ def _next_step(kernel: _Kernel, limits: ArchLimits, waves: int, workgroups: int)
         of = f", each of {kernel.waves} waves" if kernel.waves > 1 else ""
         fit = "workgroup fits" if workgroups == 1 else "workgroups fit"
         steps.append(f"only {workgroups} {fit}{of}: {held} of {waves} waves")
-    more = workgroups + 1
-    if more <= _slots(kernel.waves, limits):
-        fewer = _fewer(kernel, limits, more)
-        if fewer:
-            steps.append(f"{' and '.join(fewer)} fewer → {_gain(kernel, limits, more)}")
+    if (step := _step(kernel, limits, workgroups + 1)) is not None:
+        gain = f"{step.workgroups} workgroups" if step.waves is None else f"{step.waves} wave{'s' * (step.waves != 1)}"
+        steps.append(f"{' and '.join(_fewer(step))} fewer → {gain}")
     return "; ".join(steps)
 
 
-def _fewer(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> list[str]:
-    """What is too much of each resource for so many workgroups; empty where it is not known."""
-    waves = -(-workgroups * kernel.waves // limits.simds)
-    found = []
-    vgprs = limits.vgprs // waves // limits.vgpr_block * limits.vgpr_block
-    if kernel.vgprs > vgprs:
-        found.append(f"{kernel.vgprs - vgprs} {kernel.vgpr_word}")
-    if limits.sgpr_steps and _waves_by_sgprs(kernel.sgprs, limits) < waves:
-        sgprs = max((most for most, allowed in limits.sgpr_steps if allowed >= waves), default=kernel.sgprs)
-        found.append(f"{kernel.sgprs - sgprs} SGPR")
+def _step(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> OccupancyStep | None:
+    """What so many workgroups take; None where there is no place for them, or where it is not known what they lack."""
+    if workgroups > _slots(kernel.waves, limits):
+        return None
+    needed = -(-workgroups * kernel.waves // limits.simds)
+    sgprs = (most for most, allowed in limits.sgpr_steps if allowed >= needed)
     lds = min(limits.lds_bytes // workgroups // limits.lds_block * limits.lds_block, limits.workgroup_lds_bytes)
-    if kernel.lds_bytes > lds:
-        found.append(f"{kernel.lds_bytes - lds:,} byte{'s' * (kernel.lds_bytes - lds != 1)} of LDS")
-    return found
+    held = _waves(workgroups, kernel, limits)
+    step = OccupancyStep(
+        workgroups=workgroups,
+        waves=held if held > _waves(workgroups - 1, kernel, limits) else None,
+        vgprs=ResourceUse(kernel.vgprs, limits.vgprs // needed // limits.vgpr_block * limits.vgpr_block),
+        vgpr_word=kernel.vgpr_word,
+        sgprs=ResourceUse(kernel.sgprs, max(sgprs, default=kernel.sgprs)),
+        lds_bytes=ResourceUse(kernel.lds_bytes, lds),
+    )
+    return step if any(use.excess for use in (step.vgprs, step.sgprs, step.lds_bytes)) else None
 
 
-def _gain(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> str:
-    """Waves, or workgroups where those of the fullest SIMD stay as many."""
-    waves = _waves(workgroups, kernel, limits)
-    if waves > _waves(workgroups - 1, kernel, limits):
-        return f"{waves} wave{'s' * (waves != 1)}"
-    return f"{workgroups} workgroups"
+def _fewer(step: OccupancyStep) -> list[str]:
+    """What is too much of each resource."""
+    vgprs, sgprs, lds = step.vgprs.excess, step.sgprs.excess, step.lds_bytes.excess
+    words = {f"{vgprs} {step.vgpr_word}": vgprs, f"{sgprs} SGPR": sgprs, f"{lds:,} byte{'s' * (lds != 1)} of LDS": lds}
+    return [word for word, excess in words.items() if excess]
 
 
 def _in_blocks(size: int, block: int) -> int:

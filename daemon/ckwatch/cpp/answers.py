@@ -7,9 +7,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ckwatch.cpp.clangd import range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import LspLocation, Places, position_to_wire, span_to_wire, to_wire
+from ckwatch.cpp.places import (
+    LspLocation,
+    Places,
+    is_lent,
+    path_of_lent,
+    position_to_wire,
+    range_from,
+    span_to_wire,
+    to_wire,
+)
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import (
     CppAction,
@@ -31,6 +39,7 @@ from ckwatch.wire.state import Fix
 Json = Mapping[str, Any]
 
 _JINJA = re.compile(r"\{[{%#]")
+_NAME = re.compile(r"[\w:~]*")
 _SAID = re.compile(r"^(?:Type|Value|Size): .*|^Value = .*|^→ .*", re.MULTILINE)
 
 
@@ -62,7 +71,9 @@ def completions(result: Json | Sequence[Json] | None, places: Places, cursor: Po
             place, before = places.typed(range_from(edit.get("range") or edit["insert"]), cursor)
         except NotForwardedError:
             continue
-        text = edit["newText"]
+        text, is_snippet = edit["newText"], item.get("insertTextFormat") == 2
+        if places.takes_names_only:
+            text, is_snippet = _NAME.match(text)[0], False  # type: ignore[index]  # it matches everything
         if not text.startswith(before) or _JINJA.search(text):
             continue
         documentation = item.get("documentation", "")
@@ -73,7 +84,7 @@ def completions(result: Json | Sequence[Json] | None, places: Places, cursor: Po
                 kind=item.get("kind", 1),
                 documentation=documentation["value"] if isinstance(documentation, dict) else documentation,
                 text=text[len(before) :],
-                snippet=item.get("insertTextFormat") == 2,
+                snippet=is_snippet,
                 range=to_wire(place),
                 filter_text=item.get("filterText", "").removeprefix(before),
                 sort_text=item.get("sortText", ""),
@@ -120,11 +131,11 @@ def locations(result: Json | Sequence[Json] | None, places: Places) -> tuple[Cpp
 
 
 def highlights(result: Sequence[Json] | None, places: Places) -> tuple[CppHighlight, ...]:
-    """Those in the asked file, each once."""
+    """Those in the asked file, each once; a name that an expression writes, or part of it, where it is in one line."""
     found: dict[Range, int] = {}
     for one in result or ():
-        place = places.own(range_from(one["range"]), Forwarding.SEMANTIC)
-        if place is not None:
+        place = places.own(range_from(one["range"]), Forwarding.NAVIGATION)
+        if place is not None and place.start.line == place.end.line:
             found.setdefault(place, one.get("kind", 1))
     return tuple(CppHighlight(range=to_wire(place), kind=kind) for place, kind in sorted(found.items()))
 
@@ -177,18 +188,24 @@ def _decoded(data: Sequence[int]) -> Iterator[tuple[Range, int, int]]:
         yield Range(Position(line, column), Position(line, column + length)), kind, marks
 
 
-def hints(result: Sequence[Json] | None, places: Places) -> tuple[CppHint, ...]:
-    """Those in the asked file, each place once."""
+def hints(result: Sequence[Json] | None, places: Places, within: Range | None = None) -> tuple[CppHint, ...]:
+    """Those in the asked file, or in a range of it, each place once; `…` where another round of a loop or call of a
+    macro has another."""
     found: dict[Position, CppHint] = {}
     for one in result or ():
         at = Position(one["position"]["line"], one["position"]["character"])
         place = places.own(Range(at, at), Forwarding.SEMANTIC)
-        if place is None or place.start in found:
+        if place is None or (within is not None and not within.holds(place.start)):
             continue
-        label = one["label"]
+        label = one["label"] if isinstance(one["label"], str) else "".join(part["value"] for part in one["label"])
+        known = found.get(place.start)
+        if known is not None:
+            if known.label not in (label, f"{label} …"):
+                found[place.start] = known.model_copy(update={"label": f"{known.label.removesuffix(' …')} …"})
+            continue
         found[place.start] = CppHint(
             position=position_to_wire(place.start),
-            label=label if isinstance(label, str) else "".join(part["value"] for part in label),
+            label=label,
             kind=one.get("kind", 0),
             space_before=one.get("paddingLeft", False),
             space_after=one.get("paddingRight", False),
@@ -206,14 +223,33 @@ def name_at(result: Json, places: Places, text: str) -> CppName:
     return CppName(text=text, range=to_wire(own))
 
 
+def in_own_words(message: str, places: Places) -> str:
+    """A message of clangd's with places (`PATH:LINE:COLUMN`, from one) of the asked text as the client knows them."""
+
+    def own(found: re.Match[str]) -> str:
+        at = Position(int(found[1]) - 1, int(found[2]) - 1)
+        location = places.location(places.uri, Range(at, at))
+        assert location is not None  # noqa: S101  # it has one in its own text
+        start = location.range.start
+        return f"{location.path or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
+
+    return re.sub(rf"{re.escape(path_of_lent(places.uri))}:(\d+):(\d+)", own, message)
+
+
 def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
-    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template."""
+    """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template.
+
+    Those of other texts that are lent to clangd are left out: they are the same template, or none of this unit's.
+    """
     found: list[Fix] = []
     for uri, changes in _changes(result or {}):
+        if is_lent(uri) and uri != places.uri:
+            continue
         for one in changes:
-            if _JINJA.search(one["newText"]):
+            place = range_from(one["range"])
+            span = places.exact(uri, place)
+            if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
-            span = places.exact(uri, range_from(one["range"]))
             found.append(Fix(span=span_to_wire(span), text=one["newText"]))
     return tuple(found)
 

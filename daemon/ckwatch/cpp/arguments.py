@@ -30,16 +30,26 @@ def clangd_arguments(
     side: Side,
     *,
     resources: Path | None,
-    cuda: Path | None = None,
+    cuda: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The command, without the source at its end. `resources` is clang's folder of built-in headers, where clangd does
-    not find its own; `cuda` the folder of the CUDA toolkit."""
+    not find its own; `cuda` what clang needs to find the CUDA toolkit (`cuda_arguments`)."""
     own = shown_command(request, toolchain)[1:-_ENDS]
     if request.language is Language.CU:
-        own = list(_for_clang(own, request.arch))
-        own += ["-nocudalib", "-Wno-unknown-cuda-version", *([] if cuda is None else [f"--cuda-path={cuda}"])]
+        own = [*_for_clang(own, request.arch), *cuda]
     given = [] if resources is None else ["-resource-dir", str(resources)]
     return (str(toolchain.clangxx), *own, *SIDES[request.language][side], *given)
+
+
+def cuda_arguments(toolkit: Path, substitutes: Path) -> tuple[str, ...]:
+    """What clang needs to find a CUDA toolkit, of which nvcc has its `nvcc.profile`. `substitutes` is a folder of
+    headers that clang includes by itself and that not every toolkit has."""
+    found = (f"--cuda-path={toolkit}", "-nocudalib", "-Wno-unknown-cuda-version")
+    return (*found, "-isystem", str(toolkit / "include/cccl"), "-idirafter", str(substitutes))
+
+
+CUDA_SUBSTITUTES = ("curand_mtgp32_kernel.h",)
+"""Of these an empty one will do: clang's own wrapper of CUDA's headers includes it, and the kernels do not use it."""
 
 
 def _for_clang(arguments: Sequence[str], arch: str) -> Iterator[str]:

@@ -3,6 +3,8 @@
 A request is about the text that was sent before it, also when the text changes while it is answered: clangd takes
 messages in their order. What it says of its own accord is passed over, diagnostics included; of the regions that the
 preprocessor skips the last ones are kept.
+
+Messages are put in a queue, which one task writes: who asks never waits for a clangd that does not read.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import CancelScope, to_thread
-from anyio.abc import TaskGroup
 
+from ckwatch.cpp.places import range_from
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Range
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name
@@ -82,10 +85,15 @@ CAPABILITIES: Mapping[str, Any] = {
 TEXTS_KEPT = 8
 """Texts that clangd has open; each has a preamble of its own, tens of megabytes on disk."""
 
-PARSED_ON_LOOP_BYTES = 200_000
-"""Answers above this are parsed in a thread."""
+ON_LOOP_LENGTH = 200_000
+"""Messages that are longer are read and written in a thread."""
+
+UNREAD_LIMIT_LENGTH = 64_000_000
+"""Characters of texts that wait for clangd to read them, above which it has stopped to."""
 
 HEADER_LIMIT_BYTES = 4096
+MESSAGE_LIMIT_BYTES = 256_000_000
+SHOWN_BYTES = 40
 LAST_WORDS_BYTES = 4000
 
 CONTENT_MODIFIED, CANCELLED = -32801, -32800
@@ -95,18 +103,27 @@ class ClangdEndedError(CkwatchError):
     """clangd has ended while it was asked."""
 
 
+class ClangdRefusalError(CkwatchError):
+    """clangd does not do what it is asked, and says why."""
+
+
 class OvertakenError(CkwatchError):
     """The text has changed since; ask again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LentText:
-    """A text at a path, which need not exist, and the command that compiles it (without the path)."""
+    """A text at a path, which need not exist, and the command that compiles it (without the path).
+
+    `generation` changes with the files that it includes. `is_lent`: it is no file.
+    """
 
     path: str
     text: str
     arguments: tuple[str, ...]
     folder: Path
+    generation: int = 0
+    is_lent: bool = True
 
     @property
     def uri(self) -> str:
@@ -135,29 +152,40 @@ class Clangd:
         self.token_modifiers: Sequence[str] = ()
         self.ended = anyio.Event()
         self.how_ended = ""
+        self.unread_length = 0
+        """Characters of texts that wait to be written to it."""
         self.skipped: dict[str, list[Range]] = {}
         """What the preprocessor skips in a text, by URI."""
         self._texts: OrderedDict[str, _OpenText] = OrderedDict()
         self._pending: dict[int, _Pending] = {}
         self._number = 0
-        self._sending = anyio.Lock()
+        self._outgoing: deque[tuple[Mapping[str, Any], int]] = deque()
+        self._more = anyio.Event()
         self._edits: list[Mapping[str, Any]] = []
         self._editing = anyio.Lock()
+        self._abandoned: _Pending | None = None
+        """A command whose edits nobody waits for any more."""
         self._last_words = b""
 
     @classmethod
     async def start(cls, program: Path, environment: Mapping[str, str], folder: Path, *, settings: Path) -> Clangd:
-        """Start it in `folder`; `settings` is a folder for its configuration. Raises ProcessStartError."""
-        await to_thread.run_sync(_write_settings, settings)
+        """Start it in `folder`; `settings` is a folder for its configuration. Raises CkwatchError."""
+        try:
+            await to_thread.run_sync(_write_settings, settings)
+        except OSError as error:
+            raise CkwatchError(f"clangd's settings cannot be written: {error}") from error
         own = {**environment, "XDG_CONFIG_HOME": str(settings)}
         return cls(await start_process([program, *OPTIONS], environment=own, folder=folder, stdin=PIPE))
 
-    async def run(self) -> None:
-        """Read what it says, until its end; then everything that waits fails."""
+    async def run(self, note_end: Callable[[], None] = lambda: None) -> None:
+        """Read what it says, until its end; then `note_end` is called, unless this was cancelled, and everything that
+        waits fails."""
+        problem: str | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain)
-                await self._read(tasks)
+                tasks.start_soon(self._write)
+                problem = await self._read()
                 tasks.cancel_scope.cancel()
         finally:
             with CancelScope(shield=True):
@@ -165,61 +193,69 @@ class Clangd:
                 end = await to_thread.run_sync(self.process.reap)
                 self.process.close()
             name = signal_name(-end.status) if end.status < 0 else None
-            self.how_ended = f"was ended by {name}" if name else f"ended with status {end.status}"
+            self.how_ended = problem or (f"was ended by {name}" if name else f"ended with status {end.status}")
             if self._last_words:
                 log.info("clangd %s: %s", self.how_ended, self._last_words.decode(errors="replace"))
             self.ended.set()
+            if problem is not None:
+                note_end()
             for pending in self._pending.values():
                 pending.answered.set()
 
     async def initialize(self) -> None:
-        """The first request."""
+        """The first request. Raises CkwatchError."""
         given = {
             "processId": os.getpid(),
             "clientInfo": {"name": "ckwatch", "version": __version__},
             "rootUri": None,
             "capabilities": CAPABILITIES,
         }
-        async with self._sending:
-            pending = await self._post("initialize", given)
-        answer = await self._answer(*pending)
-        legend = answer["capabilities"].get("semanticTokensProvider", {}).get("legend", {})
-        self.token_types, self.token_modifiers = legend.get("tokenTypes", ()), legend.get("tokenModifiers", ())
-        async with self._sending:
-            await self._send({"method": "initialized", "params": {}})
+        answer = await self._answer(*self._post("initialize", given))
+        try:
+            legend = answer["capabilities"]["semanticTokensProvider"]["legend"]
+            self.token_types, self.token_modifiers = legend["tokenTypes"], legend["tokenModifiers"]
+        except (LookupError, TypeError) as error:
+            raise CkwatchError("clangd does not say what it can do") from error
+        self._send({"method": "initialized", "params": {}})
 
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer to a request about `text`, whose URI is added to `params`.
 
-        Raises ClangdEndedError, OvertakenError, and CkwatchError for what clangd refuses. Cancelled, it is given up.
+        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. Cancelled, it is given up.
         """
-        async with self._sending:
-            await self._show(text)
-            pending = await self._post(method, {"textDocument": {"uri": text.uri}, **params})
-        return await self._answer(*pending)
+        self._show(text)
+        return await self._answer(*self._post(method, {"textDocument": {"uri": text.uri}, **params}))
+
+    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+        """As `ask`, for what clangd looks for in all texts that it has read: other texts are emptied before.
+
+        They may be of other instances, or of the other side: to clangd a name in them would be the same.
+        """
+        others = [one.lent for path, one in self._texts.items() if path != text.path and one.lent.is_lent]
+        emptied = [replace(other, text=headers_alone(other.text)) for other in others]
+        for each in (*(each for each, other in zip(emptied, others, strict=True) if each != other), text):
+            await self.ask(each, "textDocument/documentSymbol", {})  # it has been read when this is answered
+        return await self.ask(text, method, params)
 
     async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The edit that one of its commands would make."""
+        """The edit that one of its commands would make. Raises as `ask`."""
         given = {"command": command["command"], "arguments": command.get("arguments", [])}
         async with self._editing:
+            if self._abandoned is not None:  # its edits would be taken for those of this one
+                await self._abandoned.answered.wait()
             self._edits.clear()
-            async with self._sending:
-                await self._show(text)
-                pending = await self._post("workspace/executeCommand", given)
-            await self._answer(*pending)
+            self._show(text)
+            number, pending = self._post("workspace/executeCommand", given)
+            self._abandoned = pending
+            await self._answer(number, pending)
+            self._abandoned = None
             return self._edits[-1] if self._edits else None
 
-    async def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The answer to a request that is not about a text. Raises as `ask`."""
-        async with self._sending:
-            pending = await self._post(method, params)
-        return await self._answer(*pending)
-
-    async def _show(self, text: LentText) -> None:
+    def _show(self, text: LentText) -> None:
         known = self._texts.get(text.path)
         if known is None or known.lent.arguments != text.arguments:
             command = {"workingDirectory": str(text.folder), "compilationCommand": [*text.arguments, text.path]}
-            await self._send(
+            self._send(
                 {
                     "method": "workspace/didChangeConfiguration",
                     "params": {"settings": {"compilationDatabaseChanges": {text.path: command}}},
@@ -227,13 +263,13 @@ class Clangd:
             )
         if known is None:
             item = {"uri": text.uri, "languageId": "cpp", "version": 0, "text": text.text}
-            await self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}})
+            self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}}, len(text.text))
             self._texts[text.path] = _OpenText(0, text)
             while len(self._texts) > TEXTS_KEPT:
                 path, old = self._texts.popitem(last=False)
                 self.skipped.pop(old.lent.uri, None)
                 uri = {"uri": Path(path).as_uri()}
-                await self._send({"method": "textDocument/didClose", "params": {"textDocument": uri}})
+                self._send({"method": "textDocument/didClose", "params": {"textDocument": uri}})
             return
         self._texts.move_to_end(text.path)
         if known.lent != text:
@@ -242,27 +278,23 @@ class Clangd:
                 "textDocument": {"uri": text.uri, "version": known.version},
                 "contentChanges": [{"text": text.text}],
             }
-            await self._send({"method": "textDocument/didChange", "params": changed})
+            self._send({"method": "textDocument/didChange", "params": changed}, len(text.text))
             known.lent = text
 
-    async def _post(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Pending]:
+    def _post(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Pending]:
         if self.ended.is_set():
             raise ClangdEndedError(f"clangd {self.how_ended}")
         self._number += 1
         pending = self._pending[self._number] = _Pending()
-        await self._send({"id": self._number, "method": method, "params": params})
+        self._send({"id": self._number, "method": method, "params": params})
         return self._number, pending
 
     async def _answer(self, number: int, pending: _Pending) -> Any:
         try:
             await pending.answered.wait()
         except BaseException:
-            with CancelScope(shield=True):
-                async with self._sending:
-                    await self._send({"method": "$/cancelRequest", "params": {"id": number}})
+            self._send({"method": "$/cancelRequest", "params": {"id": number}})
             raise
-        finally:
-            del self._pending[number]
         message = pending.message
         if message is None:
             raise ClangdEndedError(f"clangd {self.how_ended}")
@@ -271,26 +303,41 @@ class Clangd:
             return message.get("result")
         if error.get("code") in (CONTENT_MODIFIED, CANCELLED):
             raise OvertakenError("the text has changed meanwhile")
-        raise CkwatchError(str(error.get("message", "clangd refuses it")))
+        raise ClangdRefusalError(str(error.get("message", "clangd refuses it")))
 
-    async def _send(self, message: Mapping[str, Any]) -> None:
-        """Write a message whole, also when this is cancelled: half of one would be the end of all."""
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        with CancelScope(shield=True):
-            await self.process.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    def _send(self, message: Mapping[str, Any], length: int = 0) -> None:
+        """Put a message in the queue; `length` is that of the text in it."""
+        self.unread_length += length
+        self._outgoing.append((message, length))
+        self._more.set()
 
-    async def _read(self, tasks: TaskGroup) -> None:
-        async for body in _messages(self.process):
-            if len(body) > PARSED_ON_LOOP_BYTES:
-                message = await to_thread.run_sync(json.loads, body)
-            else:
-                message = json.loads(body)
-            self._take(message, tasks)
+    async def _write(self) -> None:
+        while True:
+            while self._outgoing:
+                message, length = self._outgoing.popleft()
+                if length > ON_LOOP_LENGTH:
+                    body = await to_thread.run_sync(_body, message)
+                else:
+                    body = _body(message)
+                await self.process.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+                self.unread_length -= length
+            self._more = anyio.Event()
+            await self._more.wait()
 
-    def _take(self, message: Mapping[str, Any], tasks: TaskGroup) -> None:
+    async def _read(self) -> str:
+        """Take its messages, until its output ends; what it wrote that is none."""
+        try:
+            async for body in _messages(self.process):
+                is_long = len(body) > ON_LOOP_LENGTH
+                self._take(await to_thread.run_sync(json.loads, body) if is_long else json.loads(body))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            return f"wrote what is no message ({error})"
+        return ""
+
+    def _take(self, message: Mapping[str, Any]) -> None:
         method, number = message.get("method"), message.get("id")
         if method is None:
-            pending = self._pending.get(number) if isinstance(number, int) else None
+            pending = self._pending.pop(number, None) if isinstance(number, int) else None
             if pending is not None:
                 pending.message = message
                 pending.answered.set()
@@ -298,30 +345,38 @@ class Clangd:
             applied = method == "workspace/applyEdit"
             if applied:
                 self._edits.append(message["params"]["edit"])
-            # not here: it may have stopped reading until its own output is read
-            tasks.start_soon(self._reply, number, {"applied": True} if applied else None)
+            self._send({"id": number, "result": {"applied": True} if applied else None})
         elif method == "textDocument/inactiveRegions":
             params = message["params"]
             self.skipped[params["textDocument"]["uri"]] = [range_from(each) for each in params["regions"]]
-
-    async def _reply(self, number: object, result: object) -> None:
-        async with self._sending:
-            await self._send({"id": number, "result": result})
 
     async def _drain(self) -> None:
         while said := await self.process.read_stderr():
             self._last_words = (self._last_words + said)[-LAST_WORDS_BYTES:]
 
 
+def _body(message: Mapping[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+
+_HEAD = re.compile(r"(?:[ \t]*(?://[^\n]*|#(?:[^\n\\]|\\.)*)?\n|[ \t]*/\*.*?\*/)*", re.DOTALL)
+
+
+def headers_alone(text: str) -> str:
+    """The part of a text from which clangd makes its preamble: comments and directives before anything else."""
+    found = _HEAD.match(text)
+    return "" if found is None else found[0]
+
+
 async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
-    """The bodies of the messages that it writes. Ends with its output, or with what is no message."""
+    """The bodies of the messages that it writes. Raises ValueError for what is no message."""
     waiting = bytearray()
     while True:
         end = waiting.find(b"\r\n\r\n")
         if end >= 0:
             length = next((int(value) for name, value in _headers(waiting[:end]) if name == b"content-length"), None)
-            if length is None:
-                return
+            if length is None or not 0 <= length <= MESSAGE_LIMIT_BYTES:
+                raise ValueError(bytes(waiting[:SHOWN_BYTES]))
             while len(waiting) < end + 4 + length:
                 if not (more := await process.read_stdout()):
                     return
@@ -329,24 +384,21 @@ async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
             yield bytes(waiting[end + 4 : end + 4 + length])
             del waiting[: end + 4 + length]
             continue
-        if len(waiting) > HEADER_LIMIT_BYTES or not (more := await process.read_stdout()):
+        if len(waiting) > HEADER_LIMIT_BYTES:
+            raise ValueError(bytes(waiting[:SHOWN_BYTES]))
+        if not (more := await process.read_stdout()):
             return
         waiting += more
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
 def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:
     for line in bytes(head).split(b"\r\n"):
         name, _, value = line.partition(b":")
         yield name.strip().lower(), value.strip()
-
-
-def range_from(given: Mapping[str, Any]) -> Range:
-    """A range of the protocol, whose columns are code points here."""
-    return Range(_position(given["start"]), _position(given["end"]))
-
-
-def _position(given: Mapping[str, Any]) -> Position:
-    return Position(given["line"], given["character"])
 
 
 def _write_settings(folder: Path) -> None:

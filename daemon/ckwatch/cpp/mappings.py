@@ -19,7 +19,7 @@ from pathlib import PurePath
 from textwrap import shorten
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.source_map import Segment, SourceMap
+from ckwatch.model.source_map import Segment, SiteKind, SourceMap
 from ckwatch.model.text import LineIndex, Position, Range, Span, advance
 
 
@@ -60,7 +60,7 @@ class Piece:
     """Characters [`start`, `end`) of the rendered text, and where they come from in the template at `path`.
 
     A `verbatim` piece stands there character by character, `count` times in the rendered text. Any other was written
-    by the expression `label` in `range`, which mentions `names`.
+    by the expression (or tag) `label` in `range`, which mentions `names`.
     """
 
     start: int
@@ -71,6 +71,7 @@ class Piece:
     forwards: Forwarding
     label: str
     names: tuple[str, ...]
+    is_tag: bool = False
     count: int = 1
 
     @property
@@ -81,11 +82,12 @@ class Piece:
     @property
     def reason(self) -> str:
         """Why not everything may be forwarded through it."""
-        if self.verbatim:
-            return f"the text at {self.place} stands {self.count} times in the rendered source"
         if not self.forwards:
             return f"what {self.place} writes was rearranged"
-        return f"`{{{{ {self.label} }}}}` at {self.place} writes it"
+        if self.verbatim:
+            return f"the text at {self.place} stands {self.count} times in the rendered source"
+        label = f"{{% {self.label} %}}" if self.is_tag else f"{{{{ {self.label} }}}}"
+        return f"`{label}` at {self.place} writes it"
 
 
 class RenderedSource:
@@ -165,7 +167,8 @@ class RenderedSource:
 
     def written_by(self, name: str, value: object) -> list[Piece]:
         """What expressions that mention the parameter `name` have written; first where that is just its value."""
-        found = [piece for piece in self.pieces if not piece.verbatim and name in piece.names and self._name_in(piece)]
+        mentions = (piece for piece in self.pieces if not piece.verbatim and name in piece.names)
+        found = [piece for piece in mentions if self.name_in(piece) is not None]
         return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
 
     def name_in(self, piece: Piece) -> int | None:
@@ -199,22 +202,46 @@ class RenderedSource:
             raise NotForwardedError("it is not in the rendered source")
         return Span(pieces[0].path, self._position(pieces[0], start), self._position(pieces[-1], end))
 
+    def around(self, start: int, end: int) -> tuple[str, str]:
+        """The characters of the template beside [start, end), which stands there exactly: a brace where Jinja does."""
+        if start == end:
+            first = last = self._holding(start, Forwarding.EDIT)
+        else:
+            first, last = self.piece_at(start), self.piece_at(end - 1)
+        before = self.text[start - 1] if first is not None and first.start < start else "}"
+        behind = self.text[end] if last is not None and end < last.end else "{"
+        return before, behind
+
+    def covers(self, path: str, position: Position) -> list[int]:
+        """Where the character of a template at `position` stands, whatever may be forwarded; nowhere if it is not
+        rendered."""
+        own = self._by_path.get(path, ())
+        found = [piece for piece in own if piece.verbatim and piece.range.start <= position < piece.range.end]
+        return [self._offset(piece, position) for piece in found]
+
     def _insertion(self, offset: int, need: Forwarding) -> Span:
-        around = [piece for piece in (self.piece_at(offset - 1), self.piece_at(offset)) if piece is not None]
-        for piece in around:
-            if piece.verbatim and need in piece.forwards and piece.start <= offset <= piece.end:
-                place = self._position(piece, offset)
-                return Span(piece.path, place, place)
-        raise NotForwardedError(around[0].reason if around else "it is not in the rendered source")
+        piece = self._holding(offset, need)
+        if piece is None:
+            nearest = self.piece_at(max(offset - 1, 0))
+            raise NotForwardedError(nearest.reason if nearest else "it is not in the rendered source")
+        place = self._position(piece, offset)
+        return Span(piece.path, place, place)
+
+    def _holding(self, offset: int, need: Forwarding) -> Piece | None:
+        """The piece that text would be inserted in."""
+        beside = (self.piece_at(offset - 1), self.piece_at(offset))
+        return next((piece for piece in beside if piece and piece.verbatim and need in piece.forwards), None)
 
     def _offset(self, piece: Piece, position: Position) -> int:
         began = self.lines.position(piece.start)
         lines = position.line - piece.range.start.line
         column = position.column if lines else position.column - piece.range.start.column + began.column
-        return min(self.lines.starts[began.line + lines] + column, piece.end)
+        return min(self.lines.offset(Position(began.line + lines, column)), piece.end)
 
     def _position(self, piece: Piece, offset: int) -> Position:
-        return advance(piece.range.start, self.text[piece.start : offset])
+        began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
+        lines = here.line - began.line
+        return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
 
     def _name_in(self, piece: Piece) -> Iterator[int]:
         written = self.text[piece.start : piece.end]
@@ -286,20 +313,18 @@ def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:
 def _pieces(text: str, segments: Sequence[Segment]) -> list[Piece]:
     pieces = [_piece(text, segment) for segment in segments if segment.end > segment.start]
     places = sorted((at for at, piece in enumerate(pieces) if piece.verbatim), key=lambda at: _order(pieces[at]))
-    counts = dict.fromkeys(places, 1)
-    group: list[int] = []
+    groups: list[list[int]] = []
     reach: tuple[str, Position] | None = None
     for at in places:
         piece = pieces[at]
         if reach is None or reach[0] != piece.path or reach[1] <= piece.range.start:
-            group, reach = [], (piece.path, piece.range.end)
-        group.append(at)
+            groups.append([])
+            reach = (piece.path, piece.range.end)
+        groups[-1].append(at)
         reach = (piece.path, max(reach[1], piece.range.end))
-        for member in group if len(group) > 1 else ():
-            counts[member] = len(group)
-    for at, count in counts.items():
-        if count > 1:
-            pieces[at] = replace(pieces[at], count=count, forwards=LOOKING)
+    for group in groups:
+        for at in group if len(group) > 1 else ():
+            pieces[at] = replace(pieces[at], count=len(group), forwards=pieces[at].forwards & LOOKING)
     return pieces
 
 
@@ -317,4 +342,14 @@ def _piece(text: str, segment: Segment) -> Piece:
         reach = Range(site.span.start, site.span.end)
         forwards = Forwarding.NAVIGATION if segment.exact else Forwarding.NOTHING
     label = shorten(" ".join(site.label.split()), LABEL_LENGTH, placeholder="…")
-    return Piece(segment.start, segment.end, site.span.path, reach, segment.verbatim, forwards, label, site.names)
+    return Piece(
+        segment.start,
+        segment.end,
+        site.span.path,
+        reach,
+        segment.verbatim,
+        forwards,
+        label,
+        site.names,
+        site.kind is not SiteKind.EXPRESSION,
+    )

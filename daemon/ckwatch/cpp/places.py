@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ckwatch.cpp.clangd import range_from
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, Piece, RenderedSource
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import LineIndex, Position, Range, Span
@@ -24,6 +24,9 @@ class Places:
 
     As it is, this is for questions about that source itself.
     """
+
+    takes_names_only = False
+    """Whether what is completed is a name without arguments."""
 
     def __init__(self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool]) -> None:
         self.uri = uri
@@ -60,6 +63,11 @@ class Places:
         if self._is_read_only(span.path):
             raise NotForwardedError(f"{span.path} comes with ckwatch and is not changed")
         return span
+
+    def in_template(self, changed: Range, text: str) -> str:
+        """What would stand in the template in place of `changed`, with the characters beside it."""
+        before, behind = self.source.around(*self._offsets(changed))
+        return f"{before}{text}{behind}"
 
     def location(self, uri: str, found: Range) -> CppLocation | None:
         """A place that clangd names, in a template where it comes from one."""
@@ -108,14 +116,11 @@ class TemplatePlaces(Places):
     def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:
         start, end = self._offsets(rendered)
         at = self.source.lines.offset(cursor)
-        piece = self.source.piece_at(max(at - 1, 0))
+        piece = self.source.piece_at(at - 1)
         begin = start
-        if piece is not None and piece.verbatim and start < piece.start <= at:
-            begin = piece.start
-        span = self.source.exact(begin, max(at, begin), Forwarding.COMPLETION)
-        if end > at:
-            rest = self.source.exact(at, end, Forwarding.COMPLETION)
-            span = Span(span.path, span.start, rest.end)
+        if piece is not None and start < at:  # what an expression wrote before it is left as it is
+            begin = max(start, piece.start) if piece.verbatim else at
+        span = self.source.exact(begin, max(at, begin, end), Forwarding.COMPLETION)
         if span.path != self.path:
             raise NotForwardedError("what is typed is in another file")
         return Range(span.start, span.end), self.source.text[start:begin]
@@ -126,6 +131,8 @@ class TemplatePlaces(Places):
 
 class KernelFilePlaces(Places):
     """For questions about the values of an instance in its kernel file."""
+
+    takes_names_only = True
 
     def __init__(
         self,
@@ -159,15 +166,22 @@ class KernelFilePlaces(Places):
 
     def own(self, rendered: Range, need: Forwarding) -> Range | None:
         start, end = self._offsets(rendered)
-        for name, (span, value) in self._values.items():
-            for piece in self.source.written_by(name, value)[:1]:
-                if not piece.start <= start <= end <= piece.end:
-                    continue
-                if _is_plain(span, value) and self._text(piece) == value:
-                    first = span.start.column + 1 - piece.start
-                    return Range(Position(span.start.line, first + start), Position(span.start.line, first + end))
-                return Range(span.start, span.end) if need is Forwarding.NAVIGATION else None
+        for piece, span, value in self._written:
+            if not piece.start <= start <= end <= piece.end:
+                continue
+            if _is_plain(span, value) and self._text(piece) == value:
+                first = span.start.column + 1 - piece.start
+                return Range(Position(span.start.line, first + start), Position(span.start.line, first + end))
+            return Range(span.start, span.end) if need is Forwarding.NAVIGATION else None
         return None
+
+    @cached_property
+    def _written(self) -> list[tuple[Piece, Span, ParameterValue]]:
+        """Where each value is written first."""
+        found = []
+        for name, (span, value) in self._values.items():
+            found += [(piece, span, value) for piece in self.source.written_by(name, value)[:1]]
+        return found
 
     def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:  # noqa: ARG002  # values are whole names
         found = self.own(rendered, Forwarding.COMPLETION)
@@ -221,8 +235,17 @@ LENT = "/ckwatch-lent-to-clangd"
 def path_of(uri: str) -> str | None:
     """The path of a file's URI; None for other schemes and texts of ours."""
     parts = urlsplit(uri)
-    path = unquote(parts.path)
-    return None if parts.scheme != "file" or path.startswith(f"{LENT}/") else path
+    return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
+
+
+def is_lent(uri: str) -> bool:
+    """Whether it names a text that is lent to clangd, which is another side or instance of a template."""
+    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
+
+
+def path_of_lent(uri: str) -> str:
+    """The path as clangd names it of a text that is lent to it."""
+    return unquote(urlsplit(uri).path)
 
 
 def to_wire(given: Range) -> WireRange:
@@ -240,6 +263,15 @@ def span_to_wire(given: Span) -> wire.Span:
     return wire.Span.model_construct(
         path=given.path, start=position_to_wire(given.start), end=position_to_wire(given.end)
     )
+
+
+def range_from(given: Mapping[str, Any]) -> Range:
+    """A range of the protocol, whose columns are code points here."""
+    return Range(_position_from(given["start"]), _position_from(given["end"]))
+
+
+def _position_from(given: Mapping[str, Any]) -> Position:
+    return Position(given["line"], given["character"])
 
 
 def to_lsp(position: Position) -> dict[str, Any]:

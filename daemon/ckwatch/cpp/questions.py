@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import to_thread
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
+
 from ckwatch.cpp import answers
-from ckwatch.cpp.clangd import LentText, range_from
+from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import HeaderPlaces, Places, range_to_lsp, to_lsp
+from ckwatch.cpp.places import HeaderPlaces, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
-from ckwatch.wire.cpp import CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place
+from ckwatch.wire.cpp import CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place, Side
+from ckwatch.wire.schema import FilePath, Name
 
 METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "hover": ("textDocument/hover", Forwarding.NAVIGATION),
@@ -37,8 +41,11 @@ METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
 }
 """What clangd is asked, and what has to be forwarded through the piece of text that is asked about."""
 
+IN_ALL_TEXTS = frozenset({"references", "rename", "implementation", "incoming-calls", "outgoing-calls"})
+"""What clangd answers from all texts that it has read."""
+
 ROUNDS = 4
-"""Rounds of a loop, or calls of a macro, that a hover compares."""
+"""Rounds of a loop, or calls of a macro, that clangd is asked about."""
 
 INVOKED, BY_CHARACTER = 1, 2
 """Why a completion is asked for (`CompletionTriggerKind`)."""
@@ -72,12 +79,13 @@ class Question:
             case "hover":
                 return CppAnswer(hover=await self._hover(positions))
             case "completion":
-                found = answers.completions(await self._ask(first, self._context()), self.places, first)
+                listed = await self._ask(first, self._context())
+                found = await to_thread.run_sync(answers.completions, listed, self.places, first)
                 return CppAnswer.model_construct(completions=found)
             case "signatures":
                 return CppAnswer(signatures=answers.signatures(await self._ask(first)))
             case "definition" | "type-definition" | "implementation":
-                for position in positions:
+                for position in positions[:ROUNDS]:
                     found_at = answers.locations(await self._ask(position), self.places)
                     if found_at:
                         return CppAnswer(locations=found_at)
@@ -86,19 +94,24 @@ class Question:
                 listed = await self._ask(first, {"context": {"includeDeclaration": True}})
                 return CppAnswer(locations=answers.locations(listed, self.places))
             case "highlights":
-                marked = [one for position in positions for one in await self._ask(position) or ()]
+                marked = [one for position in positions[:ROUNDS] for one in await self._ask(position) or ()]
                 return CppAnswer(highlights=answers.highlights(marked, self.places))
             case "symbols":
-                return CppAnswer(symbols=answers.symbols(await self._ask(None), self.places))
+                listed = await self._ask(None)
+                return CppAnswer(symbols=await to_thread.run_sync(answers.symbols, listed, self.places))
             case "tokens":
                 return await self._tokens()
             case "hints":
                 whole = {"range": range_to_lsp(self._whole)}
-                return CppAnswer(hints=answers.hints(await self._ask(None, whole), self.places))
+                listed = await self._ask(None, whole)
+                return CppAnswer(hints=await to_thread.run_sync(answers.hints, listed, self.places, self._asked_range))
             case "prepare-rename":
                 return await self._prepare_rename(first)
             case "rename":
-                changed = await self._ask(first, {"newName": self.request.name})
+                try:
+                    changed = await self._ask(first, {"newName": self.request.name})
+                except ClangdRefusalError as error:
+                    raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
                 return CppAnswer(edits=answers.edits(changed, self.places))
             case "actions":
                 return CppAnswer(actions=await self._actions(first))
@@ -110,8 +123,9 @@ class Question:
 
     async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}
-        method = METHODS[self.request.question][0]
-        return await self.supervisor.ask(self.text, method, {**where, **(more or {})})
+        question = self.request.question
+        ask = self.supervisor.ask_alone if question in IN_ALL_TEXTS else self.supervisor.ask
+        return await ask(self.text, METHODS[question][0], {**where, **(more or {})})
 
     def _context(self) -> Mapping[str, Any]:
         """clangd completes behind `>` and `:` only where they are the ends of `->` and `::`."""
@@ -138,7 +152,8 @@ class Question:
     async def _tokens(self) -> CppAnswer:
         clangd = await self.supervisor.ready()
         result = await self._ask(None)
-        found = answers.tokens(result, self.places, clangd.token_types, clangd.token_modifiers)
+        legend = (clangd.token_types, clangd.token_modifiers)
+        found = await to_thread.run_sync(answers.tokens, result, self.places, *legend)
         return CppAnswer.model_construct(tokens=found)
 
     async def _prepare_rename(self, position: Position) -> CppAnswer:
@@ -171,21 +186,26 @@ class Question:
     async def _edit_of(self, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         try:
             return await self.supervisor.edits_of(self.text, command)
-        except NotForwardedError:
+        except (ClangdEndedError, OvertakenError):
             raise
         except CkwatchError:
             return None  # it was offered, and cannot be made after all
 
     async def _calls(self, incoming: bool) -> CppAnswer:
         item = self.about["item"]
-        method = METHODS[self.request.question][0]
         about = {name: value for name, value in self.about.items() if name != "item"}
         side = "from" if incoming else "to"
         listed = [
             (one[side], one["from"]["uri"] if incoming else item["uri"], one["fromRanges"])
-            for one in await self.supervisor.call(method, {"item": item}) or ()
+            for one in await self._ask(None, {"item": item}) or ()
         ]
         return CppAnswer(calls=answers.calls(listed, self.places, about))
+
+    @property
+    def _asked_range(self) -> Range | None:
+        """The range of the asked file that is meant, if one is given."""
+        start, end = self.request.start, self.request.end
+        return None if start is None or end is None else Range(_place(start), _place(end))
 
     @property
     def _whole(self) -> Range:
@@ -193,15 +213,29 @@ class Question:
         return Range(Position(0, 0), lines.position(lines.length))
 
 
-def about_call(data: str) -> Mapping[str, Any]:
-    """What a `CppCall` holds of its own. Raises CkwatchError for anything else."""
+class _Function(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # what pydantic reads; data of clangd's own
+    uri: str
+
+
+class AboutCall(TypedDict):
+    """What a `CppCall` holds of its own: where clangd's text is, and the function there."""
+
+    unit: Name
+    side: Side
+    path: FilePath | None
+    item: _Function
+
+
+_ABOUT_CALL = TypeAdapter(AboutCall)
+
+
+def about_call(data: str) -> AboutCall:
+    """What `CppCall.data` says. Raises CkwatchError for anything else."""
     try:
-        found = json.loads(data)
-        if {"unit", "side", "path", "item"} <= set(found):
-            return dict(found)
-    except (ValueError, TypeError):
-        pass
-    raise CkwatchError("`call` is not the data of a CppCall")
+        return _ABOUT_CALL.validate_json(data)
+    except ValueError as error:
+        raise CkwatchError("`call` is not the data of a CppCall") from error
 
 
 def header_places(text: LentText) -> HeaderPlaces:

@@ -1,10 +1,10 @@
-"""The clangd of one arch: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
+"""A clangd: found or fetched, started when it is first asked, restarted when it dies, ended when idle."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.compile.toolchain.clangd import ClangdProgram
-from ckwatch.cpp.clangd import Clangd, ClangdEndedError, LentText
+from ckwatch.cpp.clangd import UNREAD_LIMIT_LENGTH, Clangd, ClangdEndedError, LentText, OvertakenError
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.processes import resident_bytes
 
@@ -23,9 +23,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 600.0
 """A clangd that nobody has asked for so long is ended: it holds half a gigabyte."""
 
-WATCH_S = 5.0
-
-IDLE = "idle"
+WATCH_S = 2.0
 
 FIND_AGAIN_S = 60.0
 """A clangd that could not be found or fetched is looked for again after so long."""
@@ -36,6 +34,11 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 STEADY_S = 300.0
 """One that lived so long starts anew with the first pause."""
 
+START_S = 60.0
+"""It says what it can do within milliseconds."""
+
+IDLE = "nobody asked it"
+
 
 @dataclass(frozen=True, slots=True)
 class ClangdLimits:
@@ -45,6 +48,8 @@ class ClangdLimits:
     idle_s: float = IDLE_S
     watch_s: float = WATCH_S
     first_pause_s: float = FIRST_PAUSE_S
+    steady_s: float = STEADY_S
+    start_s: float = START_S
 
 
 Find = Callable[[Callable[[str], None]], Awaitable[ClangdProgram]]
@@ -52,8 +57,8 @@ Find = Callable[[Callable[[str], None]], Awaitable[ClangdProgram]]
 
 
 class ClangdSupervisor:
-    """Asks its clangd, and keeps it running. `tasks` outlives what is asked; `warn` gets a sentence when it has died,
-    once until it has been steady again, and then None."""
+    """Asks its clangd, and keeps it running. `tasks` outlives what is asked; `warn` gets a sentence when it has died or
+    cannot be started, once until it runs steadily again, and then None."""
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class ClangdSupervisor:
         self._pause_s = 0.0
         self._warned = False
         self._asking = 0
+        self._is_replaced = False
 
     @property
     def pid(self) -> int | None:
@@ -91,8 +97,10 @@ class ClangdSupervisor:
         return None if self._clangd is None else self._clangd.process.pid
 
     async def ready(self) -> Clangd:
-        """The running clangd. Raises CkwatchError where there is none to be had."""
-        while self._clangd is None or self._clangd.ended.is_set():
+        """The running clangd. Raises CkwatchError where there is none to be had, and OvertakenError after `end`."""
+        while self._clangd is None:
+            if self._is_replaced:
+                raise OvertakenError("the compiler has changed")
             if self._problem is not None and time.monotonic() < self._try_again_at:
                 raise self._problem
             if self._starting is None:
@@ -113,17 +121,20 @@ class ClangdSupervisor:
         """The answer of the running clangd, of the next one if it dies meanwhile. Raises as `Clangd.ask`."""
         return await self._asked(lambda clangd: clangd.ask(text, method, params))
 
+    async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
+        """As that of `Clangd`."""
+        return await self._asked(lambda clangd: clangd.ask_alone(text, method, params))
+
     async def edits_of(self, text: LentText, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """As that of `Clangd`."""
         found: Mapping[str, Any] | None = await self._asked(lambda clangd: clangd.edits_of(text, command))
         return found
 
-    async def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        """As that of `Clangd`."""
-        return await self._asked(lambda clangd: clangd.call(method, params))
-
     async def end(self) -> None:
-        """End it; the next question starts another."""
+        """End it, for another takes its place."""
+        self._is_replaced = True
+        if self._warned:
+            self._warn(None)
         if self._clangd is not None:
             await self._clangd.process.kill()
 
@@ -147,35 +158,64 @@ class ClangdSupervisor:
             self._program = await self._find(self._set_status)
             clangd = await Clangd.start(self._program.path, self._environment, self._folder, settings=self._settings)
             self._tasks.start_soon(self._live, clangd)
-            await clangd.initialize()
-            self._clangd = clangd
-            self.status = "clangd reads the headers"
+            await self._initialize(clangd)
+            self.status = "clangd reads the text and its headers"
+        except ClangdEndedError as error:
+            self._problem = error  # who asks again waits for the next one
         except CkwatchError as error:
             self._problem, self._try_again_at = error, time.monotonic() + FIND_AGAIN_S
             self._say(f"there are no answers about C++: {error.message}")
+        except Exception as error:  # whatever it is, it must not be the end of the daemon
+            log.exception("clangd cannot be started")
+            self._problem = CkwatchError(f"clangd cannot be started: {error!r}", "the daemon's log says more")
+            self._try_again_at = time.monotonic() + FIND_AGAIN_S
+            self._say(f"there are no answers about C++: {self._problem.message}")
+        except BaseException:
+            self._is_replaced = True  # the daemon ends
+            raise
         finally:
             self._starting = None
             started.set()
+
+    async def _initialize(self, clangd: Clangd) -> None:
+        try:
+            with anyio.fail_after(self._limits.start_s):
+                await clangd.initialize()
+        except CkwatchError:
+            await clangd.process.kill()
+            raise
+        except TimeoutError as error:
+            await clangd.process.kill()
+            raise CkwatchError(f"clangd has not answered within {self._limits.start_s:.0f} s") from error
+        if clangd.ended.is_set() or self._is_replaced:
+            await clangd.process.kill()
+            raise ClangdEndedError("clangd has ended at once")
+        self._clangd = clangd
+        if self._warned and not self._pause_s:  # it could not be found before
+            self._warned = False
+            self._warn(None)
 
     def _set_status(self, text: str) -> None:
         self.status = text
 
     async def _live(self, clangd: Clangd) -> None:
         began = time.monotonic()
-        why: list[str] = []
+        ended_because: list[str] = []
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, clangd, why)
-            await clangd.run()
+            tasks.start_soon(self._watch, clangd, ended_because)
+            await clangd.run(lambda: self._note_end(clangd, time.monotonic() - began, ended_because))
             tasks.cancel_scope.cancel()
+
+    def _note_end(self, clangd: Clangd, lived_s: float, because: Sequence[str]) -> None:
+        """Before those who wait for it learn that it has ended."""
         if self._clangd is clangd:
             self._clangd = None
-        if why == [IDLE]:
+        if IDLE in because or self._is_replaced:
             return
-        lived_s = time.monotonic() - began
         self.deaths += 1
-        self._pause_s = self._limits.first_pause_s if lived_s > STEADY_S or not self._pause_s else self._pause_s * 2
-        self._pause_s = min(self._pause_s, LONGEST_PAUSE_S)
-        how = why[0] if why else clangd.how_ended
+        again = self._pause_s and lived_s <= self._limits.steady_s
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S) if again else self._limits.first_pause_s
+        how = because[0] if because else clangd.how_ended
         log.warning("clangd %s after %.0f s", how, lived_s)
         self._say(f"clangd {how}; answers about C++ come again when it has been restarted")
 
@@ -184,22 +224,24 @@ class ClangdSupervisor:
             self._warned = True
             self._warn(text)
 
-    async def _watch(self, clangd: Clangd, why: list[str]) -> None:
+    async def _watch(self, clangd: Clangd, ended_because: list[str]) -> None:
         began = time.monotonic()
         while True:
             await anyio.sleep(self._limits.watch_s)
             now = time.monotonic()
-            if self._pause_s and now - began > STEADY_S:
+            if self._pause_s and now - began > self._limits.steady_s:
                 self._pause_s, self._warned = 0.0, False
                 self._warn(None)
             held = await to_thread.run_sync(resident_bytes, clangd.process.pid)
             if held > self._limits.memory_bytes:
                 limit = self._limits.memory_bytes / 2**30
-                why.append(
+                ended_because.append(
                     f"held {held / 2**30:.1f} GiB, more than `cpp.memory_limit_bytes` of {limit:.1f} GiB, and was ended"
                 )
+            elif clangd.unread_length > UNREAD_LIMIT_LENGTH:
+                ended_because.append("did not read what it was asked, and was ended")
             elif not self._asking and now - self._asked_at > self._limits.idle_s:
-                why.append(IDLE)
-            if why:
+                ended_because.append(IDLE)
+            if ended_because:
                 await clangd.process.kill()
                 return

@@ -38,6 +38,7 @@ from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
+from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
 from ckwatch.engine.queries.snapshot import SentUnitCache, SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
@@ -208,6 +209,7 @@ class _Parts:
             verifications=FollowedVerifications(loop, builds, self._verify),
             language=self._language,
             cpp=self.cpp,
+            occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
         )
 
     def _make_listings(self) -> IsaListings:

@@ -18,13 +18,14 @@ from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.cpp import CppQueries
 from ckwatch.engine.queries.imported_timings import ImportedTimingsQueries
 from ckwatch.engine.queries.language import LanguageQueries
+from ckwatch.engine.queries.occupancy_steps import OccupancyStepsQuery
 from ckwatch.engine.queries.snapshot import SnapshotQueries
 from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.verifications import FollowedVerifications
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
 from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import Change, File, Snapshot, Unit
 
@@ -54,6 +55,7 @@ class DaemonApi:
     verifications: FollowedVerifications
     language: LanguageQueries
     cpp: CppQueries
+    occupancy: OccupancyStepsQuery
     listings: IsaListings | None = None
 
     async def status(self) -> Status:
@@ -97,6 +99,9 @@ class DaemonApi:
 
     async def analysis(self, client: str | None, unit: str) -> Analysis:
         return await self.analyses.analysis(await self.lookup.one(client or MAIN, unit))
+
+    async def occupancy_steps(self, client: str | None, unit: str) -> OccupancySteps:
+        return await self.occupancy.steps(client, unit)
 
     async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
         state = await self.lookup.one(client or MAIN, unit)

@@ -8,8 +8,9 @@ daemon lives on.
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,9 @@ from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderLimits, RenderOu
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name
 from ckwatch.system.python_process import module_command, module_environment
+
+FINISH_S = 0.1
+"""A render that nobody wants any more may still end by itself: a worker takes longer to start than most renders do."""
 
 GRACE_S = 2.0
 """A worker stops itself at its time limit; this much later it is killed."""
@@ -41,7 +45,9 @@ class RenderWorker:
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
         self._process: AsyncProcess | None = None
-        self._unread = b""
+        self._unread = bytearray()
+        self._is_asked = False
+        """Whether it has got a question whole."""
         self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
 
     async def start(self) -> None:
@@ -51,11 +57,12 @@ class RenderWorker:
         await self.aclose()
         command = module_command("ckwatch.render.worker", *map(str, self._folders))
         self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
-        self._unread = b""
+        self._unread.clear()
         self._lookups.clear()
 
     async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
-        """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
+        """Render `unit`. A worker that overruns or dies gives a diagnostic; cancelled, it is killed unless it ends
+        soon."""
         await self.start()
         # A kernel file of a thousand instances is not sent a thousand times.
         slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=(), key_spans={}))
@@ -73,8 +80,20 @@ class RenderWorker:
             reason = await self._end_of_process()
             return self._stopped(unit, f"the renderer {reason}; the template may need more memory than it may use")
         except BaseException:
-            await self.aclose()
+            if not await self._ends_soon():
+                await self.aclose()
             raise
+
+    async def _ends_soon(self) -> bool:
+        """Read what is left of the answer."""
+        process = self._process
+        if not self._is_asked or process is None:
+            return False
+        with anyio.move_on_after(FINISH_S, shield=True), suppress(WorkerDiedError):
+            while not isinstance(await self._answer(process), RenderOutcome):
+                pass
+            return True
+        return False
 
     async def aclose(self) -> None:
         """Kill the process group and wait for it."""
@@ -89,17 +108,13 @@ class RenderWorker:
         process = self._process
         assert process is not None  # noqa: S101  # start() has run
         data = pickle.dumps((unit, limits, dict(overlays)), pickle.HIGHEST_PROTOCOL)
+        self._is_asked = False
         if not await process.write(len(data).to_bytes(LENGTH_BYTES, "big") + data):
             raise WorkerDiedError
+        self._is_asked = True
         template = unit.kernel.template
         while True:
-            length = int.from_bytes(await self._read(process, LENGTH_BYTES), "big")
-            data = await self._read(process, length)
-            # Going to a thread takes longer than a usual render does.
-            large = length > _LARGE_BYTES
-            answer: RenderOutcome | Lookups = (
-                await anyio.to_thread.run_sync(pickle.loads, data) if large else pickle.loads(data)  # noqa: S301  # our own
-            )
+            answer = await self._answer(process)
             if isinstance(answer, RenderOutcome):
                 self._lookups[template] = Lookups(dict(answer.read), set(answer.missed))
                 return answer
@@ -113,19 +128,23 @@ class RenderWorker:
         known = self._lookups.pop(unit.kernel.template, Lookups())
         return RenderOutcome(None, (diagnostic,), known.read, frozenset(known.missed))
 
-    async def _read(self, process: AsyncProcess, size: int) -> bytes:
-        """The next `size` bytes of its answers."""
-        parts = [self._unread]
-        missing = size - len(self._unread)
-        while missing > 0:
+    async def _answer(self, process: AsyncProcess) -> RenderOutcome | Lookups:
+        """The next of its answers. What has come of it is kept when this is cancelled."""
+        unread = self._unread
+        while len(unread) < LENGTH_BYTES or len(unread) < LENGTH_BYTES + int.from_bytes(unread[:LENGTH_BYTES], "big"):
             chunk = await process.read_stdout()
             if not chunk:
                 raise WorkerDiedError
-            parts.append(chunk)
-            missing -= len(chunk)
-        found = b"".join(parts)
-        self._unread = found[size:]
-        return found[:size]
+            unread += chunk
+        end = LENGTH_BYTES + int.from_bytes(unread[:LENGTH_BYTES], "big")
+        data = bytes(unread[LENGTH_BYTES:end])
+        del unread[:end]
+        # Going to a thread takes longer than a usual render does.
+        large = len(data) > _LARGE_BYTES
+        answer: RenderOutcome | Lookups = (
+            await anyio.to_thread.run_sync(pickle.loads, data) if large else pickle.loads(data)  # noqa: S301  # our own
+        )
+        return answer
 
     async def _end_of_process(self) -> str:
         process = self._process
@@ -144,7 +163,8 @@ class RenderPool:
     def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
         self._idle = [RenderWorker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
-        self._free = anyio.Semaphore(size)
+        self._waiting: tuple[deque[anyio.Event], deque[anyio.Event]] = (deque(), deque())
+        """For a worker: those whom somebody waits for, then the others."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,17 +180,38 @@ class RenderPool:
         await self._all[0].start()
 
     async def render(
-        self, unit: Unit, limits: RenderLimits | None = None, overlays: Mapping[str, str] | None = None
+        self,
+        unit: Unit,
+        limits: RenderLimits | None = None,
+        overlays: Mapping[str, str] | None = None,
+        *,
+        awaited: bool = False,
     ) -> RenderOutcome:
-        """Render `unit` in a free worker."""
-        async with self._worker() as worker:
+        """Render `unit` in a free worker; one that a person waits for (`awaited`) before all others."""
+        async with self._worker(awaited=awaited) as worker:
             return await worker.render(unit, limits or RenderLimits(), overlays or {})
 
     @asynccontextmanager
-    async def _worker(self) -> AsyncIterator[RenderWorker]:
-        async with self._free:
-            worker = self._idle.pop()
+    async def _worker(self, *, awaited: bool) -> AsyncIterator[RenderWorker]:
+        while not self._idle:
+            freed, queue = anyio.Event(), self._waiting[0 if awaited else 1]
+            queue.append(freed)
             try:
-                yield worker
-            finally:
-                self._idle.append(worker)
+                await freed.wait()
+            except BaseException:
+                if freed.is_set():
+                    self._call_next()
+                else:
+                    queue.remove(freed)
+                raise
+        worker = self._idle.pop()
+        try:
+            yield worker
+        finally:
+            self._idle.append(worker)
+            self._call_next()
+
+    def _call_next(self) -> None:
+        queue = next((queue for queue in self._waiting if queue), None)
+        if queue is not None and self._idle:
+            queue.popleft().set()

@@ -20,7 +20,7 @@ from ckwatch.server.handlers import Handlers, takes_no_query
 from ckwatch.server.middleware import RequestMiddleware
 from ckwatch.server.responses import on_error, on_http_error, on_invalid
 from ckwatch.server.streams import NDJSON
-from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
 from ckwatch.wire.cpp import CppAnswerLine
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
@@ -65,6 +65,7 @@ ROUTES = (
     Route("POST", "/units/{kernel}/{instance}/runner", "runner"),
     Route("POST", "/units/{kernel}/{instance}/time-trace", "time_trace", TimeTraceLine, NDJSON),
     Route("GET", "/units/{kernel}/{instance}/analysis", "analysis", Analysis),
+    Route("GET", "/units/{kernel}/{instance}/occupancy-steps", "occupancy_steps", OccupancySteps),
     Route("GET", "/units/{kernel}/{instance}/isa", "isa", IsaAnswer, NDJSON),
     Route("GET", "/calibration", "calibration", Calibrated),
     Route("GET", "/predictions", "predicted", PredictedRanking),

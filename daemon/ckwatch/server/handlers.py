@@ -252,6 +252,13 @@ class Handlers:
         async with self._clients.present(query.client):
             return json_response(await self._engine.analysis(query.client, f"{kernel}/{instance}"))
 
+    async def occupancy_steps(
+        self, kernel: Kernel, instance: Instance, query: Annotated[ClientQuery, Query()]
+    ) -> Response:
+        """Changes of a unit's parameters that may raise its occupancy, by an estimate."""
+        async with self._clients.present(query.client):
+            return json_response(await self._engine.occupancy_steps(query.client, f"{kernel}/{instance}"))
+
     async def isa(self, kernel: Kernel, instance: Instance, query: Annotated[IsaQuery, Query()]) -> Response:
         """The disassembly of one of a unit's kernels. Closing the connection gives up the compile that finds its source
         lines."""

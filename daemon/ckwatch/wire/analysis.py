@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -40,6 +40,45 @@ class Analysis(Value):
     baseline: CodeObjectReport | None = None
     baseline_name: str = ""
     lds_limit_bytes: int | None = None
+
+
+class ParameterChange(Value):
+    """Another value of a parameter; arrays are lists."""
+
+    name: str
+    before: Any
+    after: Any
+
+
+class ResourceEstimate(Value):
+    """What the kernel was compiled to use of a resource (`VGPR`, `VGPR+AGPR`: registers of a lane; `LDS`: bytes of a
+    workgroup), and what it may use with other parameters. That is an estimate."""
+
+    resource: str
+    present: int
+    estimated: int
+
+
+class OccupancyChange(Value):
+    """Parameters to change together, the one that matters most first, and the resources of which too much is used."""
+
+    parameters: tuple[ParameterChange, ...]
+    estimates: tuple[ResourceEstimate, ...]
+
+
+class OccupancySteps(Value):
+    """What of an instance could be changed so that one workgroup more may fit on a compute unit: `workgroups` then, and
+    `waves` per SIMD, None where those of the fullest SIMD stay as many.
+
+    `changes`: what the instance rules accept and may suffice by an estimate, changes of fewest parameters first, then
+    the nearest. They are about the artifact `artifact_key`.
+    """
+
+    unit: str
+    artifact_key: str
+    waves: int | None = None
+    workgroups: int | None = None
+    changes: tuple[OccupancyChange, ...] = ()
 
 
 class PredictedRanking(Value):

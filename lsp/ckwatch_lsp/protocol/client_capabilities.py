@@ -38,6 +38,7 @@ class EditorCapabilities:
     registers_configuration: bool = False
     versioned_edits: bool = False
     rename_prepares: bool = False
+    calls: bool = False
     registers: frozenset[str] = frozenset()
     server_status: bool = False
     units_changed: bool = False
@@ -91,6 +92,7 @@ def capabilities_of(
         versioned_edits=bool(edits and edits.document_changes),
         registers=frozenset(method for method, able in registered.items() if able and able.dynamic_registration),
         rename_prepares=bool(text.rename and text.rename.prepare_support),
+        calls=text.call_hierarchy is not None,
         server_status=bool(experimental.get("serverStatusNotification")),
         units_changed=bool(experimental.get("ckwatchUnits")),
     )

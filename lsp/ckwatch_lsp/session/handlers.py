@@ -76,6 +76,24 @@ class RequestHandlers:
             await self._at(params, lambda language, document, at: language.references(document, at, declaration=wanted))
         )
 
+    async def prepare_calls(self, params: types.CallHierarchyPrepareParams) -> list[types.CallHierarchyItem] | None:
+        """textDocument/prepareCallHierarchy"""
+        return _joined(await self._at(params, lambda language, document, at: language.prepare_calls(document, at)))
+
+    async def incoming_calls(
+        self, params: types.CallHierarchyIncomingCallsParams
+    ) -> list[types.CallHierarchyIncomingCall] | None:
+        """callHierarchy/incomingCalls"""
+        asked = [await _safely(language.incoming_calls(params.item), None) for language in self._languages()]
+        return _joined(one for one in asked if one is not None)
+
+    async def outgoing_calls(
+        self, params: types.CallHierarchyOutgoingCallsParams
+    ) -> list[types.CallHierarchyOutgoingCall] | None:
+        """callHierarchy/outgoingCalls"""
+        asked = [await _safely(language.outgoing_calls(params.item), None) for language in self._languages()]
+        return _joined(one for one in asked if one is not None)
+
     async def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
         """textDocument/prepareRename"""
         document = await self._session.document(params.text_document.uri)
@@ -106,9 +124,8 @@ class RequestHandlers:
 
     async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         """workspace/symbol"""
-        languages = dict.fromkeys(one for each in self._session.providers.values() for one in each)
         found: list[types.WorkspaceSymbol] = []
-        for language in languages:
+        for language in self._languages():
             found += await _safely(language.workspace_symbols(params.query), ())
         return found
 
@@ -187,6 +204,10 @@ class RequestHandlers:
             return types.SemanticTokens(data=encoded(document.codec, found))
         codec = document.codec.copy()
         return types.SemanticTokens(data=await to_thread.run_sync(encoded, codec, found))
+
+    def _languages(self) -> Iterable[LanguageProvider]:
+        """The providers of all kinds of documents, each once."""
+        return dict.fromkeys(one for each in self._session.providers.values() for one in each)
 
     async def _at(
         self,

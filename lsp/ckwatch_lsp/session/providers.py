@@ -102,6 +102,18 @@ class LanguageProvider:
         """Where it is used; `declaration`: and where it is defined."""
         return ()
 
+    async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
+        """What stands at `position` and calls or is called. The `data` of an item says whose it is."""
+        return ()
+
+    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
+        """Who calls `item`. None for another provider's item."""
+        return None
+
+    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
+        """What `item` calls. None for another provider's item."""
+        return None
+
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """What would be renamed. None where nothing can be."""
         return None

@@ -57,6 +57,20 @@ def test_refusals_are_those_of_the_rendered_instance(units: list[Unit], changed:
         assert found.startswith(f"rule/{expected[0].rule}: ")
 
 
+def test_broken_rules_name_the_parameters_that_take_part(units: list[Unit]) -> None:
+    parameters = units[0].instance.parameters
+    rules = PointRules.of([(parameters, text_of(units[0], parameters))], "gfx942")
+    assert rules is not None
+    assert rules.broken(parameters) == {}
+    a, b = "ABlockTransferThreadClusterLengths_AK0_M_AK1", "BBlockTransferThreadClusterLengths_BK0_N_BK1"
+    assert rules.broken({**parameters, "KPerBlock": 32}) == {
+        "a-cluster-k0": ("KPerBlock", "AK1", a),
+        "b-cluster-k0": ("KPerBlock", "BK1", b),
+    }
+    # what cannot be put in
+    assert rules.broken({**parameters, "BlkGemmPipelineVer": 3}) is None
+
+
 def test_a_template_that_does_more_than_to_pass_parameters_on(units: list[Unit]) -> None:
     parameters = dict(units[0].instance.parameters)
     text = text_of(units[0], parameters)

@@ -43,6 +43,8 @@ PROVIDERS = {
     "textDocument/documentColor": ("colorProvider",),
     "textDocument/colorPresentation": ("colorProvider",),
     "textDocument/prepareCallHierarchy": ("callHierarchyProvider",),
+    "callHierarchy/incomingCalls": ("callHierarchyProvider",),
+    "callHierarchy/outgoingCalls": ("callHierarchyProvider",),
     "textDocument/prepareTypeHierarchy": ("typeHierarchyProvider",),
     "textDocument/willSaveWaitUntil": ("textDocumentSync", "willSaveWaitUntil"),
     "textDocument/diagnostic": ("diagnosticProvider",),

@@ -58,7 +58,7 @@ def candidate_values(
 
 def nearest_first(values: Iterable[ParameterValue], present: ParameterValue | None) -> list[ParameterValue]:
     """In order of distance: numbers by their ratio, arrays by the sum over their elements, the rest as they stand."""
-    return sorted(values, key=lambda value: _distance(value, present))
+    return sorted(values, key=lambda value: distance(value, present))
 
 
 def check_candidates(
@@ -122,11 +122,12 @@ def _errors_with(
     return tuple(broken for broken in found if broken.severity is Severity.ERROR)
 
 
-def _distance(value: ParameterValue, present: ParameterValue | None) -> float:
+def distance(value: ParameterValue, present: ParameterValue | None) -> float:
+    """How far a value is from the present one: 1 for twice or half of it, 100 where there is no measure."""
     if value == present and isinstance(value, bool) == isinstance(present, bool):
         return 0.0
     if isinstance(value, tuple) and isinstance(present, tuple) and len(value) == len(present):
-        return sum(_distance(one, other) for one, other in zip(value, present, strict=True))
+        return sum(distance(one, other) for one, other in zip(value, present, strict=True))
     numbers = (int, float)
     if isinstance(value, numbers) and isinstance(present, numbers) and value > 0 and present > 0:
         # a step up counts a little more than the same step down

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ckwatch.checks.rules.candidates import substituted
-from ckwatch.checks.rules.checker import broken_rules, check_instance
+from ckwatch.checks.rules.checker import OPERATIONS, broken_rules, check_instance
 from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
@@ -52,6 +52,24 @@ class PointRules:
                 found = next(one for one in check_instance(*how, source=self._text) if one.severity is Severity.ERROR)
                 return f"rule/{found.rule}: {found.condition}: {found.evaluated}"
         return ""
+
+    def broken(self, parameters: Parameters) -> dict[str, tuple[str, ...]] | None:
+        """The rules that refuse an instance with these parameters, each with those of the parameters that take part.
+
+        None where a value cannot be put in, so that nothing can be said.
+        """
+        worked_out = self._with(parameters)
+        if worked_out is None:
+            return None
+        found: dict[str, tuple[str, ...]] = {}
+        for one, arguments in zip(self._emitted, worked_out, strict=True):
+            broken = broken_rules(one.device_operation, arguments, self._arch, source=self._text)
+            names = {one.argument_of(name): name for name in self._parameters} if broken else {}
+            for rule in OPERATIONS[one.device_operation].rules if broken else ():
+                if broken.get(rule.slug) is Severity.ERROR:
+                    taking_part = OPERATIONS[one.device_operation].parameters_of(rule.names)
+                    found[rule.slug] = tuple(names[name] for name in taking_part if name in names)
+        return found
 
     def _with(self, parameters: Parameters) -> list[dict[str, ParameterValue]] | None:
         found = []

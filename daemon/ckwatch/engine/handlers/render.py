@@ -22,6 +22,7 @@ from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.rendered_unit import lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
+from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
@@ -201,6 +202,17 @@ class RenderHandler:
         """The render of a unit as its view has it now."""
         view = state.views[unit.key.scope]
         return await self.outcome(unit.key, unit.unit, dict(view.overlays), view.options)
+
+    async def awaited(self, state: State, unit: UnitState) -> RenderOutcome:
+        """The render of a unit as its view has it now, before other renders and without any checks: a person waits."""
+        facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
+        if kept is not None and facts is not None and unit.phase not in (Phase.WAITING, Phase.RENDERING):
+            return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed)
+        workspace, overlays = self._view_loader.workspace(unit.key.scope), dict(state.views[unit.key.scope].overlays)
+        settings = workspace.settings.render
+        limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
+        renderers = self._tools.renderers(workspace.template_folders)
+        return await renderers.render(unit.unit, limits, overlays, awaited=True)
 
     async def _outcome(
         self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides

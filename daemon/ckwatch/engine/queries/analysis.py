@@ -125,8 +125,8 @@ class AnalysisQueries:
         Predictions take the unit's present parameters, so there are none for an artifact of an earlier input.
         """
         result = unit.compile.result  # may change while the report is made
-        report = await self._report(unit)
-        assert result is not None  # noqa: S101  # `_report` has checked
+        report = await self.report(unit)
+        assert result is not None  # noqa: S101  # `report` has checked
         before = "" if unit.figures.latest is None else unit.figures.latest.artifact
         earlier = await self._analyzer.earlier(unit.key.unit, result.artifact, unit.unit.arch, before)
         await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
@@ -150,7 +150,7 @@ class AnalysisQueries:
         """How far predictions were off, for the units with a fresh timing on a part that predictions know."""
         await self._lookup.loaded()
         units = list(self._loop.state.main.units.values())
-        return await calibration_of(units, self._report, self._history.timings)
+        return await calibration_of(units, self.report, self._history.timings)
 
     async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
         """A kernel's instances by predicted time, once they are rendered. Raises UnknownUnitError and CkwatchError."""
@@ -184,7 +184,7 @@ class AnalysisQueries:
             name, why_not, report = instance.name, _why_not(unit), None
             fails = bool(why_not and unit.settled and _errors_of(unit))
             if not why_not:
-                report = await self._report(unit)
+                report = await self.report(unit)
             entries.append(
                 RankingCandidate(name=name, parameters=instance.parameters, report=report, why_not=why_not, fails=fails)
             )
@@ -202,7 +202,8 @@ class AnalysisQueries:
             measured_us=measured,
         )
 
-    async def _report(self, unit: UnitState) -> CodeObjectReport:
+    async def report(self, unit: UnitState) -> CodeObjectReport:
+        """The report of the unit's last artifact. Raises CkwatchError for a unit without a code object."""
         result = unit.compile.result
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None or not unit.unit.arch.startswith("gfx"):

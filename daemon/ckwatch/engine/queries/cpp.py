@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
 import ckwatch_templates
@@ -22,6 +23,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
+from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
@@ -30,18 +32,23 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import Unit
-from ckwatch.model.text import Position
-from ckwatch.render.outcome import Rendered
+from ckwatch.model.targets import Language, language_of
+from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppHover, CppRequest, OtherValue, Side
+from ckwatch.wire import state as wire
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
     from ckwatch.cpp.mappings import RenderedSource
     from ckwatch.cpp.questions import Question
     from ckwatch.cpp.supervisor import ClangdSupervisor
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
 
 SOURCES_KEPT = 32
 """Maps of rendered texts."""
@@ -52,8 +59,13 @@ ATTEMPTS = 5
 TYPED = frozenset({"completion", "signatures"})
 """Questions that follow each character that is typed."""
 
-OTHERS = 8
-"""Other instances that a hover compares."""
+OTHERS = 4
+"""Other instances that a hover is compared with: clangd needs a second or so for each."""
+
+GISTS_KEPT = 1000
+
+OF_BOTH_SIDES = frozenset({"references", "rename"})
+"""What both sides answer where the first one passes over some of the text: half of a name's places are no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +81,34 @@ class _Source:
     unit: Unit
     overlays: Mapping[str, str]
 
+    def digest_of(self, path: str | None) -> str:
+        """Of a file that it was made of, empty for any other; None: of itself."""
+        return self.digest if path is None else self.read.get(path, "")
+
 
 @dataclass(slots=True)
 class _Asking:
     """What is being asked, for the answer of one whose patience is over."""
 
     status: Callable[[], str] = field(default=lambda: "the template is being rendered")
+    known: CppAnswer | None = None
+    """All but what other instances say."""
+    compared: _Comparison | None = None
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """What other instances say so far, each with those that do."""
+
+    units: dict[str, list[str]] = field(default_factory=dict)
+
+    def added_to(self, answer: CppAnswer) -> CppAnswer:
+        """The answer with it."""
+        if answer.hover is None:
+            return answer
+        others = (OtherValue(text=text, units=tuple(names)) for text, names in self.units.items())
+        hover = answer.hover.model_copy(update={"others": (*answer.hover.others, *others)})
+        return answer.model_copy(update={"hover": hover})
 
 
 class CppQueries:
@@ -100,10 +134,12 @@ class CppQueries:
         self._lookup = lookup
         self._language = language
         self._tasks: TaskGroup | None = None
-        self._supervisors: dict[str, tuple[str, ClangdSupervisor]] = {}
-        """By arch, each with the identity of the compiler that it fits."""
+        self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
+        """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._compared = anyio.Lock()
+        self._comparing: CancelScope | None = None
+        self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        """What hovers say, by the text, the side and the place."""
 
     async def run(self) -> None:
         """Keep running what was started, until this is cancelled."""
@@ -119,6 +155,8 @@ class CppQueries:
         asking = _Asking()
         with anyio.move_on_after(request.patience_s):
             answer = await self._answer(request, asking)
+        if answer is None and asking.known is not None and asking.compared is not None:
+            return asking.compared.added_to(asking.known)
         return CppAnswer(ready=False, reason=asking.status()) if answer is None else answer
 
     async def _answer(self, request: CppRequest, asking: _Asking) -> CppAnswer:
@@ -136,7 +174,7 @@ class CppQueries:
                 return await self._answer_of(request, unit, about, asking)
             except NotForwardedError as refused:
                 kept = self._sources.get(unit.key)
-                digest = "" if kept is None else kept.read.get(request.path or "", "")
+                digest = "" if kept is None else kept.digest_of(request.path)
                 return CppAnswer(unit=unit.key.unit, digest=digest, reason=refused.message)
             except OvertakenError:
                 continue
@@ -156,27 +194,91 @@ class CppQueries:
     async def _answer_from(
         self, source: _Source, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
+        from ckwatch.cpp.clangd import ClangdRefusalError
 
         supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
-        answer = CppAnswer()
+        answer: CppAnswer | None = None
+        passed_over: list[Sequence[Range]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
-            answer = (await question.answer()).model_copy(update={"side": side})
-            if not await self._is_skipped(question, supervisor):
+            refusal: ClangdRefusalError | None = None
+            try:
+                own = (await question.answer()).model_copy(update={"side": side})
+            except ClangdRefusalError as error:
+                refusal = error
+            skipped = await self._skipped(question, supervisor)
+            passed_over.append(skipped)
+            is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
+            if is_skipped and (side != wanted[-1] or answer is not None):
+                continue
+            if refusal is not None:
+                raise refusal
+            answer = own if answer is None else _of_both(answer, own)
+            if request.question not in OF_BOTH_SIDES or not skipped:
                 break
-        if request.others and answer.hover is not None:
-            hover = await self._compare(request, unit, answer.side, answer.hover, asking)
-            answer = answer.model_copy(update={"hover": hover})
-        digest = source.digest if request.path is None else source.read.get(request.path, "")
-        return answer.model_copy(update={"unit": unit.key.unit, "digest": digest})
+        assert answer is not None  # noqa: S101  # the last side answers or raises
+        if request.question == "rename":
+            await self._refuse_partial(answer, unit, source, _in_all(passed_over))
+        answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
+        if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
+            asking.known = answer
+            compared = asking.compared = _Comparison()
+            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
+            return compared.added_to(answer)
+        return answer
 
-    async def _is_skipped(self, question: Question, supervisor: ClangdSupervisor) -> bool:
-        """Whether the preprocessor passes over what is asked about."""
-        skipped = (await supervisor.ready()).skipped.get(question.text.uri, ())
-        return any(each.holds(position) for position in question.positions()[:1] for each in skipped)
+    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
+        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+        assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
+        if self._comparing is not None:
+            self._comparing.cancel()
+        scope = self._comparing = CancelScope()
+        ended = anyio.Event()
+
+        async def run() -> None:
+            try:
+                with scope:
+                    await compare()
+            except CkwatchError as error:
+                log.info("a comparison with other instances was given up: %s", error)
+            except Exception:  # it must not be the end of the daemon
+                log.exception("a comparison with other instances failed")
+            finally:
+                ended.set()
+
+        self._tasks.start_soon(run)
+        await ended.wait()
+
+    async def _refuse_partial(
+        self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
+    ) -> None:
+        """Raise NotForwardedError where a rename would leave some of the name in a branch that this unit does not
+        render or compile, and OvertakenError where a file has changed since it was rendered."""
+        from ckwatch.cpp.clangd import OvertakenError
+        from ckwatch.cpp.mappings import NotForwardedError
+        from ckwatch.cpp.renaming import left_behind
+
+        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
+        edits: dict[str, list[Range]] = {}
+        for one in answer.edits:
+            edits.setdefault(one.span.path, []).append(_range_of(one.span))
+        for path, own in edits.items():
+            text, digest = await to_thread.run_sync(_template_text, path, overlays.get(path))
+            if digest != source.read.get(path):
+                raise OvertakenError(f"{path} has changed meanwhile")
+            lines = LineIndex(text)
+            for name in {text[lines.offset(each.start) : lines.offset(each.end)] for each in own}:
+                reason = await to_thread.run_sync(left_behind, name, path, text, own, source.rendered, skipped)
+                if reason is not None:
+                    raise NotForwardedError(reason)
+
+    async def _skipped(self, question: Question, supervisor: ClangdSupervisor) -> Sequence[Range]:
+        """What the preprocessor passes over in the text."""
+        return (await supervisor.ready()).skipped.get(question.text.uri, ())
 
     async def _question(
         self,
@@ -187,9 +289,9 @@ class CppQueries:
         side: Side,
         about: Mapping[str, Any],
         asking: _Asking,
-        slot: str = "",
+        slot: str = "main",
     ) -> Question:
-        """`slot` tells texts apart that are lent to clangd beside each other."""
+        """`slot` tells texts of a template apart that are lent to clangd beside each other."""
         from ckwatch.cpp.arguments import clangd_arguments
         from ckwatch.cpp.clangd import LentText
         from ckwatch.cpp.places import LENT, KernelFilePlaces, Places, TemplatePlaces
@@ -197,7 +299,8 @@ class CppQueries:
 
         path = request.path
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
-        uri_path = f"{LENT}/{slot or unit.key.scope}/{side}/{unit.unit.kernel.template}"
+        # One text for all views and instances of a template: what clangd has read of the headers fits them all.
+        uri_path = f"{LENT}/{slot}/{side}/{unit.unit.kernel.template}"
         uri_path = f"{uri_path.removesuffix('.j2')}.{source.request.language.value}"
         common = (Path(uri_path).as_uri(), unit.key.unit, source.rendered, _is_built_in)
         places: Places
@@ -215,95 +318,113 @@ class CppQueries:
         asking.status = lambda: supervisor.status
         program = await supervisor.program()
         compiler = self._require_compiler().toolchain
-        cuda = compiler.nvcc.resolve().parents[1] if isinstance(compiler, NvccToolchain) else None
+        cuda: tuple[str, ...] = ()
+        if isinstance(compiler, NvccToolchain):
+            cuda = await to_thread.run_sync(_cuda_arguments, compiler, self._settings_folder / "cuda")
         arguments = clangd_arguments(source.request, compiler, side, resources=program.resource_folder, cuda=cuda)
-        text = LentText(uri_path, source.rendered.text, arguments, self._root)
+        text = LentText(uri_path, source.rendered.text, arguments, self._root, source.generation)
         if is_header and path is not None:
-            text = LentText(path, await to_thread.run_sync(_header_text, path), arguments, self._root)
+            content = await to_thread.run_sync(_header_text, path)
+            text = LentText(path, content, arguments, self._root, source.generation, is_lent=False)
             places = header_places(text)
         where = {"unit": unit.key.unit, "side": side, "path": path}
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, hover: CppHover, asking: _Asking
-    ) -> CppHover:
-        """The hover with what differs in other instances of the template; those that give the same text are not asked.
+        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+    ) -> None:
+        """Find out what the hover says in other instances of the template.
 
-        One comparison at a time, of which clangd keeps one text.
+        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
+        instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        said = gist(hover.markdown)
-        found: dict[str, list[str]] = {}
-        path = request.path or ""
-        names = [name for name in await self._language.readers(request.client, path) if name != unit.key.unit]
-        texts = {(await self._source(unit)).digest}
-        async with self._compared:
-            for name in names:
+        for name in await self._others(request, unit):
+            asked = request.model_copy(update={"unit": name, "others": False})
+            try:
                 other = await self._lookup.one(request.client or MAIN, name)
-                if other.unit.arch != unit.unit.arch or len(texts) > OTHERS:
-                    continue
-                try:
-                    source = await self._source(other)
-                    if source.digest in texts:
-                        continue
-                    texts.add(source.digest)
-                    asked = request.model_copy(update={"unit": name, "others": False})
-                    supervisor = self._supervisor(other)
-                    question = await self._question(asked, other, source, supervisor, side, {}, asking, "others")
-                    answer = await question.answer()
-                except NotForwardedError:
-                    continue
-                if answer.hover is not None and (own := gist(answer.hover.markdown)) != said and own:
-                    found.setdefault(own, []).append(name)
-        others = tuple(OtherValue(text=text, units=tuple(units)) for text, units in found.items())
-        return hover.model_copy(update={"others": (*hover.others, *others)})
+                source = await self._source(other)
+                supervisor = self._supervisor(other)
+                question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
+                key = (source.digest, side, *question.positions()[:1])
+                if key not in self._gists:
+                    hover = (await question.answer()).hover
+                    self._gists[key] = "" if hover is None else gist(hover.markdown)
+                    while len(self._gists) > GISTS_KEPT:
+                        self._gists.popitem(last=False)
+            except (NotForwardedError, UnknownUnitError):
+                continue
+            own = self._gists[key]
+            if own not in ("", said):
+                compared.units.setdefault(own, []).append(name)
+
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
+        """The instances that a hover is compared with."""
+        by_types: dict[tuple[str, ...], list[str]] = {}
+        readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
+        members = self._loop.state.members(request.client or MAIN)
+        for name in readers:
+            other = members[name]
+            if name != unit.key.unit and other.arch == unit.unit.arch:
+                by_types.setdefault(_element_types(other), []).append(name)
+        alike = by_types.pop(_element_types(unit.unit), [])
+        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
-        name = request.unit
-        if name is None and request.path is not None:
-            name = next(iter(await self._language.readers(request.client, request.path)), None)
-        if name is None:
+        scope = request.client or MAIN
+        if request.unit is not None or request.path is None:
+            return await self._lookup.one(scope, request.unit or "")
+        names = await self._readers(request.client, request.path)
+        if not names:
             raise CkwatchError(f"no unit is made of {request.path}", "name the unit whose text is meant")
-        return await self._lookup.one(request.client or MAIN, name)
+        if request.start is not None:  # of a kernel file, the instance that stands there
+            units = (self._loop.state.seen(scope, name) for name in names)
+            place = _position(request)
+            here = (unit for unit in units if unit is not None and _has_value_at(unit, request.path, place))
+            for unit in here:
+                return unit
+        return await self._lookup.one(scope, names[0])
+
+    async def _readers(self, client: str | None, path: str) -> list[str]:
+        """The units that are made of a file; who reads a template is known when it has been rendered."""
+        state, scope = self._loop.state, client or MAIN
+        while not (names := await self._language.readers(client, path)):
+            units = (state.seen(scope, name) for name in state.members(scope))
+            if all(unit is None or unit.phase not in (Phase.WAITING, Phase.RENDERING) for unit in units):
+                break
+            await self._loop.feed.wait(self._loop.feed.seq)
+        return names
 
     async def _source(self, unit: UnitState) -> _Source:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
-        from ckwatch.cpp.mappings import RenderedSource
+        from ckwatch.cpp.mappings import NotForwardedError, RenderedSource
 
-        self._require_compiler()
+        generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == unit.input.generation:
+        if kept is not None and kept.generation == generation:
             self._sources.move_to_end(unit.key)
             return kept
-        while unit.render.work is not None:  # the core renders what has changed by itself
-            await self._loop.feed.wait(self._loop.feed.seq)
-        generation, given = unit.input.generation, unit.unit
-        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
-        rendered, read = await self._rendered(unit)
+        compiler = self._require_compiler()
+        language = language_of(unit.unit.kernel.template)
+        if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
+            raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
+        given, overlays = unit.unit, dict(self._loop.state.views[unit.key.scope].overlays)
+        outcome = await self._renders.awaited(self._loop.state, unit)
+        rendered = outcome.rendered
+        if rendered is None:
+            errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
+            raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        made = _Source(generation, source, read, _digest(rendered.text), request, given, overlays)
+        made = _Source(generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
         return made
-
-    async def _rendered(self, unit: UnitState) -> tuple[Rendered, Mapping[str, str]]:
-        """The unit's present text and what it was made of. Raises NotForwardedError."""
-        from ckwatch.cpp.mappings import NotForwardedError
-
-        kept = self._renders.text_cache.get(unit.key, unit.input.generation)
-        if kept is not None and unit.render.facts is not None:
-            return kept, unit.render.facts.reads
-        outcome = await self._renders.present(self._loop.state, unit)
-        if outcome.rendered is None:
-            errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
-            raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
-        return outcome.rendered, outcome.read
 
     def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
         """What the render will be after what was typed, so that nobody who types waits for it; None where only the
@@ -331,21 +452,23 @@ class CppQueries:
         return compiler
 
     def _supervisor(self, unit: UnitState) -> ClangdSupervisor:
-        """The clangd of the unit's arch; another after the compiler has changed."""
+        """The clangd of the unit's arch; another after the compiler or the settings have changed."""
         from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 
         toolchain = self._require_compiler().toolchain
         arch = unit.unit.arch
+        settings = self._view_loader.workspace(MAIN).settings
+        configured, limit_bytes = settings.toolchain.clangd, settings.cpp.memory_limit_bytes
+        fits = (toolchain.identity, configured, limit_bytes)
         known = self._supervisors.get(arch)
-        if known is not None and known[0] == toolchain.identity:
+        if known is not None and known[0] == fits:
             return known[1]
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         if known is not None:
             self._tasks.start_soon(known[1].end)
-        workspace = self._view_loader.workspace(MAIN)
 
         async def find(tell: Callable[[str], None]) -> ClangdProgram:
-            return await _find_or_fetch(toolchain, workspace.settings.toolchain.clangd, tell)
+            return await _find_or_fetch(toolchain, configured, tell)
 
         made = ClangdSupervisor(
             find,
@@ -354,10 +477,31 @@ class CppQueries:
             self._settings_folder,
             self._tasks,
             lambda text: self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time())),
-            ClangdLimits(workspace.settings.cpp.memory_limit_bytes),
+            ClangdLimits(limit_bytes),
         )
-        self._supervisors[arch] = (toolchain.identity, made)
+        self._supervisors[arch] = (fits, made)
         return made
+
+
+def _element_types(unit: Unit) -> tuple[str, ...]:
+    operation = unit.kernel.operation
+    return tuple(tensor.dtype for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None)
+
+
+def _in_all(passed_over: Sequence[Sequence[Range]]) -> list[Range]:
+    """Lines that every side passes over."""
+    lines = [{line for each in one for line in range(each.start.line, each.end.line + 1)} for one in passed_over]
+    both = sorted(set.intersection(*lines)) if lines else []
+    return [Range(Position(line, 0), Position(line + 1, 0)) for line in both]
+
+
+def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
+    locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
+    return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(values))
 
 
 def _digest(text: str) -> str:
@@ -368,9 +512,40 @@ def _is_built_in(path: str) -> bool:
     return Path(path).is_relative_to(ckwatch_templates.ROOT)
 
 
+def _has_value_at(unit: UnitState, path: str, place: Position) -> bool:
+    spans = unit.unit.instance.spans.values() if unit.unit.kernel.path == path else ()
+    return any(each.path == path and Range(each.start, each.end).holds(place) for each in spans)
+
+
+def _range_of(given: wire.Span) -> Range:
+    return Range(Position(given.start.line, given.start.column), Position(given.end.line, given.end.column))
+
+
+def _template_text(path: str, unsaved: str | None) -> tuple[str, str]:
+    """A template's text as Jinja counts its lines, and the digest of the whole file. For a thread."""
+    try:
+        content = (
+            read_file(path, SIDE_FILE_LIMIT_BYTES) if unsaved is None else unsaved.encode("utf-8", "surrogatepass")
+        )
+    except OSError as error:
+        raise CkwatchError(f"{path} cannot be read: {error.strerror}") from error
+    text = content.decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n"), hashlib.sha256(content).hexdigest()
+
+
 def _position(request: CppRequest) -> Position:
     assert request.start is not None  # noqa: S101  # the caller has looked
     return Position(request.start.line, request.start.column)
+
+
+def _cuda_arguments(toolchain: NvccToolchain, substitutes: Path) -> tuple[str, ...]:
+    """For a thread."""
+    from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, cuda_arguments
+
+    substitutes.mkdir(parents=True, exist_ok=True)
+    for name in CUDA_SUBSTITUTES:
+        (substitutes / name).touch()
+    return cuda_arguments(toolchain.nvcc.resolve().parents[1], substitutes)
 
 
 def _header_text(path: str) -> str:

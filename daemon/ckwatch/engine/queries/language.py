@@ -112,8 +112,8 @@ class LanguageQueries:
         unit = state.unit
         if request.parameters is not None:
             given = {name: value for name, one in request.parameters.items() if (value := _from_json(one)) is not None}
-            unit = _with_parameters(unit, given)
-        text = await self._text(state, unit, scope)
+            unit = with_parameters(unit, given)
+        text = await self.text(state, unit, scope)
         emitted = () if text is None else await to_thread.run_sync(rendered_instances, text)
         present = unit.instance.parameters.get(request.parameter)
         asked, invalid = self._asked(request, unit, emitted)
@@ -135,11 +135,7 @@ class LanguageQueries:
     ) -> tuple[list[Parameter], list[ParameterValue]]:
         """The values to judge, and the answers for those that no parameter can have."""
         if request.values is None:
-            operations = (parameter_description(one.device_operation, request.parameter) for one in emitted)
-            allowed = next((one.values for one in operations if one is not None), ())
-            instances = unit.kernel.instances
-            others = [one.parameters[request.parameter] for one in instances if request.parameter in one.parameters]
-            return candidate_values(unit.instance.parameters.get(request.parameter), allowed, others), []
+            return considered_values(unit, request.parameter, emitted), []
         asked: dict[object, Parameter] = {}
         invalid = []
         for one in request.values:
@@ -151,10 +147,10 @@ class LanguageQueries:
                 asked.setdefault(_typed(value), value)
         return list(asked.values()), invalid
 
-    async def _text(self, state: UnitState, unit: Unit, scope: str) -> str | None:
-        """The unit's rendered text; None where its template has errors."""
+    async def text(self, state: UnitState, unit: Unit, scope: str) -> str | None:
+        """The text of `unit`, which is the state's or has other parameters; None where its template has errors."""
         if unit is not state.unit:
-            return (await self._rendered(unit, scope))[0]
+            return (await self.rendered(unit, scope))[0]
         view = self._state.views[state.key.scope]
         generation, overlays = state.input.generation, dict(view.overlays)
         text = await self._renders.text(state.key, generation, unit, overlays, view.options)
@@ -164,8 +160,8 @@ class LanguageQueries:
         self, unit: Unit, request: ValuesRequest, value: Parameter, known: Sequence[Violation], scope: str
     ) -> ParameterValue:
         """The answer for a value, by rendering the unit with it."""
-        changed = _with_parameters(unit, {**unit.instance.parameters, request.parameter: value})
-        text, problem = await self._rendered(changed, scope)
+        changed = with_parameters(unit, {**unit.instance.parameters, request.parameter: value})
+        text, problem = await self.rendered(changed, scope)
         if text is None:
             return ParameterValue(value=_to_json(value), accepted=False, why_not=problem)
         found = await to_thread.run_sync(lambda: instance_errors(rendered_instances(text), text, unit.arch))
@@ -174,8 +170,8 @@ class LanguageQueries:
             value, [one for one in found if one.rule not in before or request.parameter in one.parameters]
         )
 
-    async def _rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
-        """The text, or None and why there is none."""
+    async def rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
+        """The text of a unit that the state need not know, or None and why there is none."""
         workspace = self._view_loader.workspace(scope)
         limits = RenderLimits(workspace.settings.render.time_limit_s, workspace.settings.render.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
@@ -235,7 +231,16 @@ def _vocabulary() -> Vocabulary:
     )
 
 
-def _with_parameters(unit: Unit, parameters: Mapping[str, Parameter]) -> Unit:
+def considered_values(unit: Unit, parameter: str, emitted: Iterable[RenderedInstance]) -> list[Parameter]:
+    """The values that a parameter of the unit may have, or some near its own. `emitted`: what its text instantiates."""
+    operations = (parameter_description(one.device_operation, parameter) for one in emitted)
+    allowed = next((one.values for one in operations if one is not None), ())
+    others = [one.parameters[parameter] for one in unit.kernel.instances if parameter in one.parameters]
+    return candidate_values(unit.instance.parameters.get(parameter), allowed, others)
+
+
+def with_parameters(unit: Unit, parameters: Mapping[str, Parameter]) -> Unit:
+    """The unit with these parameters."""
     return replace(unit, instance=replace(unit.instance, parameters=dict(parameters)))
 
 

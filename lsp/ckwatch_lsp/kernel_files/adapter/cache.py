@@ -18,6 +18,7 @@ from anyio import to_thread
 from ckwatch.model.delays import FIRST_ANSWER, KERNEL_FILE_ANSWERS, PARAMETER_VALUES
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
+from ckwatch.wire.analysis import OccupancySteps
 from ckwatch.wire.language import KeyDescription, ParameterValue, TemplateDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.language.completion import KeyTable
@@ -99,10 +100,11 @@ VALUES_KEPT = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[Answer]):
-    """An answer, and what the folder's count of changes was when it was asked for; when it came."""
+    """An answer, and what the folder's count of changes, or what else it depends on, was when it was asked for; when it
+    came."""
 
     answer: Answer
-    changes: int
+    version: object
     at: float
 
 
@@ -171,6 +173,13 @@ class DaemonAnswers(SessionListener):
         """What a template is made of and asks for; None if there is none."""
         return await self._answer(folder, f"template/{name}", lambda: folder.ready.template(name))
 
+    async def occupancy_steps(self, folder: WorkspaceFolder, unit: Unit, artifact: str) -> OccupancySteps | None:
+        """What may raise the occupancy of a unit's artifact; None while that is not known."""
+        steps: OccupancySteps | None = await self._answer(
+            folder, f"occupancy/{unit.id}", lambda: folder.ready.occupancy_steps(unit), artifact
+        )
+        return steps if steps is not None and steps.artifact_key == artifact else None
+
     async def values(
         self,
         folder: WorkspaceFolder,
@@ -212,24 +221,27 @@ class DaemonAnswers(SessionListener):
         finally:
             asked.done.set()
 
-    async def _answer(self, folder: WorkspaceFolder, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        key, changes = (folder, what), self._changes.get(folder, 0)
+    async def _answer(
+        self, folder: WorkspaceFolder, what: str, ask: Callable[[], Awaitable[Answer]], version: object = None
+    ) -> Answer | None:
+        """`version`: all that the answer depends on, where that is not anything that changes in the folder."""
+        key, now = (folder, what), self._changes.get(folder, 0) if version is None else version
         kept = self._kept.get(key)
-        if (kept is None or kept.changes != changes) and key not in self._asking:
+        if (kept is None or kept.version != now) and key not in self._asking:
             self._asking[key] = anyio.Event()
-            self._session.start(self._ask, key, ask)
+            self._session.start(self._ask, key, ask, version)
         if kept is None:
             with anyio.move_on_after(FIRST_ANSWER.seconds):
                 await self._asking[key].wait()
             kept = self._kept.get(key)
         return None if kept is None else kept.answer
 
-    async def _ask(self, key: tuple[WorkspaceFolder, str], ask: Callable[[], Awaitable[Any]]) -> None:
+    async def _ask(self, key: tuple[WorkspaceFolder, str], ask: Callable[[], Awaitable[Any]], version: object) -> None:
         try:
             if key in self._kept:
                 await anyio.sleep(max(0.0, self._kept[key].at + self._again_s - time.monotonic()))
-            changes = self._changes.get(key[0], 0)
-            self._kept[key] = _Kept(await ask(), changes, time.monotonic())
+            now = self._changes.get(key[0], 0) if version is None else version
+            self._kept[key] = _Kept(await ask(), now, time.monotonic())
         except CkwatchError:
             self._kept.pop(key, None)
         finally:

@@ -1,4 +1,4 @@
-"""Code actions in kernel files: accepted values, sweeps, measured parameters."""
+"""Code actions in kernel files: accepted values, sweeps, measured parameters, instances of higher occupancy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import anyio
 from lsprotocol import types
 
+from ckwatch.model.amounts import count
 from ckwatch.model.delays import CODE_ACTIONS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.model.toml import toml_value
+from ckwatch.wire.analysis import OccupancyChange, OccupancySteps, ResourceEstimate
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
@@ -28,6 +30,8 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.edits import (
     KernelFileEdit,
+    ValueChange,
+    add_instance,
     apply_parameters,
     combinations,
     set_parameter,
@@ -70,10 +74,13 @@ class KernelFileActions:
                     found += await self._accepted(folder, document, file, diagnostic)
         if is_requested(context.only, types.CodeActionKind.RefactorRewrite):
             found += self._rewrites(folder, document, file, within.start)
-            instance = file.instance_at(within.start)
-            if folder is not None and instance is not None and _on_name(file, instance, within.start):
-                with anyio.move_on_after(CODE_ACTIONS.seconds), suppress(CkwatchError):
+        instance = file.instance_at(within.start)
+        if folder is not None and instance is not None and _on_name(file, instance, within.start):
+            with anyio.move_on_after(CODE_ACTIONS.seconds), suppress(CkwatchError):
+                if is_requested(context.only, types.CodeActionKind.RefactorRewrite):
                     found += await self._best(folder, document, file, instance)
+                if is_requested(context.only, types.CodeActionKind.Refactor):
+                    found += await self._of_higher_occupancy(folder, document, file, instance)
         return found
 
     async def _accepted(
@@ -172,6 +179,27 @@ class KernelFileActions:
         title = f"Apply the parameters of {best.instance} ({best.timing.median_us:.4g} µs on {best.shape})"
         return [self._action(document, title, edits, types.CodeActionKind.RefactorRewrite)]
 
+    async def _of_higher_occupancy(
+        self, folder: WorkspaceFolder, document: TextDocument, file: KernelFileText, instance: InstanceTable
+    ) -> list[types.CodeAction]:
+        """New instances behind this one, by its built unit's next step."""
+        unit = self._files.unit_of(folder, document, instance)
+        figures = None if unit is None or unit.instance != instance.name else unit.figures
+        if unit is None or figures is None or figures.standing != "fresh" or not figures.next_step:
+            return []
+        steps = await self._answers.occupancy_steps(folder, unit, figures.artifact_key)
+        if steps is None:
+            return []
+        taken = {one.name for one in file.instances} | {one.instance for one in folder.units_at(document.path or "")}
+        made = []
+        for change in steps.changes:
+            changes = [ValueChange(one.name, one.before, one.after) for one in change.parameters]
+            edit = add_instance(file, instance, changes, _meant(steps, change), taken)
+            if edit is not None:
+                title = f"Add an instance that may reach {_gain(steps)}: {', '.join(map(str, changes))}"
+                made.append(self._action(document, title, [edit], types.CodeActionKind.Refactor))
+        return made
+
     def _action(
         self,
         document: TextDocument,
@@ -209,6 +237,22 @@ def _on_name(file: KernelFileText, instance: InstanceTable, position: Position) 
     offset = file.toml.offset(position)
     name = instance.table.pair("name")
     return offset <= instance.table.header_end or (name is not None and name.start <= offset <= name.end)
+
+
+def _gain(steps: OccupancySteps) -> str:
+    return f"{steps.workgroups} workgroups" if steps.waves is None else count(steps.waves, "wave")
+
+
+def _meant(steps: OccupancySteps, change: OccupancyChange) -> str:
+    """`meant to reach 3 waves/SIMD: LDS 64 → 32 KiB by estimate`."""
+    of = "CU" if steps.waves is None else "SIMD"
+    return f"meant to reach {_gain(steps)}/{of}: {', '.join(map(_estimate, change.estimates))} by estimate"
+
+
+def _estimate(one: ResourceEstimate) -> str:
+    if one.resource == "LDS":
+        return f"LDS {one.present / 1024:.3g} → {one.estimated / 1024:.3g} KiB"
+    return f"{one.resource} {one.present} → {one.estimated}"
 
 
 def _written_out(count: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +81,63 @@ def apply_parameters(
     if added:
         edits.append(_added(document.toml, instance.table, added))
     return edits
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """Another value of a parameter; arrays are lists."""
+
+    parameter: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.parameter} {toml_value(self.before)} → {toml_value(self.after)}"
+
+
+def add_instance(
+    document: KernelFileText,
+    instance: InstanceTable,
+    changes: Sequence[ValueChange],
+    comment: str,
+    taken: Collection[str],
+) -> KernelFileEdit | None:
+    """A copy of an instance behind it, with other values of some parameters, and `comment` above it.
+
+    It gets the instance's name with the changed values, which is none of those that are `taken`. None where the
+    instance has other values than the changes are of, or where the name would get too long.
+    """
+    present = document.effective(instance)
+    name = _changed_name(document, instance, changes, taken)
+    if any(not _same(present.get(one.parameter), one.before) for one in changes) or len(name) > NAME_LENGTH_LIMIT:
+        return None
+    file, table = document.toml, instance.table
+    after = {one.parameter: f"{toml_key(one.parameter)} = {toml_value(one.after)}" for one in changes}
+    lines = [f"# {comment}", "[[instance]]", f"name = {toml_string(name)}"]
+    lines += [after.pop(pair.name, file.text[pair.start : pair.end]) for pair in table.pairs if pair.name != "name"]
+    end = file.line_end(file.line_of(max(table.end, table.header_end)))
+    return _insert(file, end, file.newline + "".join(f"{file.newline}{line}" for line in [*lines, *after.values()]))
+
+
+def _changed_name(
+    document: KernelFileText, instance: InstanceTable, changes: Sequence[ValueChange], taken: Collection[str]
+) -> str:
+    """The instance's name with the changed values where it has the present ones, else with the first one behind it."""
+    name, own = instance.name, values_of(instance.parameters)
+    for one in changes:
+        values = own if one.parameter in own else document.effective(instance)
+        # 128x128x64 has the values of MPerBlock, NPerBlock and KPerBlock: which is which is told by their order
+        equal = [parameter for parameter, value in values.items() if _same(value, one.before)]
+        text = re.escape(value_in_name(one.before))
+        places = list(re.finditer(rf"(?<![0-9A-Za-wyz]){text}(?![0-9A-Za-wyz])", name))
+        if one.parameter in equal and len(places) == len(equal):
+            start, end = places[equal.index(one.parameter)].span()
+            name = f"{name[:start]}{value_in_name(one.after)}{name[end:]}"
+            own[one.parameter] = one.after
+    if name == instance.name:
+        name = f"{name}_{value_in_name(changes[0].after)}"
+    numbered = (f"{name}_{number}" for number in itertools.count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 def to_sweep(document: KernelFileText, instance: InstanceTable, parameter: str | None = None) -> list[KernelFileEdit]:

@@ -18,6 +18,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.templates.adapter.calls import TemplateCalls
 from ckwatch_lsp.templates.adapter.conversion import (
     complete,
     document_symbols,
@@ -92,6 +93,7 @@ class TemplateProvider(LanguageProvider):
         self._library = library
         self._values = RenderedValues(session)
         self._hovers = TemplateHovers(active, self._values)
+        self._calls = TemplateCalls(session, library)
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -157,6 +159,18 @@ class TemplateProvider(LanguageProvider):
                 in_files = await kernel_places(self._session, folder, templates, entity.name, entity.templates)
                 places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
         return await locations(self._session, places)
+
+    async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
+        """The macro, or the template."""
+        return await self._calls.prepare(document, position)
+
+    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
+        """Who calls a macro, or includes, imports or extends a template."""
+        return await self._calls.incoming(item)
+
+    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
+        """What a macro or template calls, includes, imports and extends."""
+        return await self._calls.outgoing(item)
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """What would be renamed."""

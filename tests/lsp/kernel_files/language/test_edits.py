@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ckwatch
+from ckwatch.model.names import NAME_LENGTH_LIMIT
 from ckwatch.model.toml import toml_key, toml_value
 from ckwatch.workspace.loading import load_workspace
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.kernel_files.language.edits import (
     KernelFileEdit,
+    ValueChange,
+    add_instance,
     applied,
     apply_parameters,
     combinations,
@@ -24,6 +27,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
     to_instances,
     to_sweep,
 )
+from ckwatch_lsp.kernel_files.language.formatting import format_file
 from marked import marked
 
 GEMM = Path(ckwatch.__file__).parents[2] / "examples/gemm"
@@ -48,6 +52,71 @@ B = 4
 def after(document: KernelFileText, edits: list[KernelFileEdit]) -> str:
     assert edits
     return applied(document.text, document.toml, edits)
+
+
+def test_a_copy_of_an_instance_with_other_values() -> None:
+    document = KernelFileText(SMALL)
+    changes = [ValueChange("B", 2, 4), ValueChange("A", 1, 8)]
+    edit = add_instance(document, document.instances[0], changes, "meant to: x", {"i", "j", "i_4"})
+    assert edit is not None
+    text = after(document, [edit])
+    assert text == SMALL.replace(
+        "C = [1, 2]\n",
+        """\
+C = [1, 2]
+
+# meant to: x
+[[instance]]
+name = "i_4_2"
+B = 4
+C = [1, 2]
+A = 8
+""",
+    )
+    assert (
+        applied(text, KernelFileText(text).toml, format_file(KernelFileText(text).toml)).count("\n\n# meant to: x\n[[")
+        == 1
+    )
+    # the text has another value than the one that is to be changed
+    assert add_instance(document, document.instances[0], [ValueChange("B", 3, 4)], "x", ()) is None
+    assert add_instance(document, document.instances[0], [ValueChange("C", [1, 2], [2, 1])], "x", ()) is not None
+
+
+V3: dict[str, Any] = {"MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 64, "Version": "v3", "Threads": [8, 32, 1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("v3_128x128x64_intrawave", {"KPerBlock": 32}, "v3_128x128x32_intrawave"),
+        ("v3_128x128x64_intrawave", {"MPerBlock": 64}, "v3_64x128x64_intrawave"),
+        ("v3_128x128x64_intrawave", {"NPerBlock": 64, "KPerBlock": 32}, "v3_128x64x32_intrawave"),
+        ("v3_128x128x64_intrawave", {"Version": "v1"}, "v1_128x128x64_intrawave"),
+        ("v3_128x128x64_intrawave", {"KPerBlock": 32, "Threads": [4, 64, 1]}, "v3_128x128x32_intrawave"),
+        ("v3_128x128x64_intrawave", {"BlockSize": 128}, "v3_128x128x64_intrawave_128"),
+        ("256x64", {"BlockSize": 128}, "128x64"),
+        # which of two it is cannot be told, and what only looks like it is something else
+        ("t128", {"NPerBlock": 64}, "t128_64"),
+        ("128x64", {"NPerBlock": 64}, "128x64_64"),
+        ("1264_v31", {"KPerBlock": 32}, "1264_v31_32"),
+        ("1264_v31", {"Version": "v1"}, "1264_v31_v1"),
+        ("some", {"Threads": [4, 64, 1]}, "some_4x64x1"),
+    ],
+)
+def test_the_name_of_a_copy(name: str, changes: dict[str, Any], expected: str) -> None:
+    pairs = "".join(f"{key} = {toml_value(value)}\n" for key, value in V3.items())
+    document = KernelFileText(f'[defaults]\nBlockSize = 256\n[[instance]]\nname = "{name}"\n{pairs}')
+    before = {**V3, "BlockSize": 256}
+    made = [ValueChange(key, before[key], value) for key, value in changes.items()]
+    edit = add_instance(document, document.instances[0], made, "x", {name})
+    assert edit is not None
+    first, second = tomllib.loads(after(document, [edit]))["instance"]
+    assert second == {**first, **changes, "name": expected}
+
+
+def test_a_copy_without_room_for_its_name() -> None:
+    document = KernelFileText(f'[[instance]]\nname = "{"n" * NAME_LENGTH_LIMIT}"\nA = 1\n')
+    assert add_instance(document, document.instances[0], [ValueChange("A", 1, 2)], "x", ()) is None
 
 
 def test_an_instance_becomes_a_sweep_of_one() -> None:

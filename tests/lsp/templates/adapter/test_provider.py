@@ -139,6 +139,58 @@ async def test_definitions_and_references(root: Path, template: Path) -> None:
         assert await found("definition", "void f") == []
 
 
+async def calls(made: Editor, direction: str, item: dict[str, Any]) -> dict[str, list[tuple[int, int]]]:
+    """Who calls or is called, with the places of the calls."""
+    answer = await made.request(f"callHierarchy/{direction}Calls", {"item": item})
+    return {
+        each["from" if direction == "incoming" else "to"]["name"]: [
+            (reach["start"]["line"], reach["start"]["character"]) for reach in each["fromRanges"]
+        ]
+        for each in answer or ()
+    }
+
+
+async def test_calls(root: Path, template: Path) -> None:
+    macros = root / "templates/macros.j2"
+    async with editor(root) as made:
+        await made.open(template)
+        [macro] = await made.at("textDocument/prepareCallHierarchy", template, "store(i")
+        assert (macro["name"], macro["detail"], macro["uri"]) == ("store", "macros.j2", macros.as_uri())
+        assert macro["range"] == {"start": {"line": 1, "character": 0}, "end": {"line": 3, "character": 14}}
+        assert macro["selectionRange"]["start"] == {"line": 1, "character": 9}
+        assert await calls(made, "incoming", macro) == {"saxpy.hip.j2": [(6, 10)]}
+        assert await calls(made, "outgoing", macro) == {}
+        [file] = await made.at("textDocument/prepareCallHierarchy", template, "void f")
+        assert (file["name"], file["uri"]) == ("saxpy.hip.j2", template.as_uri())
+        assert await calls(made, "outgoing", file) == {
+            "macros.j2": [(0, 11)], "hooks/header_hip.j2": [(2, 11)], "store": [(6, 10)], "tail.j2": [(8, 12)]
+        }  # fmt: skip
+        assert await calls(made, "incoming", file) == {}
+        [tail] = await made.at("textDocument/prepareCallHierarchy", template, "tail.j2")
+        assert await calls(made, "incoming", tail) == {"saxpy.hip.j2": [(8, 12)]}
+
+
+async def test_calls_of_texts_that_are_not_saved(root: Path, template: Path) -> None:
+    tail = root / "templates/tail.j2"
+    async with editor(root) as made:
+        await made.open(template)
+        [macro] = await made.at("textDocument/prepareCallHierarchy", template, "store(i")
+        await made.open(tail)
+        await made.replace(tail, "//", "// é🙂 {{ macros.store(1) }}")
+        assert await calls(made, "incoming", macro) == {"saxpy.hip.j2": [(6, 10)], "tail.j2": [(0, 17)]}
+        await made.close(tail)
+        assert await calls(made, "incoming", macro) == {"saxpy.hip.j2": [(6, 10)]}
+
+
+@pytest.mark.parametrize("data", [None, 5, {"language": "cpp"}, {"language": "template", "root": "/", "path": 1}])
+async def test_calls_of_an_item_that_nobody_made(data: Any) -> None:
+    reach = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+    item = {"name": "f", "kind": 12, "uri": "file:///a.j2", "range": reach, "selectionRange": reach, "data": data}
+    async with editor() as made:
+        for direction in ("incoming", "outgoing"):
+            assert await made.request(f"callHierarchy/{direction}Calls", {"item": item}) is None
+
+
 async def until_units(made: Editor, template: Path) -> None:
     """The instances are known, and that they are made of the template."""
     with anyio.fail_after(PATIENCE_S):

@@ -1,0 +1,108 @@
+"""Answers requests about the calls of macros and the includes of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
+from ckwatch_lsp.templates.language.calls import CallItem, Calls, extent, incoming, items_at, outgoing
+from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
+
+
+class TemplateCalls:
+    """Items of the editor's call hierarchy. Their `data` says in which workspace they were found, and what they are."""
+
+    def __init__(self, session: Session, library: TemplateLibrary) -> None:
+        self._session = session
+        self._library = library
+
+    async def prepare(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
+        """The macro or template at `position`."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        folder, templates, file = found
+        items = await to_thread.run_sync(items_at, templates.index, file.path, position)
+        shown = [await self._shown(folder.root, templates, item) for item in items]
+        return [item for item in shown if item is not None]
+
+    async def incoming(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
+        """Who calls or includes `item`; None if that is not of a template."""
+        found = await self._calls(item, incoming)
+        if found is None:
+            return None
+        return [
+            types.CallHierarchyIncomingCall(
+                other, [await self._session.encode_range(own.path, each) for each in ranges]
+            )
+            for other, own, ranges in found
+        ]
+
+    async def outgoing(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
+        """What `item` calls and includes; None if that is not of a template."""
+        asked = _asked(item)
+        found = await self._calls(item, outgoing)
+        if asked is None or found is None:
+            return None
+        path = asked[1].path
+        return [
+            types.CallHierarchyOutgoingCall(other, [await self._session.encode_range(path, each) for each in ranges])
+            for other, _, ranges in found
+        ]
+
+    async def _calls(
+        self, item: types.CallHierarchyItem, ask: Callable[[TemplateIndex, CallItem], list[Calls]]
+    ) -> list[tuple[types.CallHierarchyItem, CallItem, tuple[Range, ...]]] | None:
+        asked = _asked(item)
+        if asked is None:
+            return None
+        root, own = asked
+        folder = self._session.folders.get(root)
+        if folder is None:
+            return []
+        templates = await self._library.templates(folder)
+        found = []
+        for calls in await to_thread.run_sync(ask, templates.index, own):
+            shown = await self._shown(root, templates, calls.item)
+            if shown is not None:
+                found.append((shown, calls.item, calls.ranges))
+        return found
+
+    async def _shown(self, root: Path, templates: TemplateSet, item: CallItem) -> types.CallHierarchyItem | None:
+        """An item as the protocol has it; None for a macro that is not there any more."""
+        reach = extent(templates.index, item)
+        if reach is None:
+            return None
+        template, macro = templates.name_of(item.path), item.macro
+        data: dict[str, Any] = {"language": "template", "root": str(root), "path": item.path}
+        if macro is not None:
+            data |= {"scope": macro.scope, "macro": macro.name}
+        return types.CallHierarchyItem(
+            name=template if macro is None else macro.name,
+            kind=types.SymbolKind.File if macro is None else types.SymbolKind.Function,
+            uri=self._session.uri_at(item.path),
+            range=await self._session.encode_range(item.path, reach[0]),
+            selection_range=await self._session.encode_range(item.path, reach[1]),
+            detail=None if macro is None else template,
+            data=data,
+        )
+
+
+def _asked(item: types.CallHierarchyItem) -> tuple[Path, CallItem] | None:
+    """The workspace's folder and the item, which an editor has sent back; None if it is another language's."""
+    data: Any = item.data
+    match data:
+        case {"language": "template", "root": str(root), "path": str(path), "scope": int(scope), "macro": str(name)}:
+            return Path(root), CallItem(path, Variable(path, scope, name))
+        case {"language": "template", "root": str(root), "path": str(path)}:
+            return Path(root), CallItem(path)
+        case _:
+            return None
