@@ -13,6 +13,10 @@ from ckwatch_lsp.commands.daemon import DaemonCommands, ServerStatusNotifier
 from ckwatch_lsp.commands.running_tasks import DaemonProgress, RunningTasks
 from ckwatch_lsp.commands.tune import TuneCommand
 from ckwatch_lsp.commands.units import ChooseInstanceCommand, UnitsCommand
+from ckwatch_lsp.cpp.headers import Headers
+from ckwatch_lsp.cpp.provider import CppProvider
+from ckwatch_lsp.cpp.questions import CppQuestions
+from ckwatch_lsp.cpp.readiness import Readiness
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
 from ckwatch_lsp.figures.affected_units import AffectedUnits
@@ -60,14 +64,17 @@ def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: 
     diagnostics = DiagnosticsDelivery(session, active, editor, params)
     session.listeners.append(diagnostics)
     add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
-    add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
     library = TemplateLibrary(session, editor)
+    cpp = cpp_provider(session, active, editor, library, documents)
+    add_provider(session, cpp, DocumentKind.VIRTUAL, DocumentKind.HEADER)
+    add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
     add_figures(session, active, editor, params, library)
     add_commands(session, active, editor, targets, documents)
     answers = DaemonAnswers(session)
     session.listeners += [answers, library]
     add_provider(session, KernelFileProvider(session, active, answers), KERNEL_FILE, SETTINGS)
     add_provider(session, TemplateProvider(session, active, library), TEMPLATE)
+    add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
     register_requests(editor, RequestHandlers(session), editor.capabilities)
 
 
@@ -75,6 +82,16 @@ def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentK
     """Have a provider answer for these documents."""
     for kind in kinds:
         session.providers.setdefault(kind, []).append(provider)
+
+
+def cpp_provider(
+    session: Session, active: ActiveUnits, editor: EditorClient, library: TemplateLibrary, documents: VirtualDocuments
+) -> CppProvider:
+    """Answers about C++, and what they need to know of headers."""
+    headers = Headers(session, active, editor)
+    session.listeners.append(headers)
+    questions = CppQuestions(session, active, headers, documents, Readiness(session, editor))
+    return CppProvider(session, active, editor, library, documents, headers, questions)
 
 
 def add_figures(
@@ -132,8 +149,9 @@ def add_commands(
 
 def register_requests(editor: EditorClient, handlers: RequestHandlers, able: EditorCapabilities) -> None:
     """Answer the requests about documents that the editor can make use of."""
-    completion = types.CompletionOptions(trigger_characters=[".", "|", '"', "'", "=", " "])
-    signatures = types.SignatureHelpOptions(trigger_characters=["(", ","])
+    triggers = dict.fromkeys((*LanguageProvider.triggers, *CppProvider.triggers))
+    completion = types.CompletionOptions(trigger_characters=list(triggers))
+    signatures = types.SignatureHelpOptions(trigger_characters=["(", ",", "<", "{"])
     tokens = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
     kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor, types.CodeActionKind.RefactorRewrite]
     add = editor.add_request
@@ -142,6 +160,8 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     add(types.TEXT_DOCUMENT_SIGNATURE_HELP, handlers.signature_help, signatures)
     add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
     add(types.TEXT_DOCUMENT_DECLARATION, handlers.definition)  # templates and kernel files declare nothing apart
+    add(types.TEXT_DOCUMENT_TYPE_DEFINITION, handlers.type_definition)
+    add(types.TEXT_DOCUMENT_IMPLEMENTATION, handlers.implementation)
     add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
     if able.calls:
         add(types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, handlers.prepare_calls)

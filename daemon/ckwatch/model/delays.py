@@ -71,6 +71,12 @@ PARAMETER_VALUES: Final = Delay(0.012, "for the rules' judgement of values; the 
 CODE_ACTIONS: Final = Delay(2.0, "for accepted values and measured instances")
 HOVER: Final = Delay(0.25, "for the first answer about a unit or template")
 NEWER_HOVER: Final = Delay(0.015, "for a newer answer; the known one will do")
+CPP_BESIDE: Final = Delay(0.25, "for C++ where another part has an answer, or the editor asks again by itself")
+CPP_COMPLETION: Final = Delay(1.0, "for what C++ could be written; the editor asks again when it comes later")
+CPP_ALONE: Final = Delay(10.0, "for C++ where nothing else has an answer: clangd reads the headers for 3 to 4 s")
+CPP_AGAIN: Final = Delay(0.05, "an answer about another text is asked for again")
+CPP_UNREADY: Final = Delay(0.2, "a clangd that takes longer is asked why")
+CPP_STATUS: Final = Delay(1.0, "and what it does is shown when it takes so long, and not more often")
 DIAGNOSTIC_REFRESH: Final = Delay(5.0, "for the editor's answer to a refresh; after that the next one is sent")
 
 DELAYS: Final[Mapping[str, Delay]] = {name: one for name, one in globals().items() if isinstance(one, Delay)}

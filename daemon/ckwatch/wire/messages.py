@@ -119,7 +119,8 @@ class WorkspaceDetail(Value):
     """The workspace itself. `diagnostics` are those of `ckwatch.toml` and of kernel files.
 
     `kernel_names`: the kernel's name by the kernel file's path, also where mistakes leave nothing to compile.
-    `toolchain_problem`: why nothing can be compiled.
+    `toolchain_problem`: why nothing can be compiled. `header_folders` hold
+    the headers that come with the compiler.
     """
 
     root: str
@@ -130,6 +131,7 @@ class WorkspaceDetail(Value):
     toolchain: str | None
     toolchain_problem: str | None
     kernel_names: dict[str, str] = Field(default_factory=dict)
+    header_folders: tuple[str, ...] = ()
 
 
 class RunnerRequest(Request):

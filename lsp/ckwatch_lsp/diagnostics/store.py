@@ -390,7 +390,7 @@ class DiagnosticStore:
 
     def opened(self, document: TextDocument) -> None:
         """Take its text for the saved one until it is saved."""
-        if document.path is not None and document.kind is not DocumentKind.OTHER:
+        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.HEADER):
             self._histories[document.path] = EditHistory(document.text)
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:

@@ -39,6 +39,10 @@ class EditorCapabilities:
     versioned_edits: bool = False
     rename_prepares: bool = False
     calls: bool = False
+    snippets: bool = False
+    disabled_actions: bool = False
+    signature_offsets: bool = False
+    completion_markdown: bool = False
     registers: frozenset[str] = frozenset()
     server_status: bool = False
     units_changed: bool = False
@@ -57,6 +61,9 @@ def capabilities_of(
     window = given.window or types.WindowClientCapabilities()
     published = text.publish_diagnostics or types.PublishDiagnosticsClientCapabilities()
     action, symbol = text.code_action, text.document_symbol
+    item = text.completion.completion_item if text.completion else None
+    signature = text.signature_help.signature_information if text.signature_help else None
+    parameter = signature.parameter_information if signature else None
     hover = text.hover.content_format if text.hover else None
     experimental = given.experimental if isinstance(given.experimental, dict) else vars_of(given.experimental)
     pulled = text.diagnostic
@@ -93,6 +100,10 @@ def capabilities_of(
         registers=frozenset(method for method, able in registered.items() if able and able.dynamic_registration),
         rename_prepares=bool(text.rename and text.rename.prepare_support),
         calls=text.call_hierarchy is not None,
+        snippets=bool(item and item.snippet_support),
+        disabled_actions=bool(action and action.disabled_support),
+        signature_offsets=bool(parameter and parameter.label_offset_support),
+        completion_markdown=bool(item and types.MarkupKind.Markdown in (item.documentation_format or ())),
         server_status=bool(experimental.get("serverStatusNotification")),
         units_changed=bool(experimental.get("ckwatchUnits")),
     )

@@ -34,6 +34,7 @@ INVALID_REQUEST = -32600
 NOT_INITIALIZED = -32002
 REQUEST_FAILED = -32803
 SERVER_CANCELLED = -32802
+CONTENT_MODIFIED = -32801
 
 PARENT_CHECK_S = 5.0
 """How often the server checks that the editor's process still runs."""
@@ -55,6 +56,12 @@ class RequestFailedError(JsonRpcException):
     def of_error(cls, error: CkwatchError) -> RequestFailedError:
         """The same for an error of the daemon or its client."""
         return cls(message=sentence_of(error))
+
+
+class ContentModifiedError(RequestFailedError):
+    """The document has changed meanwhile; editors show nothing, and ask again."""
+
+    CODE = CONTENT_MODIFIED
 
 
 class CkwatchProtocol(LanguageServerProtocol):

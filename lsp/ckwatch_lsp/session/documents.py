@@ -26,7 +26,13 @@ class DocumentKind(enum.Enum):
     KERNEL_FILE = "kernel-file"
     SETTINGS = "settings"
     VIRTUAL = "virtual"
+    HEADER = "header"
+    """A file that C++ includes; its name does not tell."""
     OTHER = "other"
+
+
+WORKSPACE_KINDS = frozenset({DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS})
+"""What a workspace is made of: the daemon gets the unsaved text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import anyio
 from anyio import to_thread
 from lsprotocol import types
 
+from ckwatch.model.delays import CPP_BESIDE
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
-from ckwatch_lsp.protocol.server import RequestFailedError
+from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
 from ckwatch_lsp.session.documents import TextDocument
-from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.joining import joined_outline, merged_tokens
+from ckwatch_lsp.session.providers import (
+    TOKEN_MODIFIERS,
+    TOKEN_TYPES,
+    LanguageProvider,
+    OutdatedError,
+    RefusedError,
+    SemanticToken,
+)
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
@@ -39,8 +49,11 @@ class RequestHandlers:
         """textDocument/completion"""
         items: list[types.CompletionItem] = []
         incomplete = False
+        typed = None if params.context is None else params.context.trigger_character
         for one in await self._at(
-            params, lambda language, document, at: language.completion(document, at, params.context)
+            params,
+            lambda language, document, at: language.completion(document, at, params.context),
+            among=lambda language: not typed or typed in language.triggers,
         ):
             if one is not None:
                 items += one.items
@@ -62,23 +75,33 @@ class RequestHandlers:
 
     async def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
         """textDocument/signatureHelp"""
-        found = await self._at(params, lambda language, document, at: language.signature_help(document, at))
-        return next((one for one in found if one is not None), None)
+        return await self._first(params, lambda language, document, at: language.signature_help(document, at))
 
     async def definition(self, params: types.DefinitionParams) -> list[types.Location] | None:
         """textDocument/definition"""
-        return _joined(await self._at(params, lambda language, document, at: language.definition(document, at)))
+        return _list(await self._first(params, lambda language, document, at: language.definition(document, at)))
+
+    async def type_definition(self, params: types.TypeDefinitionParams) -> list[types.Location] | None:
+        """textDocument/typeDefinition"""
+        return _list(await self._first(params, lambda language, document, at: language.type_definition(document, at)))
+
+    async def implementation(self, params: types.ImplementationParams) -> list[types.Location] | None:
+        """textDocument/implementation"""
+        return _list(await self._first(params, lambda language, document, at: language.implementation(document, at)))
 
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
         """textDocument/references"""
         wanted = params.context.include_declaration
-        return _joined(
-            await self._at(params, lambda language, document, at: language.references(document, at, declaration=wanted))
+        return _list(
+            await self._first(
+                params, lambda language, document, at: language.references(document, at, declaration=wanted)
+            )
         )
 
     async def prepare_calls(self, params: types.CallHierarchyPrepareParams) -> list[types.CallHierarchyItem] | None:
         """textDocument/prepareCallHierarchy"""
-        return _joined(await self._at(params, lambda language, document, at: language.prepare_calls(document, at)))
+        found = _joined(await self._at(params, lambda language, document, at: language.prepare_calls(document, at)))
+        return None if found is None else sorted(found, key=lambda item: not _touches(item.selection_range, params))
 
     async def incoming_calls(
         self, params: types.CallHierarchyIncomingCallsParams
@@ -97,17 +120,16 @@ class RequestHandlers:
     async def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
         """textDocument/prepareRename"""
         document = await self._session.document(params.text_document.uri)
-        for one in await self._at(params, lambda language, document, at: language.prepare_rename(document, at)):
-            if one is not None and document is not None:
-                return types.PrepareRenamePlaceholder(document.codec.encode_range(one[0]), one[1])
-        return None
+        one = await self._first(params, lambda language, document, at: language.prepare_rename(document, at))
+        if one is None or document is None:
+            return None
+        return types.PrepareRenamePlaceholder(document.codec.encode_range(one[0]), one[1])
 
     async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
         """textDocument/rename"""
-        asked = self._at(
+        return await self._first(
             params, lambda language, document, at: language.rename(document, at, params.new_name), explicit=True
         )
-        return next((one for one in await asked if one is not None), None)
 
     async def links(self, params: types.DocumentLinkParams) -> list[types.DocumentLink] | None:
         """textDocument/documentLink"""
@@ -117,7 +139,8 @@ class RequestHandlers:
         self, params: types.DocumentSymbolParams
     ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
         """textDocument/documentSymbol"""
-        found = _joined(await self._of(params, lambda language, document: language.symbols(document)))
+        outlines = await self._of(params, lambda language, document: language.symbols(document))
+        found = await to_thread.run_sync(joined_outline, [one for one in outlines if one]) or None
         if found is None or self._session.capabilities.nested_symbols:
             return found
         return list(_flat(found, params.text_document.uri, None))
@@ -150,7 +173,7 @@ class RequestHandlers:
 
     async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
         """textDocument/documentHighlight"""
-        return _joined(await self._at(params, lambda language, document, at: language.highlights(document, at)))
+        return _list(await self._first(params, lambda language, document, at: language.highlights(document, at)))
 
     async def tokens(self, params: types.SemanticTokensParams) -> types.SemanticTokens | None:
         """textDocument/semanticTokens/full"""
@@ -197,9 +220,7 @@ class RequestHandlers:
         if document is None:
             return None
         ours = None if within is None else document.codec.decode_range(within)
-        found = [
-            each for one in await self._ask(document, lambda language: language.tokens(document, ours)) for each in one
-        ]
+        found = merged_tokens(await self._ask(document, lambda language: language.tokens(document, ours)))
         if len(found) <= TOKENS_AT_ONCE:
             return types.SemanticTokens(data=encoded(document.codec, found))
         codec = document.codec.copy()
@@ -214,13 +235,30 @@ class RequestHandlers:
         params: Any,
         ask: Callable[[LanguageProvider, TextDocument, Position], Awaitable[Answer]],
         *,
-        explicit: bool = False,
+        among: Callable[[LanguageProvider], bool] = lambda _language: True,
     ) -> list[Answer]:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return []
         position = document.codec.decode(params.position)
-        return await self._ask(document, lambda language: ask(language, document, position), explicit=explicit)
+        return await self._ask(document, lambda language: ask(language, document, position), among=among)
+
+    async def _first(
+        self,
+        params: Any,
+        ask: Callable[[LanguageProvider, TextDocument, Position], Awaitable[Answer]],
+        *,
+        explicit: bool = False,
+    ) -> Answer | None:
+        """The answer of the first provider that has one."""
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return None
+        position = document.codec.decode(params.position)
+        found = await self._ask(
+            document, lambda language: ask(language, document, position), explicit=explicit, first=True
+        )
+        return next((one for one in found if one), None)
 
     async def _of(
         self, params: Any, ask: Callable[[LanguageProvider, TextDocument], Awaitable[Answer]]
@@ -229,21 +267,71 @@ class RequestHandlers:
         return [] if document is None else await self._ask(document, lambda language: ask(language, document))
 
     async def _ask(
-        self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]], *, explicit: bool = False
+        self,
+        document: TextDocument,
+        ask: Callable[[LanguageProvider], Awaitable[Answer]],
+        *,
+        explicit: bool = False,
+        first: bool = False,
+        among: Callable[[LanguageProvider], bool] = lambda _language: True,
     ) -> list[Answer]:
-        found = []
-        for language in self._session.providers_for(document):
-            try:
-                found.append(await ask(language))
-            except CkwatchError as error:
-                if explicit:
-                    raise RequestFailedError.of_error(error) from None
-                _log.info("%s: %s", document.uri, error)
-            except Exception:  # one language's mistake must not silence the others
-                if explicit:
-                    raise
-                _log.exception("unexpected, for %s", document.uri)
+        """What the providers answer, in their order; all are asked at once. Slow ones get a short while where another
+        has an answer, none with `first` and an answer before theirs. `explicit`: raise the error of the last provider
+        that has one, where nobody has an answer."""
+        asked = _Asked(document, ask)
+        languages = [one for one in self._session.providers_for(document) if among(one)]
+        slow = [one for one in languages if one.slow]
+        async with anyio.create_task_group() as tasks:
+            for language in slow:
+                tasks.start_soon(asked.one, language)
+            if len(languages) - len(slow) == 1:
+                await asked.one(next(one for one in languages if not one.slow))
+            else:
+                async with anyio.create_task_group() as others:
+                    for language in languages:
+                        if not language.slow:
+                            others.start_soon(asked.one, language)
+            answered = [at for at, one in enumerate(languages) if asked.answers.get(one)]
+            if slow and answered:
+                at_once = first and answered[0] < languages.index(slow[0])
+                wait_s = 0.0 if at_once else CPP_BESIDE.seconds
+                tasks.cancel_scope.deadline = anyio.current_time() + wait_s
+        found = [asked.answers[one] for one in languages if one in asked.answers]
+        if not any(found):
+            asked.raise_errors(languages, explicit=explicit)
         return found
+
+
+class _Asked(Generic[Answer]):
+    """What was asked of several providers, and what came of it."""
+
+    def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]]) -> None:
+        self.answers: dict[LanguageProvider, Answer] = {}
+        self._errors: dict[LanguageProvider, Exception] = {}
+        self._document = document
+        self._ask = ask
+
+    async def one(self, language: LanguageProvider) -> None:
+        """Ask one of them."""
+        try:
+            self.answers[language] = await self._ask(language)
+        except CkwatchError as error:
+            _log.info("%s: %s", self._document.uri, error)
+            self._errors[language] = error
+        except Exception as error:  # noqa: BLE001  # one language's mistake must not silence the others
+            _log.exception("unexpected, for %s", self._document.uri)
+            self._errors[language] = error
+
+    def raise_errors(self, languages: Iterable[LanguageProvider], *, explicit: bool) -> None:
+        """For what nobody has answered: the last error, if it is meant for the user or `explicit`."""
+        errors = [self._errors[one] for one in languages if one in self._errors]
+        for error in reversed(errors):
+            if isinstance(error, OutdatedError):
+                raise ContentModifiedError.of_error(error) from None
+            if isinstance(error, RefusedError) or (explicit and isinstance(error, CkwatchError)):
+                raise RequestFailedError.of_error(error) from None
+            if explicit:
+                raise error
 
 
 async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
@@ -254,6 +342,16 @@ async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
     except Exception:  # noqa: BLE001  # as above
         _log.exception("unexpected")
     return otherwise
+
+
+def _touches(reach: types.Range, params: types.CallHierarchyPrepareParams) -> bool:
+    """Whether what was asked about is named there; else it is around it."""
+    start, end, at = reach.start, reach.end, params.position
+    return (start.line, start.character) <= (at.line, at.character) <= (end.line, end.character)
+
+
+def _list(found: Sequence[Answer] | None) -> list[Answer] | None:
+    return list(found or ()) or None
 
 
 def _joined(found: Iterable[Sequence[Answer]]) -> list[Answer] | None:

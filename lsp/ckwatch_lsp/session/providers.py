@@ -7,12 +7,13 @@ daemon's diagnostics.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lsprotocol import types
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -69,14 +70,23 @@ class SemanticToken:
 
 TOKEN_TYPES = (
     *("keyword", "variable", "parameter", "property", "function", "macro", "namespace", "class", "type"),
-    *("string", "number", "comment", "operator", "decorator", "enumMember"),
+    *("string", "number", "comment", "operator", "decorator", "enumMember", "method", "typeParameter", "enum"),
 )
-TOKEN_MODIFIERS = ("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary")
+TOKEN_MODIFIERS = (
+    *("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary"),
+    *("deprecated", "static", "abstract"),
+)
 
 
 class LanguageProvider:
     """Answers for documents of one kind. Positions are ours, answers the protocol's; None or nothing where there is no
     answer. A CkwatchError that is raised is shown to those who asked for something explicitly."""
+
+    slow: ClassVar[bool] = False
+    """Whether an answer may take seconds: others do not wait for it."""
+
+    triggers: ClassVar[Collection[str]] = (".", "|", '"', "'", "=", " ")
+    """Characters behind which something could be completed."""
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -94,6 +104,14 @@ class LanguageProvider:
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """Where what stands at `position` is defined."""
+        return ()
+
+    async def type_definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """Where its type is defined."""
+        return ()
+
+    async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """What overrides or derives from it."""
         return ()
 
     async def references(
@@ -167,6 +185,14 @@ class LanguageProvider:
     async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
         """Short texts within lines."""
         return ()
+
+
+class OutdatedError(CkwatchError):
+    """The text changes faster than it can be asked about."""
+
+
+class RefusedError(CkwatchError):
+    """What was asked for cannot be done; the user is told why, also where an editor only asks whether it could be."""
 
 
 def is_requested(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:

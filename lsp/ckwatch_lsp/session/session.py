@@ -21,7 +21,14 @@ from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
-from ckwatch_lsp.session.documents import DocumentKind, OpenDocuments, TextChange, TextDocument, read_text
+from ckwatch_lsp.session.documents import (
+    WORKSPACE_KINDS,
+    DocumentKind,
+    OpenDocuments,
+    TextChange,
+    TextDocument,
+    read_text,
+)
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
@@ -53,6 +60,8 @@ class Session:
         self.listeners: list[SessionListener] = []
         self.providers: dict[DocumentKind, list[LanguageProvider]] = {}
         """By the kind of document that they answer for; their answers are joined."""
+        self.is_header: Callable[[str], bool] = lambda _path: False
+        """Whether the file at a path is a header; its name does not tell."""
         self._tasks = tasks
         self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
@@ -126,11 +135,16 @@ class Session:
         shown = self._virtual_at(document.path)
         if shown is not None:
             document.virtual, document.kind = shown, DocumentKind.VIRTUAL
+        self._find_kind(document)
         self.documents[item.uri] = document
         self.start(self._introduce, document)
 
+    def _find_kind(self, document: TextDocument) -> None:
+        if document.kind is DocumentKind.OTHER and document.path is not None and self.is_header(document.path):
+            document.kind = DocumentKind.HEADER
+
     async def _introduce(self, document: TextDocument) -> None:
-        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.VIRTUAL):
+        if document.path is not None and document.kind in WORKSPACE_KINDS:
             folder = await self.find_folder(document.path)
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
@@ -148,11 +162,7 @@ class Session:
             return
         edits: list[TextChange] = document.change(changes, version)
         folder = self.folder_of(document.path)
-        if (
-            folder is not None
-            and document.kind not in (DocumentKind.OTHER, DocumentKind.VIRTUAL)
-            and self.settings.check_on_type
-        ):
+        if folder is not None and document.kind in WORKSPACE_KINDS and self.settings.check_on_type:
             folder.overlays.changed(document)
         for listener in self.listeners:
             listener.changed(document, edits)
@@ -212,6 +222,7 @@ class Session:
         except OSError:
             return None
         document = TextDocument(uri_of(path), text, None, self.capabilities.encoding)
+        self._find_kind(document)
         self._texts[path] = (stamp, document)
         if len(self._texts) > KEPT_TEXTS:
             del self._texts[next(iter(self._texts))]

@@ -10,7 +10,10 @@ from typing import Any, Literal, get_args, get_type_hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditorSettings:
-    """What can be switched. `information_diagnostics` "auto": where the editor shows neither hints nor lenses."""
+    """What can be switched. `information_diagnostics` "auto": where the editor shows neither hints nor lenses.
+
+    `cpp_hints` "all": of deduced types, too.
+    """
 
     hints: bool = True
     lenses: bool = True
@@ -21,6 +24,8 @@ class EditorSettings:
     build_first: Literal["active", "all", "none"] = "active"
     start_daemon: bool = True
     shape: str = ""
+    cpp: bool = True
+    cpp_hints: bool | Literal["all"] = False
 
 
 def editor_name(name: str) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.notify import HEADERS_TOPIC
 from ckwatch.engine.background_pch import BackgroundPch
@@ -24,6 +26,9 @@ from ckwatch.model.version import __version__
 from ckwatch.wire.messages import Status, WorkspaceDetail
 
 LOG_READ_BYTES = 1_000_000
+
+SHARED_ROOTS = (Path("/"), Path("/usr"), Path("/usr/local"))
+"""A compiler that is installed there shares its folder with everything else."""
 
 
 class StatusQueries:
@@ -104,11 +109,19 @@ class StatusQueries:
             toolchain=None if compiler is None else compiler.toolchain.clang_version,
             toolchain_problem=None if loaded is None else loaded.toolchain_problem or state.warnings.get(HEADERS_TOPIC),
             kernel_names=dict(found.kernel_names),
+            header_folders=() if compiler is None else _header_folders(compiler.toolchain),
         )
 
     async def log(self, lines: int) -> str:
         """The last lines of the daemon's log."""
         return await to_thread.run_sync(log_tail, self._log_file, lines)
+
+
+def _header_folders(toolchain: Toolchain | NvccToolchain) -> tuple[str, ...]:
+    """The compiler's own folder, where it has one for itself, and those of the libraries that it compiles."""
+    root = toolchain.nvcc.resolve().parents[1] if isinstance(toolchain, NvccToolchain) else toolchain.root
+    folders = (*toolchain.include_folders, *(() if root in SHARED_ROOTS else (root,)))
+    return tuple(str(folder) for folder in dict.fromkeys(folders))
 
 
 def log_tail(log_file: Path | None, lines: int) -> str:

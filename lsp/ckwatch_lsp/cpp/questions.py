@@ -1,0 +1,257 @@
+"""Asks the daemon about the C++ of a document, for the text that the document has when the answer comes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.model.delays import CPP_AGAIN, CPP_ALONE, CPP_UNREADY
+from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.text import Position, Range
+from ckwatch.wire.cpp import CppAnswer, CppQuestion
+from ckwatch_lsp.cpp.headers import Headers
+from ckwatch_lsp.cpp.readiness import Readiness
+from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextChange, TextDocument, is_saved
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import OutdatedError, RefusedError, SessionListener
+from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.virtual_documents.store import VirtualDocuments
+
+ATTEMPTS = 4
+"""Times that a question is asked because the answer is about another text."""
+
+HASHED_AT_ONCE = 500_000
+"""Characters of a text whose digest takes less than a millisecond or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A document's text in the eyes of the daemon: `path` of its file, or None for the rendered source of `unit`, which
+    begins `below` lines down in the document."""
+
+    folder: WorkspaceFolder
+    unit: str
+    path: str | None
+    below: int = 0
+
+    def to_daemon(self, position: Position) -> Position:
+        """A place of the document, as the daemon counts."""
+        return Position(position.line - self.below, position.column)
+
+    def to_document(self, position: Position) -> Position:
+        """And back."""
+        return Position(position.line + self.below, position.column)
+
+
+@dataclass(frozen=True, slots=True)
+class CppFound:
+    """An answer about the present text, at `revision` of the document."""
+
+    answer: CppAnswer
+    about: Asked
+    revision: int
+
+
+class CppQuestions(SessionListener):
+    """Nothing is asked that cannot be answered: without a unit, in the first lines of an old text, of a text that the
+    daemon does not have."""
+
+    def __init__(
+        self,
+        session: Session,
+        active: ActiveUnits,
+        headers: Headers,
+        documents: VirtualDocuments,
+        readiness: Readiness,
+    ) -> None:
+        self._session = session
+        self._active = active
+        self._headers = headers
+        self._documents = documents
+        self._readiness = readiness
+        self._histories: dict[str, EditHistory] = {}
+
+    async def ask(
+        self,
+        document: TextDocument,
+        question: CppQuestion,
+        position: Position | None = None,
+        *,
+        end: Position | None = None,
+        **more: Any,
+    ) -> CppFound | None:
+        """The answer about the document as it is now; None where there is nothing to ask. `more` is as that of the
+        daemon's client.
+
+        A position moves with the edits that come meanwhile. Raises OutdatedError where there are too many of them, and
+        CkwatchError.
+        """
+        asked_at = document.revision
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await anyio.sleep(CPP_AGAIN.seconds)
+            about = await self.about(document)
+            if about is None:
+                return None
+            await about.folder.overlays.settled(document)
+            places = self._moved(document, asked_at, position, end)
+            if places is None or any(each.line < about.below for each in places):
+                break
+            revision = document.revision
+            ours = [about.to_daemon(each) for each in places]
+            answer = await self._answer(about, question, ours, **more)
+            if answer.ready and await self._is_present(document, about, revision, answer.digest):
+                return CppFound(answer, about, document.revision)
+            if self._session.documents.get(document.uri) is not document and document.version is not None:
+                return None  # it was closed
+        raise OutdatedError("the text has changed meanwhile", "Ask again.")
+
+    async def ask_now(
+        self, document: TextDocument, question: CppQuestion, position: Position, **more: Any
+    ) -> CppFound | None:
+        """The same for what the user waits for. Raises RefusedError where there is no answer, or not soon enough."""
+        try:
+            with anyio.move_on_after(CPP_ALONE.seconds):
+                return await self.ask(document, question, position, **more)
+        except OutdatedError:
+            raise
+        except CkwatchError as error:
+            raise RefusedError(error.message, error.hint) from None
+        about = await self.about(document)
+        why = "" if about is None else self._readiness.reason(about.folder)
+        raise RefusedError(
+            "there is no answer about the C++ yet" + (f": {why}" if why else ""), "Try again in a moment."
+        )
+
+    async def ask_about_call(self, folder: WorkspaceFolder, question: CppQuestion, data: str) -> CppAnswer:
+        """About a function of a call hierarchy."""
+        return await self._asked(Asked(folder, "", None), question, [], call=data)
+
+    async def about(self, document: TextDocument) -> Asked | None:
+        """What the daemon would be asked about."""
+        if not self._session.settings.cpp:
+            return None
+        found: tuple[WorkspaceFolder, str] | None = None
+        if document.kind is DocumentKind.VIRTUAL:
+            return self._about_source(document)
+        if document.kind in (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE):
+            folder = self._session.folder_for(document)
+            if folder is not None and folder.client is not None:
+                unit = self._active.unit(document) or next(iter(await self._active.find_units(document)), None)
+                found = None if unit is None else (folder, unit.id)
+            elif document.kind is DocumentKind.TEMPLATE:
+                found = self._headers.origin(document)
+        elif document.kind is DocumentKind.HEADER:
+            found = self._headers.origin(document)
+        if found is None or found[0].client is None or not await self._has_text(document, found[0]):
+            return None
+        return Asked(found[0], found[1], document.path)
+
+    def unit_name(self, document: TextDocument) -> str:
+        """The unit whose text would answer, as far as is known; empty where there is none."""
+        if document.virtual is not None:
+            return document.virtual.unit
+        unit = self._active.unit(document)
+        if unit is not None:
+            return unit.id
+        outside = document.kind is DocumentKind.TEMPLATE and self._session.folder_for(document) is None
+        found = self._headers.origin(document) if outside or document.kind is DocumentKind.HEADER else None
+        return "" if found is None else found[1]
+
+    def _about_source(self, document: TextDocument) -> Asked | None:
+        shown = self._documents.of(document)
+        folder = self._session.folder_for(document)
+        if shown is None or folder is None or folder.client is None or shown[0].view != "source":
+            return None
+        virtual, text = shown
+        return Asked(folder, virtual.unit, None, text.below) if virtual.unit in folder.units else None
+
+    async def _has_text(self, document: TextDocument, folder: WorkspaceFolder) -> bool:
+        """Whether the daemon has the text, or the file is the same."""
+        if document.version is None or document.path is None:
+            return True
+        sent = self._session.settings.check_on_type and document.kind in WORKSPACE_KINDS
+        if sent and self._session.folder_of(document.path) is folder:
+            return True
+        return await to_thread.run_sync(is_saved, document.path, document.text)
+
+    async def _answer(self, about: Asked, question: CppQuestion, places: Sequence[Position], **more: Any) -> CppAnswer:
+        """Raises CkwatchError."""
+
+        async def again(patience_s: float) -> CppAnswer:
+            return await self._asked(about, question, places, patience_s=patience_s, **more)
+
+        async def watch() -> None:
+            await anyio.sleep(CPP_UNREADY.seconds)
+            self._readiness.watch(about.folder, again)
+
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            answer = await self._asked(about, question, places, **more)
+            tasks.cancel_scope.cancel()
+        return answer
+
+    async def _asked(self, about: Asked, question: CppQuestion, places: Sequence[Position], **more: Any) -> CppAnswer:
+        line, column = (places[0].line, places[0].column) if places else (None, 0)
+        if len(places) > 1:
+            more["end"] = (places[1].line, places[1].column)
+        return await about.folder.ready.cpp.ask(question, about.path, line, column, unit=about.unit or None, **more)
+
+    def _moved(
+        self, document: TextDocument, revision: int, position: Position | None, end: Position | None
+    ) -> list[Position] | None:
+        """The places after the edits since `revision`; None where they were deleted."""
+        if position is None:
+            return []
+        reach = Range(position, position if end is None else end)
+        moved = shifted(reach, self.edits_since(document, revision))
+        if moved is None:
+            return None
+        return [moved.start] if end is None else [moved.start, moved.end]
+
+    async def _is_present(self, document: TextDocument, about: Asked, revision: int, digest: str) -> bool:
+        """Whether an answer is about the document's text; without a digest, whether that is still what it was."""
+        if not digest:
+            return document.revision == revision
+        text = document.text
+        if about.below:
+            text = text.split("\n", about.below)[-1]
+        if len(text) < HASHED_AT_ONCE:
+            return _digest(text) == digest
+        revision = document.revision
+        return await to_thread.run_sync(_digest, text) == digest and document.revision == revision
+
+    def edits_since(self, document: TextDocument, revision: int) -> list[TextChange]:
+        """The edits of an open document after `revision`."""
+        history = self._histories.get(document.uri)
+        return [] if history is None else history.since(revision)
+
+    def opened(self, document: TextDocument) -> None:
+        """Keep its edits."""
+        self._histories[document.uri] = EditHistory("")
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
+        """Places that were asked about move."""
+        history = self._histories.get(document.uri)
+        if history is not None:
+            history.note(document.revision, edits)
+
+    def closed(self, document: TextDocument) -> None:
+        """Nobody asks about it any more."""
+        self._histories.pop(document.uri, None)
+
+
+def problem_of(found: CppFound | None) -> RefusedError | None:
+    """Why there is nothing, if the daemon says so."""
+    return RefusedError(found.answer.reason) if found is not None and found.answer.reason else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
