@@ -142,7 +142,8 @@ class RenderedSource:
         edit = _Edit.between(before, after)
         if edit is None:
             return None
-        text, pieces = [], []
+        text: list[str] = []
+        pieces: list[Piece] = []
         copied = shift = 0
         for piece in self.pieces:
             start, end, reach = piece.start + shift, piece.end + shift, piece.range
