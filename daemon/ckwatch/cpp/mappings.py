@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from os.path import commonprefix
 from pathlib import PurePath
 from textwrap import shorten
 
@@ -275,8 +274,8 @@ class _Edit:
     @classmethod
     def between(cls, before: str, after: str) -> _Edit | None:
         """The one edit that leads from one text to the other, if it is such."""
-        start = len(commonprefix((before, after)))
-        common = len(commonprefix((before[start:][::-1], after[start:][::-1])))
+        start = _common(before, after)
+        common = _common(before[start:][::-1], after[start:][::-1])
         removed, inserted = before[start : len(before) - common], after[start : len(after) - common]
         if not start or not common or "\n" in removed + inserted:
             return None
@@ -304,6 +303,12 @@ class _Edit:
         if position.line != self.reach.end.line or position < self.reach.end:
             return position
         return Position(position.line, position.column + self.growth)
+
+
+def _common(one: str, other: str) -> int:
+    """Characters at the begin that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:

@@ -71,8 +71,9 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled. `unit` and the unsaved texts, `overlays`, are what it was made with."""
+    compiled. `unit` and the unsaved texts, `overlays`, are what it was made with; `state` counts its `generation`."""
 
+    state: UnitState
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
@@ -80,6 +81,10 @@ class _Source:
     request: CompileRequest
     unit: Unit
     overlays: Mapping[str, str]
+
+    def is_of(self, state: UnitState) -> bool:
+        """Whether it is the present text. A view's state of a unit may go and come again, and then counts anew."""
+        return self.state is state and self.generation == state.input.generation
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""
@@ -404,7 +409,7 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.generation == generation:
+        if kept is not None and kept.is_of(unit):
             self._sources.move_to_end(unit.key)
             return kept
         compiler = self._require_compiler()
@@ -419,7 +424,7 @@ class CppQueries:
             raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        made = _Source(generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
+        made = _Source(unit, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
@@ -434,7 +439,7 @@ class CppQueries:
             return None
         overlays = self._loop.state.views[unit.key.scope].overlays
         before, after = kept.overlays.get(path), overlays.get(path)
-        if kept.generation == unit.input.generation or before is None or after is None:
+        if kept.is_of(unit) or before is None or after is None:
             return None
         if {**kept.overlays, path: after} != overlays:
             return None
