@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ from ckwatch.compile.toolchain.clangd import ClangdProgram, find_clangd
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
 
-HOVERS = 40
+HOVERS = 30
 """At rest, in a run."""
 
 EDITS = 4
@@ -54,7 +54,9 @@ COMPLETIONS = 2
 PAUSE_S = 0.3
 """Between a question and the next edit: what clangd publishes of the last one is over."""
 
-LIMIT_S = 120.0
+AGAIN_S = 0.01
+
+LIMIT_S = 30.0
 
 EARLY = "// a comment before the operation's type"
 EDITED = "const int edited = 1"
@@ -87,6 +89,9 @@ TYPED = (
         "Device",
     ),
 )
+
+
+Ask = Callable[["Editor"], Awaitable[None]]
 
 
 @dataclass
@@ -135,11 +140,14 @@ class Editor:
     async def until_told(self, method: str, text: str, column: int, told: Callable[[Any], bool], **more: Any) -> None:
         """Ask until there is an answer that `told` takes, as an editor does that is told to ask again.
 
-        Raises TimeoutError.
+        Raises CkwatchError.
         """
-        with anyio.fail_after(LIMIT_S):
-            while not told(await self.ask(method, text, column, **more)):
-                await anyio.sleep(0.01)
+        found: Any = None
+        with anyio.move_on_after(LIMIT_S):
+            while not told(found := await self.ask(method, text, column, **more)):
+                await anyio.sleep(AGAIN_S)
+            return
+        raise CkwatchError(f"{self._path.name}: no such answer to {method} at `{text}`; the last: {str(found)[:300]}")
 
     async def hover(self) -> None:
         """A name of the device operation's."""
@@ -180,9 +188,7 @@ class Comparison:
         self.found = found
         self._turn = 0
 
-    async def timed(
-        self, name: str, ask: Callable[[Editor], Any], settle: Callable[[Editor], Any] | None = None
-    ) -> None:
+    async def timed(self, name: str, ask: Ask, settle: Ask | None = None) -> None:
         """Measure `ask` with both, each after `settle`, which is not measured."""
         both = [(self.ours, self.found.ours), (self.theirs, self.found.reference)]
         self._turn += 1
