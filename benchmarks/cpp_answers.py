@@ -199,6 +199,8 @@ class Comparison:
             begun_s = time.perf_counter()
             await ask(editor)
             times.setdefault(name, []).append(time.perf_counter() - begun_s)
+            if "rest" not in name and "definition" not in name:
+                print(f"{name}: {'ckwatch' if times is self.found.ours else 'clangd'} {times[name][-1]:.3f} s", flush=True)
 
     async def at_rest(self) -> None:
         """Hovers and definitions of a text that clangd has parsed."""
@@ -284,6 +286,7 @@ class Comparison:
                     seconds = [await self.ours.mistake(errors_in, 0, 0, mistake)]
                     seconds.append(await self.ours.mistake(lambda told: not errors_in(told), 0, len(mistake), ""))
                 times.setdefault(name, []).extend(seconds)
+                print(f"{name}: {'asked' if asking else 'not asked'} {seconds}", flush=True)
                 await self.ours.hover()
                 await anyio.sleep(PAUSE_S)
 
