@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -80,6 +80,8 @@ class Row(BaseModel):
     by_unit: str = ""
     reason: str = ""
     """Why there is no answer."""
+    raises: str = ""
+    """What the client raises."""
     nothing: bool = False
     """There is no answer, which needs no reason."""
     says: tuple[str, ...] = ()
@@ -112,9 +114,10 @@ class Row(BaseModel):
 
     @model_validator(mode="after")
     def _expects_something(self) -> Row:
-        named = ("reason", "nothing", "says", "taken", "signatures", "locations", "highlights", "symbols", "tokens")
-        named += ("hints", "renames", "becomes", "actions", "refused", "calls", "missing")
-        if not any(getattr(self, one) for one in named):
+        refusals = (self.reason, self.raises, self.nothing)
+        found = (self.says, self.taken, self.missing, self.signatures, self.locations, self.highlights, self.calls)
+        listed = (self.symbols, self.tokens, self.hints, self.renames, self.becomes, self.actions, self.refused)
+        if not any((*refusals, *found, *listed)):
             raise ValueError(f"{self.name}: nothing is expected")
         return self
 
@@ -123,19 +126,18 @@ class Row(BaseModel):
 
 
 class Table(BaseModel):
-    """A file of rows about one workspace: an example of ours, or the files that stand in it."""
+    """A file of rows about one workspace, whose `ckwatch.toml` is among its `files`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str = ""
-    example: str = ""
-    kernels: tuple[str, ...] = ()
-    """The kernel files of the example that are copied; all, if none is named."""
+    examples: tuple[str, ...] = ()
+    """Kernel files that are copied from the folder of examples."""
     own: tuple[str, ...] = ()
     """Built-in templates that are copied into the workspace, where they may be changed."""
-    needs: str = ""
+    needs: Literal["", "cuda"] = ""
     """`cuda` for what needs nvcc and CUTLASS."""
-    files: Mapping[str, str] = Field(default_factory=dict)
+    files: Mapping[str, str]
     crlf: tuple[str, ...] = ()
     """Those of `files` whose lines end in CR LF."""
     row: tuple[Row, ...]
@@ -322,9 +324,9 @@ class Judging:
         lines = []
         for path in dict.fromkeys(one.span.path for one in edits):
             before = after = self.texts(path)
-            own = sorted((one for one in edits if one.span.path == path), key=lambda one: one.span.start, reverse=True)
-            for one in own:
-                start, end = offsets(before, WireRange(start=one.span.start, end=one.span.end))
+            own = [one for one in edits if one.span.path == path]
+            spans = [offsets(before, WireRange(start=one.span.start, end=one.span.end)) for one in own]
+            for (start, end), one in sorted(zip(spans, own, strict=True), key=lambda each: each[0], reverse=True):
                 after = after[:start] + one.text + after[end:]
             made = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
             lines += [f"{Path(path).name}: {line[1:].strip()}" for line in list(made)[2:] if line[0] == "+"]
@@ -350,7 +352,7 @@ class Judging:
                 wrong.append(one)
             else:
                 left.remove(at)
-        if wrong or left and MORE not in expected:
+        if wrong or (left and MORE not in expected):
             shown = [f"{prefix}{line_of(self.texts(path), at)}" for prefix, path, at in map(place, found)]
             self._complain(what, expected, shown if len(shown) < 60 else [*shown[:60], MORE])
 
@@ -373,7 +375,7 @@ class Judging:
         left = list(found)
         for one in wanted:
             same = next(
-                (line for line in left if line == one or len(one) > 2 and one[0] == "/" and says(one, line)), None
+                (line for line in left if line == one or (len(one) > 2 and one[0] == "/" and says(one, line))), None
             )
             if same is None:
                 self._complain(what, expected, found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import ckwatch
+from clangd_stand_in import ClangdStandIn
 from daemon_bench import COMPILER, Bench
 from fake_compiler import dynamic_symbols, elf
 
@@ -19,7 +21,8 @@ def gemm_bench(folder: Path) -> Bench:
     settings = (bench.root / "ckwatch.toml").read_text()
     shutil.rmtree(bench.root)
     shutil.copytree(GEMM, bench.root, ignore=shutil.ignore_patterns("*bias*", "*scaled*"))
-    bench.write("ckwatch.toml", settings)
+    clangd = ClangdStandIn(folder / "clangd")
+    bench.write("ckwatch.toml", f"{settings}[toolchain]\nclangd = {json.dumps(str(clangd.path))}\n")
     (folder / "hipcc").write_text(COMPILER.format(folder=folder, placeholder=PLACEHOLDER))
     (folder / "so").write_bytes(elf(dynamic_symbols((PLACEHOLDER, 1, 0, 5))))
     return bench

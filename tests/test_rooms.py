@@ -33,7 +33,7 @@ ROOMS = (
         "tuning",
         "core",
     ),
-    *("wire", "engine", "server", "client", "cli"),
+    *("wire", "cpp", "engine", "server", "client", "cli"),
 )
 """From the ground up: a room imports those before it."""
 

@@ -18,7 +18,8 @@ from anyio.from_thread import start_blocking_portal
 
 import ckwatch
 from ckwatch import BuildResult, Client, SyncClient, UnitResult, UnknownUnitError, connect, connect_sync
-from ckwatch.client.blocking import Items
+from ckwatch.client.blocking import Items, SyncCpp
+from ckwatch.client.cpp import CppClient
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Unit
 from daemon_bench import KERNEL, Bench
@@ -40,7 +41,9 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_it_has_every_method() -> None:
     methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
-    assert {name for name in vars(SyncClient) if not name.startswith("_")} == methods - {"leave"}
+    assert {name for name in vars(SyncClient) if not name.startswith("_")} == methods - {"leave"} | {"cpp"}
+    questions = {name for name, _ in inspect.getmembers(CppClient, inspect.isfunction) if not name.startswith("_")}
+    assert {name for name in vars(SyncCpp) if not name.startswith("_")} == questions
 
 
 def program(client: SyncClient) -> None:

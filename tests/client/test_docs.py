@@ -19,6 +19,8 @@ from anyio import to_thread
 
 import ckwatch.client
 from ckwatch.client import Client, blocking, connect
+from ckwatch.client.cpp import CppClient
+from ckwatch.model.errors import CkwatchError
 from daemon_bench import Bench
 from gemm_bench import gemm_bench
 
@@ -74,12 +76,13 @@ async def test_example(example: Example, bench: Bench, monkeypatch: pytest.Monke
 async def _run(example: Example, client: Client) -> None:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code = compile("\n" * example.line + example.code, PAGE.name, "exec", flags)
-    result = eval(code, {"ckwatch": client, "anyio": anyio})  # noqa: S307  # our own page
+    result = eval(code, {"ckwatch": client, "anyio": anyio, "CkwatchError": CkwatchError})  # noqa: S307  # our own page
     if inspect.isawaitable(result):
         await result
 
 
 def test_every_method_is_on_the_page() -> None:
-    methods = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
+    members = [*inspect.getmembers(Client, inspect.isfunction), *inspect.getmembers(CppClient, inspect.isfunction)]
+    methods = [name for name, _ in members if not name.startswith("_")]
     page = PAGE.read_text()
     assert [name for name in methods if not re.search(rf"\b{name}\b", page) and name != "leave"] == []

@@ -14,8 +14,12 @@ import pytest
 
 import ckwatch_templates
 from ckwatch.client.blocking import SyncClient, connect_sync
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer
 from ckwatch.workspace.trust import trust
-from cpp_answers import RENDERED, Judging, Row, Table, cursors, tables
+from cpp_answers import RENDERED, Judging, Row, Table, cursors, says, tables
+from cuda_wheels import cuda_packages
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
@@ -48,12 +52,14 @@ class Opened:
             if path:
                 return unsaved.get(path) or _text(path)
             assert row.unit is not None
-            return self.client.rendered(row.unit).text
+            return self.client.rendered(row.unit).text or ""
 
         asked = self.path(row.file)
         with ExitStack() as stack:
             for path, text in unsaved.items():
                 stack.enter_context(self.client.overlay(path, text))
+            if unsaved:
+                self.client.sync()
             name = "" if asked is None else str(asked)
             start, end = cursors(texts(name), row.at) if row.at else (None, None)
             if row.then:
@@ -65,30 +71,38 @@ class Opened:
                 assert found, "there is no definition"
                 asked, name = Path(found[0].path), found[0].path
                 start, end = cursors(texts(name), row.then)
-            answer = self.client.loop.run(
-                partial(
-                    self.client.client.cpp.ask,
-                    "prepare-calls" if row.ask in ("incoming-calls", "outgoing-calls") else row.ask,
-                    asked,
-                    None if start is None else start.line,
-                    0 if start is None else start.column,
-                    end=None if end is None else (end.line, end.column),
-                    unit=row.unit,
-                    side=row.side,
-                    trigger=row.trigger,
-                    name=row.new_name,
-                    others=row.others,
-                )
-            )
-            if row.ask in ("incoming-calls", "outgoing-calls"):
-                assert len(answer.calls) == 1, f"one function stands there, not {answer.calls}"
-                call = answer.calls[0].data
-                answer = self.client.loop.run(partial(self.client.client.cpp.ask, row.ask, None, call=call))
+            try:
+                answer = self._ask(row, asked, start, end)
+            except CkwatchError as error:
+                return [] if row.raises and says(row.raises, error.message) else [f"it raises {error.message}"]
             wrong = Judging(row, answer, name, texts).judge()
             digest = hashlib.sha256(texts(name).encode()).hexdigest()
-            if answer.digest not in ("", digest) or not answer.digest and not row.then and not row.reason:
+            is_made_of_it = not row.then and not row.reason and not row.file.endswith(".toml")
+            if answer.digest not in ("", digest) or (is_made_of_it and not answer.digest):
                 wrong.append(f"the answer is about another text of {row.file}")
+            if row.raises:
+                wrong.append(f"it does not raise {row.raises}")
             return wrong
+
+    def _ask(self, row: Row, asked: Path | None, start: Position | None, end: Position | None) -> CppAnswer:
+        ask = partial(
+            self.client.client.cpp.ask,
+            "prepare-calls" if row.ask in ABOUT_CALL else row.ask,
+            asked,
+            None if start is None else start.line,
+            0 if start is None else start.column,
+            end=None if end is None else (end.line, end.column),
+            unit=row.unit,
+            side=row.side,
+            trigger=row.trigger,
+            name=row.new_name,
+            others=row.others,
+        )
+        answer = self.client.loop.run(ask)
+        if row.ask not in ABOUT_CALL:
+            return answer
+        assert len(answer.calls) == 1, f"one function stands there, not {answer.calls}"
+        return self.client.loop.run(partial(self.client.client.cpp.ask, row.ask, None, call=answer.calls[0].data))
 
 
 def _text(path: str) -> str:
@@ -101,11 +115,8 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     table: Table = request.param
     root = tmp_path_factory.mktemp("answers") / "workspace ü"
     root.mkdir()
-    if table.example:
-        example = ROOT / "examples" / table.example
-        shutil.copy(example / "ckwatch.toml", root)
-        for kernel in table.kernels or [path.name for path in example.glob("*.kernel.toml")]:
-            shutil.copy(example / kernel, root)
+    for kernel in table.examples:
+        shutil.copy(ROOT / "examples" / kernel, root)
     for name in table.own:
         own = root / "templates" / name
         own.parent.mkdir(parents=True, exist_ok=True)
@@ -115,8 +126,13 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.replace("\n", "\r\n" if name in table.crlf else "\n").encode())
     trust(root)
-    with connect_sync(root, private=True) as client:
-        yield Opened(root, client)
+    with pytest.MonkeyPatch.context() as patch:
+        if table.needs == "cuda":
+            packages = cuda_packages()
+            patch.syspath_prepend(packages)
+            patch.setenv("CUDA_HOME", str(next(packages.glob("nvidia/cu*"))))
+        with connect_sync(root, private=True) as client:
+            yield Opened(root, client)
 
 
 def _rows() -> Iterator[object]:

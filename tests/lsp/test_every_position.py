@@ -21,8 +21,26 @@ from lsprotocol.converters import get_converter
 from ckwatch.client import Client
 from ckwatch.engine.queries.language_vocabulary import hooks, kernel_file_keys, settings_keys
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.cpp import (
+    CppAction,
+    CppAnswer,
+    CppCall,
+    CppCompletion,
+    CppCompletions,
+    CppHighlight,
+    CppHint,
+    CppHover,
+    CppLocation,
+    CppName,
+    CppQuestion,
+    CppSignature,
+    CppSignatures,
+    CppSymbol,
+)
+from ckwatch.wire.cpp import Range as CppRange
 from ckwatch.wire.language import ParameterDetail, ParameterValue, TemplateDetail, TemplateName, Vocabulary
-from ckwatch.wire.state import Change
+from ckwatch.wire.state import Change, Fix, Span
+from ckwatch.wire.state import Position as WirePosition
 from ckwatch_lsp.protocol.client_capabilities import capabilities_of
 from ckwatch_lsp.protocol.server import RequestFailedError
 from ckwatch_lsp.protocol.uris import uri_of
@@ -37,6 +55,33 @@ from lsp.figures.made_up import figures, timing, unit
 ROOT = Path("/ws")
 PARAMETER = ParameterDetail(name="a", kind="integer", doc="", values=("1", "2"), rules=(), default=None)
 NAMES = itertools.count()
+
+
+class KnownCpp:
+    """Has an answer to every question about C++, at places that may be in no text."""
+
+    async def ask(
+        self, question: CppQuestion, _path: str | None, line: int | None = None, column: int = 0, **_named: object
+    ) -> CppAnswer:
+        start, end = WirePosition(line=line or 0, column=column), WirePosition(line=(line or 0) + 1, column=column + 5)
+        reach = CppRange(start=start, end=end)
+        place = CppLocation(path="/ws/k.hip.j2", range=reach)
+        inner = CppSymbol(name="", kind=5, range=reach, name_range=reach)
+        return CppAnswer(
+            unit="k/one@gfx942",
+            hover=CppHover(markdown="x", range=reach, produced="`"),
+            completions=CppCompletions(items=(CppCompletion(label="x", text="x($1)", snippet=True, range=reach),)),
+            signatures=CppSignatures(signatures=(CppSignature(label="é", parameters=((0, 9),)),)),
+            locations=(place,),
+            highlights=(CppHighlight(range=reach),),
+            symbols=(inner.model_copy(update={"children": (inner,)}),),
+            tokens=((line or 0, column, 3, "class", ("static", "odd")), (line or 0, column, 3, "odd", ())),
+            hints=(CppHint(position=start, label="x", kind=9),),
+            name=CppName(text="x", range=reach),
+            edits=(Fix(span=Span(path="/ws/k.hip.j2", start=start, end=end), text="x"),),
+            actions=(CppAction(title="x", kind="odd", refused="no"),),
+            calls=(CppCall(name=question, kind=12, location=place, name_range=reach, ranges=(reach,), data="x"),),
+        )
 
 
 class KnownClient:
@@ -56,6 +101,10 @@ class KnownClient:
 
     async def values(self, *_arguments: object, **_named: object) -> list[ParameterValue]:
         return [ParameterValue(value=1, accepted=True), ParameterValue(value=2, accepted=False, refused_by=("r",))]
+
+    @property
+    def cpp(self) -> KnownCpp:
+        return KnownCpp()
 
     async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
         return {path: ["k/one@gfx942"] for path in paths}

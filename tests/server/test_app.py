@@ -16,6 +16,7 @@ from ckwatch.model.text import span
 from ckwatch.server.app import ROUTES
 from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.cpp import CppAnswerLine, CppHover, CppRequest
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
@@ -145,7 +146,16 @@ async def test_a_route_asks_the_engine_and_answers_with_what_it_returns(row: Row
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "verify", "forget", "time_trace", "isa"}
+    asked = {row.asked[0] for row in ROWS} | {
+        "changes",
+        "build",
+        "bench",
+        "verify",
+        "forget",
+        "time_trace",
+        "isa",
+        "ask_cpp",
+    }
     names = {"source": "rendered", "events": "changes", "leave": "forget", "ranking": "best", "comparison": "compare"}
     assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
 
@@ -298,6 +308,49 @@ async def test_bad_queries_never_reach_the_engine(served: Served, path: str) -> 
 async def test_bad_bodies_never_reach_the_engine(served: Served, body: dict[str, Any]) -> None:
     assert (await served.http.post("/values", json=body)).status_code == 422
     assert served.engine.of("values") == []
+
+
+HERE = {"question": "hover", "path": "/w/k.j2", "start": {"line": 0, "column": 0}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"question": "weather", "path": "/w/k.j2"},
+        {"question": "symbols"},
+        {"question": "hover", "path": "/w/k.j2"},
+        {"question": "rename", "path": "/w/k.j2", "start": HERE["start"]},
+        {"question": "incoming-calls", "path": "/w/k.j2", "start": HERE["start"]},
+        *({**HERE, **change} for change in (
+            {"path": "k.j2"}, {"start": {"line": -1, "column": 0}}, {"start": {"line": 0, "column": 2**31}},
+            {"side": "both"}, {"trigger": "::"}, {"patience_s": -1}, {"patience_s": 601}, {"client": "a b"}, {"more": 1},
+            {"unit": ""}, {"call": "x" * 65537},
+        )),
+    ],
+)  # fmt: skip
+async def test_bad_questions_about_cpp_never_reach_the_engine(served: Served, body: dict[str, Any]) -> None:
+    assert (await served.http.post("/cpp", json=body)).status_code == 422
+    assert served.engine.of("ask_cpp") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HERE,
+        {**HERE, "path": "/w/a b.j2", "patience_s": 0.5, "others": True, "unit": UNIT, "side": "device"},
+        {"question": "symbols", "unit": UNIT, "client": "x"},
+        {"question": "hints", "path": "/w/k.j2", "start": HERE["start"], "end": HERE["start"]},
+        {"question": "rename", "path": "/w/k.j2", "start": HERE["start"], "name": "ü"},
+        {"question": "outgoing-calls", "call": "{}"},
+    ],
+)
+async def test_questions_about_cpp(served: Served, body: dict[str, Any]) -> None:
+    answer = await served.http.post("/cpp", json=body)
+    last = CppAnswerLine.model_validate_json(answer.text.splitlines()[-1])
+    assert last.result is not None
+    assert last.result.hover == CppHover(markdown="`int`")
+    assert served.engine.of("ask_cpp") == [(CppRequest.model_validate(body),)]
 
 
 async def test_a_template_that_is_not_there(served: Served) -> None:

@@ -14,12 +14,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from functools import partial, update_wrapper
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ckwatch.client.builds import Sweep, UnitResult
 from ckwatch.client.client import Client, connect
+from ckwatch.client.cpp import CppClient
 from ckwatch.client.events import Events
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # numpy comes with them
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+Asynchronous = TypeVar("Asynchronous", covariant=True)
 Item = TypeVar("Item")
 Entered = TypeVar("Entered")
 Given = TypeVar("Given")
@@ -251,14 +253,23 @@ class SyncOverlay:
         self._loop.run(partial(self._overlay.change, text))
 
 
-class _Method(Generic[P, Result]):
-    """A method of `SyncClient` that waits for one of `Client`."""
+class _Blocking(Protocol[Asynchronous]):
+    """What stands for an asynchronous `client`, whose coroutines run on `loop`."""
 
-    def __init__(self, method: Callable[Concatenate[Client, P], Awaitable[Result]]) -> None:
+    @property
+    def client(self) -> Asynchronous: ...
+    @property
+    def loop(self) -> _Loop: ...
+
+
+class _Method(Generic[Asynchronous, P, Result]):
+    """A method that waits for one of `Client`, or of what that gives."""
+
+    def __init__(self, method: Callable[Concatenate[Asynchronous, P], Awaitable[Result]]) -> None:
         self._method = method
         self.__doc__ = method.__doc__
 
-    def __get__(self, instance: SyncClient, owner: type[SyncClient]) -> Callable[P, Result]:
+    def __get__(self, instance: _Blocking[Asynchronous], owner: type[object]) -> Callable[P, Result]:
         def call(*given: P.args, **named: P.kwargs) -> Result:
             return instance.loop.run(partial(self._method, instance.client, *given, **named))
 
@@ -284,6 +295,33 @@ class _Context(Generic[P, Entered, Given]):
                 yield self._convert(instance.loop, entered)
 
         return update_wrapper(call, self._method)
+
+
+class SyncCpp:
+    """`SyncClient.cpp`: the methods of `CppClient`."""
+
+    def __init__(self, client: CppClient, loop: _Loop) -> None:
+        self.client = client
+        self.loop = loop
+
+    ask = _Method(CppClient.ask)
+    hover = _Method(CppClient.hover)
+    completion = _Method(CppClient.completion)
+    signatures = _Method(CppClient.signatures)
+    definition = _Method(CppClient.definition)
+    type_definition = _Method(CppClient.type_definition)
+    implementation = _Method(CppClient.implementation)
+    references = _Method(CppClient.references)
+    highlights = _Method(CppClient.highlights)
+    symbols = _Method(CppClient.symbols)
+    tokens = _Method(CppClient.tokens)
+    hints = _Method(CppClient.hints)
+    prepare_rename = _Method(CppClient.prepare_rename)
+    rename = _Method(CppClient.rename)
+    actions = _Method(CppClient.actions)
+    calls = _Method(CppClient.calls)
+    incoming_calls = _Method(CppClient.incoming_calls)
+    outgoing_calls = _Method(CppClient.outgoing_calls)
 
 
 class SyncClient:
@@ -349,6 +387,11 @@ class SyncClient:
     readers_of = _Method(Client.readers_of)
     values = _Method(Client.values)
     stop = _Method(Client.stop)
+
+    @property
+    def cpp(self) -> SyncCpp:
+        """Questions about C++, as `Client.cpp`."""
+        return SyncCpp(self.client.cpp, self.loop)
 
     def events(self) -> SyncEvents:
         """The state of everything, followed, as by `Client.events`."""

@@ -151,6 +151,8 @@ class Clangd:
         self.token_types: Sequence[str] = ()
         self.token_modifiers: Sequence[str] = ()
         self.ended = anyio.Event()
+        self.to_end = anyio.Event()
+        """To be set when it is not wanted any more."""
         self.how_ended = ""
         self.unread_length = 0
         """Characters of texts that wait to be written to it."""
@@ -185,6 +187,7 @@ class Clangd:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._drain)
                 tasks.start_soon(self._write)
+                tasks.start_soon(self._cancelled_at_end, tasks.cancel_scope)
                 problem = await self._read()
                 tasks.cancel_scope.cancel()
         finally:
@@ -201,6 +204,16 @@ class Clangd:
                 note_end()
             for pending in self._pending.values():
                 pending.answered.set()
+
+    async def end(self) -> None:
+        """End it, also when cancelled; returns when it has ended."""
+        self.to_end.set()
+        with CancelScope(shield=True):
+            await self.ended.wait()
+
+    async def _cancelled_at_end(self, reading: CancelScope) -> None:
+        await self.to_end.wait()
+        reading.cancel()
 
     async def initialize(self) -> None:
         """The first request. Raises CkwatchError."""

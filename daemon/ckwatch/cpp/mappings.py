@@ -55,7 +55,7 @@ class NotForwardedError(CkwatchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourcePiece:
     """Characters [`start`, `end`) of the rendered text, and where they come from in the template at `path`.
 
     A `verbatim` piece stands there character by character, `count` times in the rendered text. Any other was written
@@ -95,12 +95,12 @@ class RenderedSource:
     def __init__(self, text: str, source_map: SourceMap) -> None:
         self._take(text, _pieces(text, source_map.segments))
 
-    def _take(self, text: str, pieces: list[Piece]) -> None:
+    def _take(self, text: str, pieces: list[SourcePiece]) -> None:
         self.text = text
         self.lines = LineIndex(text)
         self.pieces = pieces
         self._starts = [piece.start for piece in self.pieces]
-        self._by_path: dict[str, list[Piece]] = {}
+        self._by_path: dict[str, list[SourcePiece]] = {}
         for piece in self.pieces:
             self._by_path.setdefault(piece.path, []).append(piece)
 
@@ -142,7 +142,7 @@ class RenderedSource:
         if edit is None:
             return None
         text: list[str] = []
-        pieces: list[Piece] = []
+        pieces: list[SourcePiece] = []
         copied = shift = 0
         for piece in self.pieces:
             start, end, reach = piece.start + shift, piece.end + shift, piece.range
@@ -165,13 +165,13 @@ class RenderedSource:
         made._take("".join((*text, self.text[copied:])), pieces)
         return made
 
-    def written_by(self, name: str, value: object) -> list[Piece]:
+    def written_by(self, name: str, value: object) -> list[SourcePiece]:
         """What expressions that mention the parameter `name` have written; first where that is just its value."""
         mentions = (piece for piece in self.pieces if not piece.verbatim and name in piece.names)
         found = [piece for piece in mentions if self.name_in(piece) is not None]
         return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
 
-    def name_in(self, piece: Piece) -> int | None:
+    def name_in(self, piece: SourcePiece) -> int | None:
         """Where the last name stands that a piece holds, as offset of its first character."""
         return next(iter(self._name_in(piece)), None)
 
@@ -227,36 +227,36 @@ class RenderedSource:
         place = self._position(piece, offset)
         return Span(piece.path, place, place)
 
-    def _holding(self, offset: int, need: Forwarding) -> Piece | None:
+    def _holding(self, offset: int, need: Forwarding) -> SourcePiece | None:
         """The piece that text would be inserted in."""
         beside = (self.piece_at(offset - 1), self.piece_at(offset))
         return next((piece for piece in beside if piece and piece.verbatim and need in piece.forwards), None)
 
-    def _offset(self, piece: Piece, position: Position) -> int:
+    def _offset(self, piece: SourcePiece, position: Position) -> int:
         began = self.lines.position(piece.start)
         lines = position.line - piece.range.start.line
         column = position.column if lines else position.column - piece.range.start.column + began.column
         return min(self.lines.offset(Position(began.line + lines, column)), piece.end)
 
-    def _position(self, piece: Piece, offset: int) -> Position:
+    def _position(self, piece: SourcePiece, offset: int) -> Position:
         began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
         lines = here.line - began.line
         return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
 
-    def _name_in(self, piece: Piece) -> Iterator[int]:
+    def _name_in(self, piece: SourcePiece) -> Iterator[int]:
         written = self.text[piece.start : piece.end]
         if len(written) <= PRODUCED_LENGTH and "\n" not in written:
             words = list(_WORD.finditer(written))
             if words:
                 yield piece.start + words[-1].start()
 
-    def piece_at(self, offset: int) -> Piece | None:
+    def piece_at(self, offset: int) -> SourcePiece | None:
         """The piece that holds the character at `offset`; the last one at the end of the text."""
         if not 0 <= offset <= len(self.text) or not self.pieces:
             return None
         return self.pieces[max(bisect_right(self._starts, offset) - 1, 0)]
 
-    def _within(self, start: int, end: int) -> Iterator[Piece]:
+    def _within(self, start: int, end: int) -> Iterator[SourcePiece]:
         index = max(bisect_right(self._starts, start) - 1, 0)
         while index < len(self.pieces) and self.pieces[index].start < end:
             yield self.pieces[index]
@@ -316,7 +316,7 @@ def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:
     return reach.start < position if before else position < reach.end
 
 
-def _pieces(text: str, segments: Sequence[Segment]) -> list[Piece]:
+def _pieces(text: str, segments: Sequence[Segment]) -> list[SourcePiece]:
     pieces = [_piece(text, segment) for segment in segments if segment.end > segment.start]
     places = sorted((at for at, piece in enumerate(pieces) if piece.verbatim), key=lambda at: _order(pieces[at]))
     groups: list[list[int]] = []
@@ -334,11 +334,11 @@ def _pieces(text: str, segments: Sequence[Segment]) -> list[Piece]:
     return pieces
 
 
-def _order(piece: Piece) -> tuple[str, Position, int]:
+def _order(piece: SourcePiece) -> tuple[str, Position, int]:
     return piece.path, piece.range.start, piece.start
 
 
-def _piece(text: str, segment: Segment) -> Piece:
+def _piece(text: str, segment: Segment) -> SourcePiece:
     site = segment.site
     written = text[segment.start : segment.end]
     if segment.verbatim:
@@ -348,7 +348,7 @@ def _piece(text: str, segment: Segment) -> Piece:
         reach = Range(site.span.start, site.span.end)
         forwards = Forwarding.NAVIGATION if segment.exact else Forwarding.NOTHING
     label = shorten(" ".join(site.label.split()), LABEL_LENGTH, placeholder="…")
-    return Piece(
+    return SourcePiece(
         segment.start,
         segment.end,
         site.span.path,

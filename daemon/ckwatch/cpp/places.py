@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ckwatch.cpp.mappings import Forwarding, NotForwardedError, Piece, RenderedSource
+from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import LineIndex, Position, Range, Span
 from ckwatch.wire import state as wire
@@ -176,7 +176,7 @@ class KernelFilePlaces(Places):
         return None
 
     @cached_property
-    def _written(self) -> list[tuple[Piece, Span, ParameterValue]]:
+    def _written(self) -> list[tuple[SourcePiece, Span, ParameterValue]]:
         """Where each value is written first."""
         found = []
         for name, (span, value) in self._values.items():
@@ -198,7 +198,7 @@ class KernelFilePlaces(Places):
                 return name, span, value
         raise NotForwardedError("no value of this instance stands here")
 
-    def _text(self, piece: Piece) -> str:
+    def _text(self, piece: SourcePiece) -> str:
         return self.source.text[piece.start : piece.end]
 
 
@@ -236,11 +236,6 @@ def path_of(uri: str) -> str | None:
     """The path of a file's URI; None for other schemes and texts of ours."""
     parts = urlsplit(uri)
     return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
-
-
-def is_lent(uri: str) -> bool:
-    """Whether it names a text that is lent to clangd, which is another side or instance of a template."""
-    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
 
 
 def path_of_lent(uri: str) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyio import to_thread
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
@@ -17,8 +15,7 @@ from ckwatch.cpp.places import HeaderPlaces, Places, range_from, range_to_lsp, t
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
-from ckwatch.wire.cpp import CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place, Side
-from ckwatch.wire.schema import FilePath, Name
+from ckwatch.wire.cpp import AboutCall, CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place
 
 METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "hover": ("textDocument/hover", Forwarding.NAVIGATION),
@@ -112,7 +109,9 @@ class Question:
                     changed = await self._ask(first, {"newName": self.request.name})
                 except ClangdRefusalError as error:
                     raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
-                return CppAnswer(edits=answers.edits(changed, self.places))
+                edits = answers.edits(changed, self.places)
+                await self._require_own(first)
+                return CppAnswer(edits=edits)
             case "actions":
                 return CppAnswer(actions=await self._actions(first))
             case "prepare-calls":
@@ -163,7 +162,16 @@ class Question:
         lines = LineIndex(self.text.text)
         reach = range_from(given.get("range", given))
         text = self.text.text[lines.offset(reach.start) : lines.offset(reach.end)]
-        return CppAnswer(name=answers.name_at(given, self.places, text))
+        name = answers.name_at(given, self.places, text)
+        await self._require_own(position)
+        return CppAnswer(name=name)
+
+    async def _require_own(self, position: Position) -> None:
+        """Raise NotForwardedError for a name that a header declares: clangd would change it in the text alone."""
+        for method in ("textDocument/definition", "textDocument/declaration"):
+            listed = await self.supervisor.ask(self.text, method, {"position": to_lsp(position)})
+            for path in answers.files(listed):
+                raise NotForwardedError(f"{path} would have to be changed too")
 
     async def _actions(self, start: Position) -> tuple[CppAction, ...]:
         end = self.request.end
@@ -213,29 +221,13 @@ class Question:
         return Range(Position(0, 0), lines.position(lines.length))
 
 
-class _Function(TypedDict):
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # what pydantic reads; data of clangd's own
-    uri: str
-
-
-class AboutCall(TypedDict):
-    """What a `CppCall` holds of its own: where clangd's text is, and the function there."""
-
-    unit: Name
-    side: Side
-    path: FilePath | None
-    item: _Function
-
-
-_ABOUT_CALL = TypeAdapter(AboutCall)
-
-
-def about_call(data: str) -> AboutCall:
-    """What `CppCall.data` says. Raises CkwatchError for anything else."""
+def about_call(data: str) -> Mapping[str, Any]:
+    """What a `CppCall` holds of its own, by name. Raises CkwatchError for anything else."""
     try:
-        return _ABOUT_CALL.validate_json(data)
+        found = AboutCall.model_validate_json(data)
     except ValueError as error:
         raise CkwatchError("`call` is not the data of a CppCall") from error
+    return {"unit": found.unit, "side": found.side, "path": found.path, "item": found.item}
 
 
 def header_places(text: LentText) -> HeaderPlaces:

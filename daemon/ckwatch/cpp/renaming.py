@@ -43,7 +43,7 @@ def left_behind(
         where = f"`{name}` also stands at {_named(path, place.start)}"
         if not rendered:
             return f"{where}, which this instance does not render"
-        if any(region.holds(position) for region in skipped for position in rendered):
+        if any(region.start <= position < region.end for region in skipped for position in rendered):
             return f"{where}, which the preprocessor passes over"
     return None
 

@@ -82,6 +82,8 @@ class ClangdSupervisor:
         self._warn = warn
         self._limits = limits
         self._clangd: Clangd | None = None
+        self._begun: Clangd | None = None
+        """The last one, also before it can be asked."""
         self._starting: anyio.Event | None = None
         self._problem: CkwatchError | None = None
         self._try_again_at = 0.0
@@ -135,8 +137,8 @@ class ClangdSupervisor:
         self._is_replaced = True
         if self._warned:
             self._warn(None)
-        if self._clangd is not None:
-            await self._clangd.process.kill()
+        if self._begun is not None:
+            await self._begun.end()
 
     async def _asked(self, ask: Callable[[Clangd], Awaitable[Any]]) -> Any:
         self._asking += 1
@@ -157,6 +159,7 @@ class ClangdSupervisor:
             self.status = "clangd is being started"
             self._program = await self._find(self._set_status)
             clangd = await Clangd.start(self._program.path, self._environment, self._folder, settings=self._settings)
+            self._begun = clangd
             self._tasks.start_soon(self._live, clangd)
             await self._initialize(clangd)
             self.status = "clangd reads the text and its headers"
@@ -182,13 +185,13 @@ class ClangdSupervisor:
             with anyio.fail_after(self._limits.start_s):
                 await clangd.initialize()
         except CkwatchError:
-            await clangd.process.kill()
+            await clangd.end()
             raise
         except TimeoutError as error:
-            await clangd.process.kill()
+            await clangd.end()
             raise CkwatchError(f"clangd has not answered within {self._limits.start_s:.0f} s") from error
         if clangd.ended.is_set() or self._is_replaced:
-            await clangd.process.kill()
+            await clangd.end()
             raise ClangdEndedError("clangd has ended at once")
         self._clangd = clangd
         if self._warned and not self._pause_s:  # it could not be found before
@@ -243,5 +246,5 @@ class ClangdSupervisor:
             elif not self._asking and now - self._asked_at > self._limits.idle_s:
                 ended_because.append(IDLE)
             if ended_because:
-                await clangd.process.kill()
+                clangd.to_end.set()
                 return

@@ -5,7 +5,7 @@ Places are in the file that is asked about; numbers of kinds are those of the La
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -211,6 +211,21 @@ class CppCall(Value):
     name_range: Range
     ranges: tuple[Range, ...] = ()
     data: str
+
+
+class AboutCall(Request):
+    """What `CppCall.data` holds, as JSON: where clangd's text is, and the function there in clangd's own words."""
+
+    unit: Name
+    side: Side
+    path: FilePath | None
+    item: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _complete(self) -> AboutCall:
+        if not isinstance(self.item.get("uri"), str):
+            raise ValueError("`item` has no `uri`")
+        return self
 
 
 class CppName(Value):

@@ -11,6 +11,8 @@ export const SERVER_SETTINGS = [
   "buildFirst",
   "startDaemon",
   "shape",
+  "cpp",
+  "cppHints",
 ] as const;
 
 export const EDITOR_SETTINGS = ["command", "linkedScrolling", "trace.server"] as const;

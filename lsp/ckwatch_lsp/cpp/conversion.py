@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lsprotocol import types
@@ -36,6 +37,9 @@ TOKEN_TYPES = {
 """What clangd calls a name, and what it is shown as. Brackets, operators, labels, comments and what clangd does not
 know are left to the editor."""
 
+_PLACEHOLDER = re.compile(r"(\$\{\d+)")
+_ESCAPED = re.compile(r"\\([$}\\])")
+
 SHOWN_UNITS = 1
 """Other instances that are named."""
 
@@ -57,7 +61,7 @@ def hover_text(hover: CppHover, unit: str, *, several: bool) -> str:
         parts.append(f"in `{unit}`: {_quoted(hover.produced)}")
     elif several:
         parts.append(f"in `{unit}`")
-    elsewhere = [_quoted(each.text) for each in hover.others if not each.units]
+    elsewhere = [_quoted(_said(each.text)) for each in hover.others if not each.units]
     others = [_other(each) for each in hover.others if each.units]
     if elsewhere:
         parts.append(f"where it stands again: {', '.join(elsewhere)}")
@@ -69,8 +73,12 @@ def hover_text(hover: CppHover, unit: str, *, several: bool) -> str:
 def _other(other: OtherValue) -> str:
     shown = [f"`{name}`" for name in other.units[:SHOWN_UNITS]]
     more = len(other.units) - len(shown)
-    said = ", ".join(line.strip() for line in other.text.removeprefix("Type: ").splitlines())
-    return f"{_quoted(said)} ({', '.join(shown)}{f', and {more} more' if more else ''})"
+    return f"{_quoted(_said(other.text))} ({', '.join(shown)}{f', and {more} more' if more else ''})"
+
+
+def _said(text: str) -> str:
+    """Type and value in one line."""
+    return ", ".join(line.strip() for line in text.removeprefix("Type: ").splitlines())
 
 
 def _quoted(text: str) -> str:
@@ -84,11 +92,13 @@ def completion_list(
     found: CppCompletions, about: Asked, codec: PositionCodec, able: EditorCapabilities
 ) -> types.CompletionList:
     """What could be written."""
-    items = [_item(item, about, codec, able) for item in found.items if able.snippets or not item.snippet]
+    items = [_item(item, about, codec, able) for item in found.items]
     return types.CompletionList(is_incomplete=found.incomplete, items=items)
 
 
 def _item(item: CppCompletion, about: Asked, codec: PositionCodec, able: EditorCapabilities) -> types.CompletionItem:
+    snippet = item.snippet and able.snippets
+    text = plain_text(item.text) if item.snippet and not snippet else item.text
     markdown = types.MarkupKind.Markdown if able.completion_markdown else types.MarkupKind.PlainText
     return types.CompletionItem(
         label=item.label,
@@ -98,9 +108,18 @@ def _item(item: CppCompletion, about: Asked, codec: PositionCodec, able: EditorC
         deprecated=item.deprecated or None,
         filter_text=item.filter_text or None,
         sort_text=item.sort_text or None,
-        insert_text_format=types.InsertTextFormat.Snippet if item.snippet else None,
-        text_edit=types.TextEdit(codec.encode_range(range_in(about, item.range)), item.text),
+        insert_text_format=types.InsertTextFormat.Snippet if snippet else None,
+        text_edit=types.TextEdit(codec.encode_range(range_in(about, item.range)), text),
     )
+
+
+def plain_text(snippet: str) -> str:
+    """A snippet for editors that have none: up to its first placeholder."""
+    before, placeholder, _ = (
+        _PLACEHOLDER.split(snippet, maxsplit=1) if _PLACEHOLDER.search(snippet) else (snippet, "", "")
+    )
+    text = before.rstrip("(<{ ") if placeholder else before
+    return _ESCAPED.sub(r"\1", text.removesuffix("$0"))
 
 
 def signature_help(found: CppSignatures, able: EditorCapabilities) -> types.SignatureHelp:

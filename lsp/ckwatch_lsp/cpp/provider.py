@@ -11,6 +11,7 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPLETION
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import CppAnswer, CppCall, CppHint, CppHover, CppLocation, CppQuestion
 from ckwatch.wire.state import Fix
@@ -65,8 +66,6 @@ class CppProvider(LanguageProvider):
         self._documents = documents
         self._headers = headers
         self._questions = questions
-        self._others: dict[tuple[object, ...], CppHover] = {}
-        """The last hover that knows about other instances, by what it is about."""
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, editor, questions, "tokens", _tokens)
         self._hints: KeptPieces[CppHint] = KeptPieces(session, editor, questions, "hints", _hints)
         session.listeners += [questions, self._tokens, self._hints]
@@ -101,31 +100,19 @@ class CppProvider(LanguageProvider):
         name = found.answer.unit or found.about.unit
         several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) > 1
         if several:
-            hover = await self._compared(document, position, found, hover)
+            hover = await self._compared(document, position, hover)
         about = None if hover.range is None else range_in(found.about, hover.range)
         return HoverText(hover_text(hover, name, several=several or document.kind is DocumentKind.HEADER), about)
 
-    async def _compared(self, document: TextDocument, position: Position, found: CppFound, hover: CppHover) -> CppHover:
-        """The hover with other instances, if that is known soon enough; else it is for the next hover there."""
-        key = (document.uri, found.revision, position, found.about.unit)
-        known = self._others.get(key)
-        if known is not None:
-            return known
-        self._others.clear()
-        compared = anyio.Event()
-
-        async def compare() -> None:
-            try:
-                other = await self._questions.ask(document, "hover", position, others=True)
-                if other is not None and other.answer.hover is not None and other.revision == found.revision:
-                    self._others[key] = other.answer.hover
-            finally:
-                compared.set()
-
-        self._session.start(compare)
-        with anyio.move_on_after(CPP_BESIDE.seconds):
-            await compared.wait()
-        return self._others.get(key, hover)
+    async def _compared(self, document: TextDocument, position: Position, hover: CppHover) -> CppHover:
+        """The hover with other instances, as far as they are known soon enough; the daemon goes on comparing for the
+        next hover there."""
+        compared = self._questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
+        try:
+            found = await self._patiently(compared, 2 * CPP_BESIDE.seconds)
+        except CkwatchError:
+            return hover
+        return hover if found is None or found.answer.hover is None else found.answer.hover
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The call around a place, outside of Jinja's tags."""

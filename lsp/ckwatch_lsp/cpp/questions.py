@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -34,7 +34,7 @@ HASHED_AT_ONCE = 500_000
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A document's text in the eyes of the daemon: `path` of its file, or None for the rendered source of `unit`, which
-    begins `below` lines down in the document."""
+    begins `below` lines down in the document. An empty `unit` is the first that is made of the file."""
 
     folder: WorkspaceFolder
     unit: str
@@ -102,13 +102,15 @@ class CppQuestions(SessionListener):
                 return None
             await about.folder.overlays.settled(document)
             places = self._moved(document, asked_at, position, end)
-            if places is None or any(each.line < about.below for each in places):
+            if places is None:
                 break
+            if any(each.line < about.below for each in places):
+                return None
             revision = document.revision
             ours = [about.to_daemon(each) for each in places]
             answer = await self._answer(about, question, ours, **more)
             if answer.ready and await self._is_present(document, about, revision, answer.digest):
-                return CppFound(answer, about, document.revision)
+                return CppFound(answer, replace(about, unit=answer.unit or about.unit), document.revision)
             if self._session.documents.get(document.uri) is not document and document.version is not None:
                 return None  # it was closed
         raise OutdatedError("the text has changed meanwhile", "Ask again.")
@@ -145,7 +147,10 @@ class CppQuestions(SessionListener):
             folder = self._session.folder_for(document)
             if folder is not None and folder.client is not None:
                 unit = self._active.unit(document) or next(iter(await self._active.find_units(document)), None)
-                found = None if unit is None else (folder, unit.id)
+                if unit is not None:
+                    found = (folder, unit.id)
+                elif folder.is_rendering:
+                    found = (folder, "")  # the daemon waits until it knows what is made of the document
             elif document.kind is DocumentKind.TEMPLATE:
                 found = self._headers.origin(document)
         elif document.kind is DocumentKind.HEADER:
@@ -186,7 +191,7 @@ class CppQuestions(SessionListener):
         """Raises CkwatchError."""
 
         async def again(patience_s: float) -> CppAnswer:
-            return await self._asked(about, question, places, patience_s=patience_s, **more)
+            return await self._asked(about, question, places, **{**more, "others": False, "patience_s": patience_s})
 
         async def watch() -> None:
             await anyio.sleep(CPP_UNREADY.seconds)
@@ -233,15 +238,9 @@ class CppQuestions(SessionListener):
         history = self._histories.get(document.uri)
         return [] if history is None else history.since(revision)
 
-    def opened(self, document: TextDocument) -> None:
-        """Keep its edits."""
-        self._histories[document.uri] = EditHistory("")
-
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """Places that were asked about move."""
-        history = self._histories.get(document.uri)
-        if history is not None:
-            history.note(document.revision, edits)
+        self._histories.setdefault(document.uri, EditHistory("")).note(document.revision, edits)
 
     def closed(self, document: TextDocument) -> None:
         """Nobody asks about it any more."""

@@ -24,7 +24,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
 from ckwatch.core.phases import Phase
-from ckwatch.core.unit_state import UnitState
+from ckwatch.core.unit_state import InputState, UnitState
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
@@ -32,13 +32,13 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Place, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -71,9 +71,10 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled. `unit` and the unsaved texts, `overlays`, are what it was made with; `state` counts its `generation`."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew. `unit` and the
+    unsaved texts, `overlays`, are what it was made with."""
 
-    state: UnitState
+    input: InputState
     generation: int
     rendered: RenderedSource
     read: Mapping[str, str]
@@ -82,9 +83,9 @@ class _Source:
     unit: Unit
     overlays: Mapping[str, str]
 
-    def is_of(self, state: UnitState) -> bool:
-        """Whether it is the present text. A view's state of a unit may go and come again, and then counts anew."""
-        return self.state is state and self.generation == state.input.generation
+    def is_of(self, unit: UnitState) -> bool:
+        """Whether it is the present text."""
+        return self.input is unit.input and self.generation == unit.input.generation
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""
@@ -105,6 +106,9 @@ class _Asking:
 class _Comparison:
     """What other instances say so far, each with those that do."""
 
+    key: tuple[object, ...]
+    scope: CancelScope = field(default_factory=CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def added_to(self, answer: CppAnswer) -> CppAnswer:
@@ -142,7 +146,7 @@ class CppQueries:
         self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
         """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._comparing: CancelScope | None = None
+        self._comparison: _Comparison | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
         """What hovers say, by the text, the side and the place."""
 
@@ -208,6 +212,7 @@ class CppQueries:
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
         passed_over: list[Sequence[Range]] = []
+        elsewhere: list[tuple[Side, Sequence[Range]]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             refusal: ClangdRefusalError | None = None
@@ -219,6 +224,7 @@ class CppQueries:
             passed_over.append(skipped)
             is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
             if is_skipped and (side != wanted[-1] or answer is not None):
+                elsewhere.append((side, skipped))
                 continue
             if refusal is not None:
                 raise refusal
@@ -226,37 +232,49 @@ class CppQueries:
             if request.question not in OF_BOTH_SIDES or not skipped:
                 break
         assert answer is not None  # noqa: S101  # the last side answers or raises
+        for side, skipped in elsewhere if request.question in OF_BOTH_SIDES else ():
+            seen = _first_seen(answer, source.rendered, skipped)
+            if seen is not None:  # what stands where was asked is known to this side by another declaration
+                there = request.model_copy(update=seen)
+                question = await self._question(there, unit, source, supervisor, side, about, asking)
+                answer = _of_both(answer, await question.answer())
         if request.question == "rename":
             await self._refuse_partial(answer, unit, source, _in_all(passed_over))
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
         if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
             asking.known = answer
-            compared = asking.compared = _Comparison()
-            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
-            return compared.added_to(answer)
+            others = await self._others(request, unit)
+            texts = tuple((other.key, other.input.generation) for other in others)
+            key = (source.digest, request.path, request.start, answer.side, texts)
+            asking.compared = self._comparison_of(key, partial(self._compare, request, others, answer.side, said))
+            await asking.compared.ended.wait()
+            return asking.compared.added_to(answer)
         return answer
 
-    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
-        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+    def _comparison_of(self, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]) -> _Comparison:
+        """The comparison that `key` tells from others. It goes on when nobody waits for it any more, until there is
+        another one."""
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
-        if self._comparing is not None:
-            self._comparing.cancel()
-        scope = self._comparing = CancelScope()
-        ended = anyio.Event()
+        last = self._comparison
+        if last is not None and last.key == key:
+            return last
+        if last is not None:
+            last.scope.cancel()
+        made = self._comparison = _Comparison(key)
 
         async def run() -> None:
             try:
-                with scope:
-                    await compare()
+                with made.scope:
+                    await compare(made)
             except CkwatchError as error:
                 log.info("a comparison with other instances was given up: %s", error)
             except Exception:  # it must not be the end of the daemon
                 log.exception("a comparison with other instances failed")
             finally:
-                ended.set()
+                made.ended.set()
 
         self._tasks.start_soon(run)
-        await ended.wait()
+        return made
 
     async def _refuse_partial(
         self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
@@ -336,20 +354,19 @@ class CppQueries:
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+        self, request: CppRequest, others: Sequence[UnitState], side: Side, said: str, compared: _Comparison
     ) -> None:
         """Find out what the hover says in other instances of the template.
 
-        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
-        instance anew for it.
+        A newer comparison ends this one: clangd reads each instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        for name in await self._others(request, unit):
+        for other in others:
+            name = other.key.unit
             asked = request.model_copy(update={"unit": name, "others": False})
             try:
-                other = await self._lookup.one(request.client or MAIN, name)
                 source = await self._source(other)
                 supervisor = self._supervisor(other)
                 question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
@@ -359,14 +376,14 @@ class CppQueries:
                     self._gists[key] = "" if hover is None else gist(hover.markdown)
                     while len(self._gists) > GISTS_KEPT:
                         self._gists.popitem(last=False)
-            except (NotForwardedError, UnknownUnitError):
+            except NotForwardedError:
                 continue
             own = self._gists[key]
             if own not in ("", said):
                 compared.units.setdefault(own, []).append(name)
 
-    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
-        """The instances that a hover is compared with."""
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[UnitState]:
+        """The instances that a hover is compared with; those whose tensors have other element types come first."""
         by_types: dict[tuple[str, ...], list[str]] = {}
         readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
         members = self._loop.state.members(request.client or MAIN)
@@ -375,7 +392,10 @@ class CppQueries:
             if name != unit.key.unit and other.arch == unit.unit.arch:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
-        return [*(names[0] for names in by_types.values()), *alike][:OTHERS]
+        rest = (name for names in by_types.values() for name in names[1:])
+        names = [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
+        others = (self._loop.state.seen(request.client or MAIN, name) for name in names)
+        return [other for other in others if other is not None]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -424,7 +444,7 @@ class CppQueries:
             raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        made = _Source(unit, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
+        made = _Source(unit.input, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
@@ -503,6 +523,17 @@ def _in_all(passed_over: Sequence[Sequence[Range]]) -> list[Range]:
 def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
     locations, edits = (*one.locations, *other.locations), (*one.edits, *other.edits)
     return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
+
+
+def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Range]) -> dict[str, object] | None:
+    """`path` and `start` of a place of the answer in text that is not `skipped`."""
+    edits = [(one.span.path, one.span.start) for one in answer.edits]
+    for path, start in (*edits, *((one.path, one.range.start) for one in answer.locations)):
+        offsets = source.covers(path, Position(start.line, start.column))
+        for position in map(source.lines.position, offsets):
+            if not any(each.holds(position) for each in skipped):
+                return {"path": path, "start": Place(line=start.line, column=start.column)}
+    return None
 
 
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
