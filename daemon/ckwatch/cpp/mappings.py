@@ -306,9 +306,15 @@ class _Edit:
 
 
 def _common(one: str, other: str) -> int:
-    """Characters at the begin that are the same."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (first, second) in pairs if first != second), min(len(one), len(other)))
+    """Characters at the begin that are the same, found by halving: texts are compared much faster than characters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:

@@ -238,6 +238,11 @@ def path_of(uri: str) -> str | None:
     return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
 
 
+def is_lent(uri: str) -> bool:
+    """Whether a URI is that of a text which is lent to clangd."""
+    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
+
+
 def path_of_lent(uri: str) -> str:
     """The path as clangd names it of a text that is lent to it."""
     return unquote(urlsplit(uri).path)

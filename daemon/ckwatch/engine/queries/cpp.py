@@ -194,7 +194,7 @@ class CppQueries:
     ) -> CppAnswer:
         from ckwatch.cpp.mappings import NotForwardedError
 
-        typed = self._typed_source(request, unit)
+        typed = await self._typed_source(request, unit)
         if typed is not None:
             with suppress(NotForwardedError):
                 return await self._answer_from(typed, request, unit, about, asking)
@@ -451,7 +451,7 @@ class CppQueries:
             self._sources.popitem(last=False)
         return made
 
-    def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
+    async def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
         """What the render will be after what was typed, so that nobody who types waits for it; None where only the
         render can tell, or has come."""
         path, kept = request.path, self._sources.get(unit.key)
@@ -463,7 +463,7 @@ class CppQueries:
             return None
         if {**kept.overlays, path: after} != overlays:
             return None
-        rendered = kept.rendered.edited(path, before, after)
+        rendered = await to_thread.run_sync(kept.rendered.edited, path, before, after)
         if rendered is None:
             return None
         read = {**kept.read, path: _digest(after)}
