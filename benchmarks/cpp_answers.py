@@ -45,10 +45,10 @@ from ckwatch.model.errors import CkwatchError
 HOVERS = 30
 """At rest, in a run."""
 
-EDITS = 4
+EDITS = 3
 """Hovers behind an edit in a run, and as many mistakes with and without questions about C++."""
 
-COMPLETIONS = 2
+COMPLETIONS = 1
 """Of each kind in a run."""
 
 PAUSE_S = 0.3
