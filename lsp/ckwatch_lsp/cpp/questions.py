@@ -149,7 +149,7 @@ class CppQuestions(SessionListener):
                 unit = self._active.unit(document) or next(iter(await self._active.find_units(document)), None)
                 if unit is not None:
                     found = (folder, unit.id)
-                elif folder.is_rendering:
+                elif folder.workspace is None or not folder.workspace.loaded or folder.is_rendering:
                     found = (folder, "")  # the daemon waits until it knows what is made of the document
             elif document.kind is DocumentKind.TEMPLATE:
                 found = self._headers.origin(document)
