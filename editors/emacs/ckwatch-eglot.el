@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; Loaded by ckwatch.el once Eglot is.  It adds what the server can do and Eglot does not ask for by itself: virtual
-;; documents, hints that are read again when figures change, and the daemon's state in the mode line.
+;; documents, hints that are read again when figures change, headers that definitions lead to, and the daemon's state in
+;; the mode line.
 
 ;;; Code:
 
@@ -55,6 +56,37 @@
 It is read later, because a request may not wait for another one."
   (run-with-timer 0 nil #'ckwatch--refresh uri)
   nil)
+
+;;;; Headers that the C++ of templates includes, and templates that ship with ckwatch
+
+(defun ckwatch-eglot--serve (server)
+  "Have SERVER manage this buffer, unless another one does."
+  (unless (eglot-managed-p)
+    (unless (eglot--languageId server)
+      (push (cons major-mode "cpp") (eglot--languages server)))
+    (puthash (expand-file-name buffer-file-name) server eglot--servers-by-xrefed-file)
+    (setq-local eglot-extend-to-xref t)
+    (eglot--maybe-activate-editing-mode)))
+
+(defun ckwatch-eglot--servers ()
+  "Servers of ckwatch; first the one that has named this buffer's file."
+  (let ((last (gethash (expand-file-name buffer-file-name) eglot--servers-by-xrefed-file)))
+    (cl-loop for server in (cons last (apply #'append (hash-table-values eglot--servers-by-project)))
+             when (and (cl-typep server 'ckwatch-eglot-server) (jsonrpc-running-p server))
+             collect server into found
+             finally return (delete-dups found))))
+
+(defun ckwatch-eglot--visit ()
+  "Have a header or template that belongs to a workspace served, and keep it as it is."
+  (when (and (derived-mode-p 'prog-mode) buffer-file-name (not (string-prefix-p "ckwatch:" buffer-file-name)))
+    (let ((uri (ckwatch--uri)))
+      (cl-loop for server in (ckwatch-eglot--servers)
+               for answer = (ignore-errors (jsonrpc-request server :ckwatch/isHeader (list :uri uri) :timeout 2))
+               when (or (eq t (plist-get answer :header)) (eq t (plist-get answer :readOnly)))
+               return (progn (ckwatch-eglot--serve server)
+                             (when (eq t (plist-get answer :readOnly)) (read-only-mode 1)))))))
+
+(add-hook 'find-file-hook #'ckwatch-eglot--visit)
 
 (dolist (mode-hook '(ckwatch-source-mode-hook ckwatch-isa-mode-hook))
   (add-hook mode-hook #'eglot-ensure))

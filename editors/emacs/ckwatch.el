@@ -478,13 +478,53 @@ Its templates and compiler flags are code that runs on this machine."
     (puthash "experimental/serverStatus" #'ckwatch--lsp-status handlers)
     handlers))
 
+(declare-function lsp "lsp-mode")
+(declare-function lsp-request "lsp-mode")
+(declare-function lsp-session "lsp-mode")
+(declare-function lsp--session-workspaces "lsp-mode")
+(declare-function lsp--workspace-client "lsp-mode")
+(declare-function lsp--workspace-status "lsp-mode")
+(declare-function lsp--client-server-id "lsp-mode")
+
+(defun ckwatch--lsp-header-p (workspace file)
+  "Whether FILE is a header in the eyes of WORKSPACE, which is lsp-mode's."
+  (defvar lsp--cur-workspace)
+  (defvar lsp--buffer-workspaces)
+  (and (eq (lsp--client-server-id (lsp--workspace-client workspace)) 'ckwatch)
+       (eq (lsp--workspace-status workspace) 'initialized)
+       (let* ((lsp--cur-workspace workspace)
+              (lsp--buffer-workspaces (list workspace))
+              (answer (ignore-errors (lsp-request "ckwatch/isHeader" (list :uri (lsp--path-to-uri file))))))
+         (and answer (eq t (lsp-get answer :header))))))
+
+(defun ckwatch--lsp-known-header-p (file)
+  "Whether FILE is a header in the eyes of some workspace of lsp-mode."
+  (seq-some (lambda (workspace) (ckwatch--lsp-header-p workspace file)) (lsp--session-workspaces (lsp-session))))
+
+(defun ckwatch--lsp-supports-p (file _mode)
+  "Whether FILE, which this buffer visits, is for the server: one of a workspace, or a header."
+  (or (derived-mode-p 'ckwatch-template-mode 'ckwatch-kernel-mode)
+      (and (derived-mode-p 'prog-mode) (ckwatch--lsp-known-header-p file))))
+
+(defun ckwatch--lsp-library-folders (workspace)
+  "The folder of this buffer's file, where that is a header of WORKSPACE: lsp-mode opens it there, read-only."
+  (and (ckwatch--lsp-header-p workspace buffer-file-name) (list (file-name-directory buffer-file-name))))
+
+(defun ckwatch--lsp-visit ()
+  "Have headers served that the C++ of templates includes."
+  (defvar lsp--buffer-workspaces)
+  (when (and (derived-mode-p 'prog-mode) (not lsp--buffer-workspaces) (ckwatch--lsp-known-header-p buffer-file-name))
+    (lsp)))
+
 (with-eval-after-load 'lsp-mode
   (defvar lsp-language-id-configuration)
+  (add-hook 'find-file-hook #'ckwatch--lsp-visit)
   (add-to-list 'lsp-language-id-configuration '(ckwatch-template-mode . "ckwatch-template"))
   (add-to-list 'lsp-language-id-configuration '(ckwatch-kernel-mode . "ckwatch-kernel"))
   (lsp-register-client
    (make-lsp-client :new-connection (lsp-stdio-connection (lambda () ckwatch-command))
-                    :major-modes '(ckwatch-template-mode ckwatch-kernel-mode)
+                    :activation-fn #'ckwatch--lsp-supports-p
+                    :library-folders-fn #'ckwatch--lsp-library-folders
                     :priority 1
                     :multi-root nil
                     :custom-capabilities '((experimental . ((serverStatusNotification . t))))

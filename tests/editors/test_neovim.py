@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(60
 INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
 UNIT = f"gemm_f16/{INSTANCES[0]}@gfx942"
 EPILOGUE = "ck/epilogue.j2"
+CPP = "ck/gemm_kernel.j2"
 LONG_S = 300.0
 
 UNITS_LENSES = (
@@ -27,10 +28,22 @@ ERRORS = "vim.diagnostic.get(0, { severity = vim.diagnostic.severity.ERROR })"
 FIGURES = "vim.iter(vim.lsp.inlay_hint.get({ bufnr = 0 })):map(function(h) return h.inlay_hint.label end):join(' ')"
 
 
+FLOAT = (
+    "vim.b.lsp_floating_preview and"
+    " table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(vim.b.lsp_floating_preview), 0, -1, false), '\\n')"
+)
+"""The text of a hover, or of a signature."""
+
+HEADER = (
+    "vim.endswith(vim.api.nvim_buf_get_name(0), '{}') and #vim.lsp.get_clients({{ bufnr = 0 }}) > 0 and vim.bo.readonly"
+)
+"""Whether a header of this name is shown, and served."""
+
+
 @pytest.fixture(scope="module")
 def gemm() -> Iterator[Example]:
-    """Two instances of the f16 GEMM, built, and a template of their own."""
-    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+    """Two instances of the f16 GEMM, built, and two templates of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE, CPP)) as made:
         made.ckwatch("build")
         yield made
 
@@ -122,11 +135,7 @@ def test_a_hover_tells_figures(open_file: Open, gemm: Example) -> None:
     nvim = open_file(gemm, gemm.kernel)
     nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
     nvim.lua("vim.api.nvim_win_set_cursor(0, { ... + 1, 3 }); vim.lsp.buf.hover()", gemm.line_of("[[instance]]"))
-    text = nvim.wait_for(
-        "vim.b.lsp_floating_preview and"
-        " table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(vim.b.lsp_floating_preview), 0, -1, false), '\\n')"
-    )
-    assert "VGPR" in text
+    assert "VGPR" in nvim.wait_for(FLOAT)
 
 
 def test_completion_offers_the_keys_of_an_instance(open_file: Open, gemm: Example) -> None:
@@ -207,3 +216,96 @@ def test_a_kernel_is_timed_and_the_time_is_in_its_line(open_file: Open) -> None:
         kinds = nvim.wait_for("#progress > 1 and vim.tbl_map(function(one) return one.kind end, progress)")
         assert kinds[0] == "begin"
         nvim.wait_for("require('ckwatch').statusline():find('^ckwatch ') ~= nil")
+
+
+@pytest.fixture
+def cpp(open_file: Open, gemm: Example) -> Neovim:
+    """A template that is mostly C++, once its units are known."""
+    nvim = open_file(gemm, gemm.root / "templates" / CPP)
+    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    return nvim
+
+
+def look_at(nvim: Neovim, pattern: str) -> None:
+    """The cursor on the first match of a pattern of Vim's."""
+    nvim.lua("vim.fn.cursor(1, 1); assert(vim.fn.search(..., 'cW') > 0, 'not in the text')", pattern)
+
+
+def hover_until(nvim: Neovim, pattern: str) -> None:
+    """Until a hover at the cursor fits a pattern of Lua: what needs another text of clangd comes with a later one."""
+    nvim.wait_for(
+        f"""
+        (function()
+          local text = {FLOAT}
+          if text and text:find('{pattern}') then return text end
+          if vim.uv.now() > (asked_at or 0) + 1000 then
+            asked_at = vim.uv.now()
+            if vim.b.lsp_floating_preview then pcall(vim.api.nvim_win_close, vim.b.lsp_floating_preview, true) end
+            vim.lsp.buf.hover({{ silent = true }})
+          end
+        end)()
+        """,
+        timeout_s=LONG_S,
+    )
+
+
+def test_a_ck_name_is_completed_in_a_template(cpp: Neovim) -> None:
+    look_at(cpp, "^struct Sizes")
+    cpp.lua("vim.o.completeopt = 'menuone,noselect'")
+    cpp.keys("Ousing Wanted = ck::tensor_operation::device::DeviceGemmMultiD<C-x><C-o>")
+    offered = cpp.wait_for(
+        "vim.fn.pumvisible() == 1 and vim.tbl_map(function(one) return one.word end, vim.fn.complete_info().items)",
+        timeout_s=LONG_S,
+    )
+    assert "DeviceGemmMultiD_Xdl_CShuffle_V3" in offered
+    cpp.keys("<C-n><C-y>")
+    cpp.wait_for("vim.fn.getline('.'):find('device::DeviceGemmMultiD_Xdl_CShuffle_V3', 1, true) ~= nil")
+
+
+def test_a_hover_tells_the_value_in_the_chosen_instance_and_in_others(cpp: Neovim) -> None:
+    look_at(cpp, r"int \zsminimum_occupancy = {{ 2")
+    for instance, value, other in ((INSTANCES[0], 2, 1), (INSTANCES[1], 1, 2)):
+        cpp.lua("vim.cmd.Ckwatch({ args = { 'instance', ... } })", f"gemm_f16/{instance}@gfx942")
+        hover_until(cpp, f"Value = `{value}`.*other instances.*Value = `{other}`")
+
+
+def test_definitions_lead_through_headers_of_ck_and_back(cpp: Neovim) -> None:
+    look_at(cpp, r"Gridwise::\zsCalculateGridSize")
+    cpp.keys("<C-]>")
+    cpp.wait_for(HEADER.format("/gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp"), timeout_s=LONG_S)
+    cpp.keys("x")
+    assert cpp.lua("return { vim.bo.modifiable, vim.bo.modified }") == [False, False]
+    hover_until(cpp, "static auto CalculateGridSize")
+    cpp.lua("vim.fn.search('index_t', 'W')")
+    cpp.keys("gd" if cpp.lua("return vim.fn.maparg('gd', 'n') ~= ''") else "<C-]>")
+    cpp.wait_for(HEADER.format("/ck/ck.hpp"), timeout_s=LONG_S)
+    cpp.keys("<C-t><C-t>")
+    cpp.wait_for(f"vim.endswith(vim.api.nvim_buf_get_name(0), '{CPP}')")
+
+
+def test_the_calls_parameters_are_shown(cpp: Neovim) -> None:
+    look_at(cpp, r"CalculateGridSize(argument.M, \zs")
+    cpp.wait_for(f"vim.lsp.buf.signature_help({{ silent = true }}) or {FLOAT}", timeout_s=LONG_S)
+    assert "CalculateGridSize(index_t M, index_t N, index_t KBatch)" in cpp.lua(f"return {FLOAT}")
+
+
+def test_a_name_is_renamed_and_why_another_one_is_not(cpp: Neovim) -> None:
+    cpp.lua("told = {}; vim.notify = function(text) table.insert(told, text) end")
+    look_at(cpp, r"constexpr auto \zskernel = ")
+    cpp.lua("vim.lsp.buf.rename('chosen')")
+    cpp.wait_for("vim.fn.search([[constexpr auto chosen = \\_.*hipLaunchKernelGGL(chosen,]]) > 0", timeout_s=LONG_S)
+    # what a tag of Jinja writes is not changed
+    look_at(cpp, r"SplitKBatchOffset \zsoffset")
+    cpp.lua("vim.lsp.buf.rename('shift')")
+    assert "offset.a_k_split_offset" in cpp.wait_for("told[1]", timeout_s=LONG_S)
+
+
+def test_the_outline_and_the_colours_are_those_of_cpp(cpp: Neovim) -> None:
+    look_at(cpp, r"struct \zsSizes")
+    group = "vim.iter(vim.inspect_pos().semantic_tokens):map(function(one) return one.opts.hl_group end):join(' ')"
+    cpp.wait_for(f"({group}):find('@lsp.type.class', 1, true)", timeout_s=LONG_S)
+    cpp.lua("vim.lsp.buf.document_symbol()")
+    listed = "vim.iter(vim.fn.getloclist(0)):map(function(one) return one.text end):join(' ')"
+    text = cpp.wait_for(f"#vim.fn.getloclist(0) > 0 and {listed}", timeout_s=LONG_S)
+    assert "KernelArgument" in text
+    assert "minimum_occupancy" in text

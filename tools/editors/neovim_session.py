@@ -15,6 +15,8 @@ from tools.editors.example import ROOT
 
 DRIVER = Path(__file__).with_name("neovim_driver.lua")
 
+_SLICE_S = 0.5
+
 _WAIT = """
 local seconds, source = ...
 local condition = assert(loadstring('return ' .. source))
@@ -82,9 +84,16 @@ class Neovim:
             raise NeovimError(reply["result"])
         return reply["result"]
 
+    def keys(self, typed: str) -> None:
+        """Type keys by Vim's names: `A<C-x><C-o>`."""
+        self.lua("vim.api.nvim_feedkeys(vim.api.nvim_replace_termcodes(..., true, true, true), 't', false)", typed)
+
     def wait_for(self, condition: str, *, timeout_s: float = 60) -> Any:
         """The value of a Lua expression once it is neither nil nor false; Neovim looks at it while it works on."""
-        found = self.lua(_WAIT, timeout_s, condition, timeout_s=timeout_s + 20)
+        end = time.monotonic() + timeout_s
+        # Keys are read between two chunks of Lua only.
+        while not (found := self.lua(_WAIT, _SLICE_S, condition)) and time.monotonic() < end:
+            continue
         if not found:
             state = self.lua(_STATE)
             raise NeovimError(f"never true: {condition}\n{json.dumps(state, indent=1, ensure_ascii=False)}")

@@ -27,6 +27,20 @@ vim.api.nvim_create_autocmd('LspAttach', {
   end,
 })
 
+-- A buffer that a jump has filled is shown before its filetype is known.
+vim.api.nvim_create_autocmd({ 'BufWinEnter', 'FileType' }, {
+  group = group,
+  callback = function(event)
+    if next(vim.lsp.get_clients({ name = 'ckwatch' })) then
+      vim.schedule(function()
+        if vim.api.nvim_buf_is_loaded(event.buf) then
+          require('ckwatch.headers').look(event.buf)
+        end
+      end)
+    end
+  end,
+})
+
 vim.api.nvim_create_user_command('Ckwatch', function(call)
   require('ckwatch.commands').run(call)
 end, {

@@ -66,7 +66,31 @@ export class CkwatchClient extends LanguageClient {
     }
     super.registerFeature(feature);
   }
+
+  /** More documents, in which the server answers as in those that it was started for. */
+  serve(selector: DocumentSelector): void {
+    const given = this.initializeResult?.capabilities;
+    if (given !== undefined) {
+      // what the library makes of the capabilities before it gives them to its features
+      const capabilities = { ...given, resolvedTextDocumentSync: given.textDocumentSync };
+      for (const method of IN_FILES) {
+        (this as Features).getFeature(method)?.initialize(capabilities, selector);
+      }
+    }
+  }
 }
+
+/** The library's features by their methods; its own type knows them one by one. */
+interface Features {
+  getFeature(method: string): StaticFeature | undefined;
+}
+
+/** What the server does in a file of which it is known later that it is the server's. */
+const IN_FILES = [
+  ...["didOpen", "didChange", "didSave", "didClose", "completion", "hover", "signatureHelp", "definition", "typeDefinition"],
+  ...["implementation", "references", "documentHighlight", "documentSymbol", "prepareCallHierarchy", "semanticTokens"],
+  ...["inlayHint", "rename", "codeAction"],
+].map((name) => `textDocument/${name}`);
 
 function clientOptions(
   output: LogOutputChannel,

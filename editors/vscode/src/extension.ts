@@ -2,6 +2,7 @@
 
 import { window, type ExtensionContext } from "vscode";
 import { registerCommands } from "./commands";
+import { Headers } from "./headers";
 import { recogniseIncludedTemplates } from "./includedTemplates";
 import { KernelTree } from "./kernelTree";
 import { Server } from "./server";
@@ -24,6 +25,7 @@ export function activate(context: ExtensionContext): void {
     new UnitTests(server, units),
     new StatusBar(server),
     new LinkedViews(server),
+    new Headers(server),
     recogniseIncludedTemplates(),
     ...registerCommands(server),
   );

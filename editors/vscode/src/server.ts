@@ -1,7 +1,7 @@
 /** The language server's life: found, started, restarted, and not at all in a folder that is not trusted. */
 
 import { EventEmitter, commands, window, workspace, type Disposable, type LogOutputChannel, type Uri } from "vscode";
-import { DidChangeConfigurationNotification, ExecuteCommandRequest, State } from "vscode-languageclient";
+import { DidChangeConfigurationNotification, ExecuteCommandRequest, State, type DocumentSelector } from "vscode-languageclient";
 import { CkwatchClient, serverSettings } from "./client";
 import type { Argument } from "./arguments";
 import { findExecutable, offerInstallation } from "./search";
@@ -104,6 +104,19 @@ export class Server implements Disposable {
       throw new Error(REASONS[this.current]);
     }
     return client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] });
+  }
+
+  /** A request of ckwatch's own; throws where the server does not run. */
+  async ask(method: string, params: object): Promise<unknown> {
+    if (this.client === undefined) {
+      throw new Error(REASONS[this.current]);
+    }
+    return this.client.sendRequest(method, params);
+  }
+
+  /** More documents that the server answers in, until it stops. */
+  serve(selector: DocumentSelector): void {
+    this.client?.serve(selector);
   }
 
   uri(value: string): Uri | undefined {

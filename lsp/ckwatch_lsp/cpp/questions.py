@@ -191,7 +191,7 @@ class CppQuestions(SessionListener):
         """Raises CkwatchError."""
 
         async def again(patience_s: float) -> CppAnswer:
-            return await self._asked(about, question, places, **{**more, "patience_s": patience_s})
+            return await self._asked(about, question, places, **{**more, "others": False, "patience_s": patience_s})
 
         async def watch() -> None:
             await anyio.sleep(CPP_UNREADY.seconds)

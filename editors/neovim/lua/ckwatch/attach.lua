@@ -1,4 +1,4 @@
--- What is switched on in a buffer of a workspace: hints, lenses, and messages at the end of their lines.
+-- What is switched on in a buffer of a workspace: hints, lenses, completion, and messages at the end of their lines.
 local M = {}
 
 ---Neovim 0.11 shows lenses when it is asked to; 0.12 by itself.
@@ -31,6 +31,10 @@ function M.show(client, buffer)
   end
   if vim.g.ckwatch_lenses ~= false and client:supports_method('textDocument/codeLens') then
     lenses(client, buffer)
+  end
+  if client:supports_method('textDocument/completion') then
+    -- What is accepted is expanded where it is a snippet.
+    vim.lsp.completion.enable(true, client.id, buffer, { autotrigger = vim.g.ckwatch_autotrigger == true })
   end
   if vim.g.ckwatch_virtual_text ~= false then
     vim.diagnostic.config({ virtual_text = true }, vim.lsp.diagnostic.get_namespace(client.id))

@@ -13,7 +13,7 @@ function M.workspace(buffer)
   return vim.fs.root(buffer, 'ckwatch.toml')
 end
 
----The language server of a buffer's workspace; of any, where the buffer belongs to none.
+---The language server of a buffer's workspace; where the buffer belongs to none, that which serves it, or any.
 ---@param buffer? integer
 ---@return vim.lsp.Client?
 function M.client(buffer)
@@ -24,7 +24,7 @@ function M.client(buffer)
       return client
     end
   end
-  return root == nil and clients[1] or nil
+  return root == nil and (vim.lsp.get_clients({ name = 'ckwatch', bufnr = buffer or 0 })[1] or clients[1]) or nil
 end
 
 ---Asks the server to execute a command; `done` gets its result.
