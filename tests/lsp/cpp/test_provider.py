@@ -445,7 +445,7 @@ async def test_a_question_waits_until_it_is_known_what_is_made_of_a_template() -
         made.report(unit("one", phase="rendering", outcome=None))
         uri = made.open(NAME, TEMPLATE)
         made.cpp.script["hover"] = [hover("`int`")]
-        assert (await made.at(HOVER, uri, "value")).contents.value == "`int`"
+        assert (await made.at(HOVER, uri, "value")).contents.value == f"`int`\n\nin `{ONE}`"
         assert made.cpp.questions("hover")[0].unit is None, "the daemon finds out"
         made.report(unit("one"), unit("two", line=4))
         made.folder.workspace = Workspace(root="/ws", loaded=True, busy=False, unit_count=2, jobs=1, compiling=0)
