@@ -106,6 +106,8 @@ class _Asking:
 class _Comparison:
     """What other instances say so far, each with those that do."""
 
+    of: str
+    """The digest of the text that others are compared with."""
     key: tuple[object, ...]
     scope: CancelScope = field(default_factory=CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -207,6 +209,8 @@ class CppQueries:
         from ckwatch.cpp.arguments import SIDES
         from ckwatch.cpp.clangd import ClangdRefusalError
 
+        if self._comparison is not None and self._comparison.of != source.digest:
+            self._comparison.scope.cancel()  # it would take the processor from this
         supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
@@ -245,22 +249,26 @@ class CppQueries:
             asking.known = answer
             others = await self._others(request, unit)
             texts = tuple((other.key, other.input.generation) for other in others)
-            key = (source.digest, request.path, request.start, answer.side, texts)
-            asking.compared = self._comparison_of(key, partial(self._compare, request, others, answer.side, said))
+            key = (request.path, request.start, answer.side, texts)
+            asking.compared = self._comparison_of(
+                source.digest, key, partial(self._compare, request, others, answer.side, said)
+            )
             await asking.compared.ended.wait()
             return asking.compared.added_to(answer)
         return answer
 
-    def _comparison_of(self, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]) -> _Comparison:
-        """The comparison that `key` tells from others. It goes on when nobody waits for it any more, until there is
+    def _comparison_of(
+        self, digest: str, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]
+    ) -> _Comparison:
+        """The comparison with the text of this digest that `key` tells from others. It goes on when nobody waits for it any more, until there is
         another one."""
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         last = self._comparison
-        if last is not None and last.key == key:
+        if last is not None and (last.of, last.key) == (digest, key):
             return last
         if last is not None:
             last.scope.cancel()
-        made = self._comparison = _Comparison(key)
+        made = self._comparison = _Comparison(digest, key)
 
         async def run() -> None:
             try:
