@@ -260,8 +260,10 @@ class CppQueries:
     def _comparison_of(
         self, digest: str, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]
     ) -> _Comparison:
-        """The comparison with the text of this digest that `key` tells from others. It goes on when nobody waits for it any more, until there is
-        another one."""
+        """The comparison with the text of this digest that `key` tells from others.
+
+        It goes on when nobody waits for it any more, until there is another one.
+        """
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         last = self._comparison
         if last is not None and (last.of, last.key) == (digest, key):
