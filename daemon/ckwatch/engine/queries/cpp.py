@@ -266,7 +266,7 @@ class CppQueries:
         """
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         last = self._comparison
-        if last is not None and (last.of, last.key) == (digest, key):
+        if last is not None and (last.of, last.key) == (digest, key) and not last.scope.cancel_called:
             return last
         if last is not None:
             last.scope.cancel()
