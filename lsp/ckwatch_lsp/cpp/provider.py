@@ -41,6 +41,8 @@ from ckwatch_lsp.virtual_documents.store import VirtualDocuments
 
 TRIGGERS = (".", ">", ":", "<", "/", '"')
 
+OPENS, CLOSES = ("{{", "{%", "{#"), ("}}", "%}", "#}")
+
 PARAMETER_HINT = 2
 
 
@@ -349,7 +351,7 @@ class CppProvider(LanguageProvider):
 
     async def _in_tag(self, document: TextDocument, position: Position) -> bool:
         """Whether Jinja stands there: what is typed is no C++."""
-        if document.kind is not DocumentKind.TEMPLATE:
+        if document.kind is not DocumentKind.TEMPLATE or not _may_be_in_tag(document, position):
             return False
         found = await self._library.of(document)
         if found is None:
@@ -364,6 +366,18 @@ class CppProvider(LanguageProvider):
         with anyio.move_on_after(limit_s):
             return await asked
         return None
+
+
+def _may_be_in_tag(document: TextDocument, position: Position) -> bool:
+    """Whether the last thing before a place that could be Jinja's opens a tag: only then is the text looked at closely,
+    which takes some ten milliseconds after an edit. (Where a tag holds `}}` in a string, the daemon has no answer.)"""
+    for number in range(position.line, -1, -1):
+        line = document.line(number)
+        before = line[: position.column] if number == position.line else line
+        opened, closed = max(map(before.rfind, OPENS)), max(map(before.rfind, CLOSES))
+        if opened >= 0 or closed >= 0:
+            return opened > closed
+    return False
 
 
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
