@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from editors.vscode_page import EDITOR, Page, opened, served
+from editors.vscode_page import EDITOR, PATIENCE_S, Page, PageError, opened, served
 from tools.editors.vscode_install import VsCode, install, package_extension
 
 pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(1800)]
@@ -31,6 +33,7 @@ CKWATCH = Path(sys.executable).with_name("ckwatch")
 
 BESIDE = ".editor-group-container:not(.active)"
 LINKED = f"{BESIDE} .view-overlays [class*='TextEditorDecorationType']"
+LOCKED = f"{EDITOR} .tab.active .codicon-lock"
 STATUS = "[id$='ckwatch.status']"
 
 SETTINGS = {
@@ -203,6 +206,118 @@ def test_a_mistake_in_a_template_that_is_not_saved(page: Page, workspace: Path, 
     page.press(*["Control+z"] * len(mistake))  # more than there are edits, which does no harm
     page.wait(f"{EDITOR} .squiggly-error", state="hidden")
     page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+
+
+def column_of(path: Path, line: int, words: str) -> int:
+    """Of the first character of `words`, counted from one."""
+    return path.read_text().splitlines()[line - 1].index(words) + 1
+
+
+def look_at(page: Page, path: Path, line: str, words: str) -> None:
+    """The cursor in a file that is open, in its first line that contains `line`, at `words`."""
+    number = line_of(path, line)
+    page.go_to(number, column_of(path, number, words))
+
+
+def undo_all(page: Page) -> None:
+    """Until the text is that on disk."""
+    page.run_command("File: Revert File")
+    page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+
+
+def hover_until(page: Page, pattern: str) -> None:
+    """Until a hover at the cursor fits: what needs another text of clangd comes with a later one."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        page.press("Control+k", "Control+i")
+        page.wait(".monaco-hover", "in gemm_f16/")
+        if re.search(pattern, " ".join(page.texts(".monaco-hover")), re.DOTALL):
+            return
+        page.press("Escape")
+        page.wait(".monaco-hover", state="hidden")
+    raise PageError(f"no hover fits {pattern!r}")
+
+
+def test_a_hover_tells_the_value_in_the_chosen_instance_and_in_others(
+    page: Page, workspace: Path, shoot: Shoot
+) -> None:
+    page.open_file(INCLUDED)
+    for chosen, value, other in ((OTHER, 1, 2), (INSTANCE, 2, 1)):
+        page.run_command("ckwatch: Choose the Active Instance")
+        page.wait(".quick-input-list .monaco-list-row", chosen)
+        page.type(chosen)
+        page.wait(".quick-input-list .monaco-list-row.focused", chosen)
+        page.press("Enter")
+        page.wait(".quick-input-widget", state="hidden")
+        look_at(page, workspace / "templates/ck" / INCLUDED, "minimum_occupancy = {{ 2", "minimum_occupancy")
+        hover_until(page, rf"Value = {value}\b.*other instances.*Value = {other}\b")
+    shoot("constexpr")
+    page.press("Escape")
+
+
+def test_a_ck_name_is_completed_in_a_template(page: Page, workspace: Path, shoot: Shoot) -> None:
+    page.open_file(INCLUDED)
+    page.go_to(line_of(workspace / "templates/ck" / INCLUDED, "struct Sizes {"))
+    page.press("Control+Shift+Enter")
+    page.insert("using Wanted = ck::tensor_operation::device")
+    page.type("::DeviceGemmMultiD")
+    page.wait(".suggest-widget .monaco-list-row.focused", "DeviceGemmMultiD_Xdl_CShuffle_V3")
+    shoot("completion")
+    page.press("Enter")
+    page.wait(f"{EDITOR} .view-line", "ck::tensor_operation::device::DeviceGemmMultiD_Xdl_CShuffle_V3<")
+    page.press("Escape", "Escape")
+    undo_all(page)
+
+
+def test_definitions_lead_through_headers_of_ck_and_back(page: Page, workspace: Path, shoot: Shoot) -> None:
+    page.open_file(INCLUDED)
+    look_at(page, workspace / "templates/ck" / INCLUDED, "Gridwise::CalculateGridSize", "CalculateGridSize")
+    page.press("F12")
+    page.wait_for_editor("gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp")
+    page.wait(LOCKED)
+    page.type("x")
+    page.wait(".monaco-editor-overlaymessage", "read-only")
+    page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+    hover_until(page, "static auto CalculateGridSize")
+    shoot("header")
+    page.press("Escape", "Control+ArrowRight", "ArrowRight")  # to the type of the first parameter
+    page.press("F12")
+    page.wait_for_editor("ck.hpp")
+    page.wait(LOCKED)
+    for name in ("gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp", INCLUDED):
+        page.press("Control+Alt+Minus")
+        page.wait_for_editor(name)
+
+
+def test_the_calls_parameters_and_the_outline_are_shown(page: Page, workspace: Path) -> None:
+    page.open_file(INCLUDED)
+    look_at(page, workspace / "templates/ck" / INCLUDED, "CalculateGridSize(argument.M", "argument.N")
+    page.press("Control+Shift+Space")
+    page.wait(".parameter-hints-widget", "CalculateGridSize(index_t M, index_t N, index_t KBatch)")
+    page.press("Escape", "Control+Shift+o")
+    page.wait(".quick-input-list .monaco-list-row", "minimum_occupancy")
+    page.press("Escape")
+
+
+def test_a_name_is_renamed_and_why_another_one_is_not(page: Page, workspace: Path) -> None:
+    template = workspace / "templates/ck" / INCLUDED
+    page.open_file(INCLUDED)
+    look_at(page, template, "constexpr auto kernel =", "kernel")
+    page.press("F2")
+    page.wait(".rename-box input")
+    page.press("Control+a")
+    page.type("chosen")
+    page.press("Enter")
+    page.wait(f"{EDITOR} .view-line", "hipLaunchKernelGGL(chosen")
+    undo_all(page)
+    # what a tag of Jinja writes is not changed
+    look_at(page, template, "SplitKBatchOffset offset", "offset(")
+    page.press("F2")
+    page.wait(".rename-box input")
+    page.press("Control+a")
+    page.type("shift")
+    page.press("Enter")
+    page.wait(".monaco-editor-overlaymessage", "offset.a_k_split_offset")
 
 
 def test_the_isa_stands_beside_the_template_and_is_linked_with_it(

@@ -38,8 +38,9 @@ METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
 }
 """What clangd is asked, and what has to be forwarded through the piece of text that is asked about."""
 
-IN_ALL_TEXTS = frozenset({"references", "rename", "implementation", "incoming-calls", "outgoing-calls"})
-"""What clangd answers from all texts that it has read."""
+FROM_ALL_TEXTS = frozenset({"implementation", "incoming-calls", "outgoing-calls"})
+"""What clangd answers from all texts that it has read, and says of each function where one of them has it. Of
+references and renames what it finds in the asked text is known by itself, and the rest is left out."""
 
 ROUNDS = 4
 """Rounds of a loop, or calls of a macro, that clangd is asked about."""
@@ -105,10 +106,7 @@ class Question:
             case "prepare-rename":
                 return await self._prepare_rename(first)
             case "rename":
-                try:
-                    changed = await self._ask(first, {"newName": self.request.name})
-                except ClangdRefusalError as error:
-                    raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
+                changed = await self._renamed(first)
                 edits = answers.edits(changed, self.places)
                 await self._require_own(first)
                 return CppAnswer(edits=edits)
@@ -123,8 +121,20 @@ class Question:
     async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}
         question = self.request.question
-        ask = self.supervisor.ask_alone if question in IN_ALL_TEXTS else self.supervisor.ask
+        ask = self.supervisor.ask_alone if question in FROM_ALL_TEXTS else self.supervisor.ask
         return await ask(self.text, METHODS[question][0], {**where, **(more or {})})
+
+    async def _renamed(self, position: Position) -> Any:
+        given = {"position": to_lsp(position), "newName": self.request.name}
+        method = METHODS["rename"][0]
+        try:
+            return await self.supervisor.ask(self.text, method, given)
+        except ClangdRefusalError:
+            pass  # it may be another text that it refuses to change, which was edited since it was read
+        try:
+            return await self.supervisor.ask_alone(self.text, method, given)
+        except ClangdRefusalError as error:
+            raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
 
     def _context(self) -> Mapping[str, Any]:
         """clangd completes behind `>` and `:` only where they are the ends of `->` and `::`."""

@@ -12,7 +12,8 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,6 +61,9 @@ SOURCES_KEPT = 32
 ATTEMPTS = 5
 """Times that a question is asked again because the text has changed meanwhile."""
 
+TYPED = frozenset({"completion", "signatures"})
+"""Questions that follow each character that is typed."""
+
 OTHERS = 4
 """Other instances that a hover is compared with: clangd needs a second or so for each."""
 
@@ -72,7 +76,8 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew. `unit` and the
+    unsaved texts, `overlays`, are what it was made with."""
 
     input: InputState
     generation: int
@@ -80,6 +85,12 @@ class _Source:
     read: Mapping[str, str]
     digest: str
     request: CompileRequest
+    unit: Unit
+    overlays: Mapping[str, str]
+
+    def is_of(self, unit: UnitState) -> bool:
+        """Whether it is the present text."""
+        return self.input is unit.input and self.generation == unit.input.generation
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""
@@ -100,6 +111,8 @@ class _Asking:
 class _Comparison:
     """What other instances say so far, each with those that do."""
 
+    of: str
+    """The digest of the text that others are compared with."""
     key: tuple[object, ...]
     scope: CancelScope = field(default_factory=CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -186,11 +199,23 @@ class CppQueries:
     async def _answer_of(
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.mappings import NotForwardedError
+
+        typed = await self._typed_source(request, unit)
+        if typed is not None:
+            with suppress(NotForwardedError):
+                return await self._answer_from(typed, request, unit, about, asking)
+        return await self._answer_from(await self._source(unit), request, unit, about, asking)
+
+    async def _answer_from(
+        self, source: _Source, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
+    ) -> CppAnswer:
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
         from ckwatch.cpp.clangd import ClangdRefusalError
 
-        source = await self._source(unit)
+        if self._comparison is not None and self._comparison.of != source.digest:
+            self._comparison.scope.cancel()  # it would take the processor from this
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
@@ -230,22 +255,28 @@ class CppQueries:
             asking.known = answer
             others = await self._others(request, unit)
             texts = tuple((other.key, other.input.generation) for other in others)
-            key = (source.digest, request.path, request.start, answer.side, texts)
-            asking.compared = self._comparison_of(key, partial(self._compare, request, others, answer.side, said))
+            key = (request.path, request.start, answer.side, texts)
+            asking.compared = self._comparison_of(
+                source.digest, key, partial(self._compare, request, others, answer.side, said)
+            )
             await asking.compared.ended.wait()
             return asking.compared.added_to(answer)
         return answer
 
-    def _comparison_of(self, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]) -> _Comparison:
-        """The comparison that `key` tells from others. It goes on when nobody waits for it any more, until there is
-        another one."""
+    def _comparison_of(
+        self, digest: str, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]
+    ) -> _Comparison:
+        """The comparison with the text of this digest that `key` tells from others.
+
+        It goes on when nobody waits for it any more, until there is another one.
+        """
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
         last = self._comparison
-        if last is not None and last.key == key:
+        if last is not None and (last.of, last.key) == (digest, key) and not last.scope.cancel_called:
             return last
         if last is not None:
             last.scope.cancel()
-        made = self._comparison = _Comparison(key)
+        made = self._comparison = _Comparison(digest, key)
 
         async def run() -> None:
             try:
@@ -414,26 +445,45 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.input is unit.input and kept.generation == generation:
+        if kept is not None and kept.is_of(unit):
             self._sources.move_to_end(unit.key)
             return kept
         compiler = self._require_compiler()
         language = language_of(unit.unit.kernel.template)
         if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
             raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
+        given, overlays = unit.unit, dict(self._loop.state.views[unit.key.scope].overlays)
         outcome = await self._renders.awaited(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
             errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
             raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
-        request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
+        request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(unit.input, generation, source, outcome.read, digest, request)
+        made = _Source(unit.input, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
+        self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
         return made
+
+    async def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
+        """What the render will be after what was typed, so that nobody who types waits for it; None where only the
+        render can tell, or has come."""
+        path, kept = request.path, self._sources.get(unit.key)
+        if request.question not in TYPED or path is None or kept is None or kept.unit != unit.unit:
+            return None
+        overlays = self._loop.state.views[unit.key.scope].overlays
+        before, after = kept.overlays.get(path), overlays.get(path)
+        if kept.is_of(unit) or before is None or after is None:
+            return None
+        if {**kept.overlays, path: after} != overlays:
+            return None
+        rendered = await to_thread.run_sync(kept.rendered.edited, path, before, after)
+        if rendered is None:
+            return None
+        read = {**kept.read, path: _digest(after)}
+        return replace(kept, rendered=rendered, read=read, digest=_digest(rendered.text))
 
     def _require_compiler(self) -> CompilerWithStore:
         compiler = self._tools.compiler
@@ -505,6 +555,10 @@ def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Ran
 
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(values))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_built_in(path: str) -> bool:
