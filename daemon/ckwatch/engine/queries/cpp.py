@@ -1,9 +1,4 @@
-"""Questions about C++: the unit whose text answers, its render and command, and the clangds of each arch.
-
-What clangd knows of all texts together (references, calls) must be of one side and one instance. So each side has a
-clangd of its own, and the comparison of instances too: to empty their texts for such a question would mean that clangd
-reads them anew, which takes seconds.
-"""
+"""Questions about C++: the unit whose text answers, its render and command, and one clangd for each arch."""
 
 from __future__ import annotations
 
@@ -150,8 +145,8 @@ class CppQueries:
         self._lookup = lookup
         self._language = language
         self._tasks: TaskGroup | None = None
-        self._supervisors: dict[tuple[str, str], tuple[object, ClangdSupervisor]] = {}
-        """By arch and use, each with the identity of the compiler and the settings that it fits."""
+        self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
+        """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
         self._comparison: _Comparison | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
@@ -216,13 +211,13 @@ class CppQueries:
 
         if self._comparison is not None and self._comparison.of != source.digest:
             self._comparison.scope.cancel()  # it would take the processor from this
+        supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
         passed_over: list[Sequence[Range]] = []
         elsewhere: list[tuple[Side, Sequence[Range]]] = []
         for side in wanted:
-            supervisor = self._supervisor(unit, side)
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             refusal: ClangdRefusalError | None = None
             try:
@@ -245,7 +240,6 @@ class CppQueries:
             seen = _first_seen(answer, source.rendered, skipped)
             if seen is not None:  # what stands where was asked is known to this side by another declaration
                 there = request.model_copy(update=seen)
-                supervisor = self._supervisor(unit, side)
                 question = await self._question(there, unit, source, supervisor, side, about, asking)
                 answer = _of_both(answer, await question.answer())
         if request.question == "rename":
@@ -384,7 +378,7 @@ class CppQueries:
             asked = request.model_copy(update={"unit": name, "others": False})
             try:
                 source = await self._source(other)
-                supervisor = self._supervisor(other, "comparison")
+                supervisor = self._supervisor(other)
                 question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
                 key = (source.digest, side, *question.positions()[:1])
                 if key not in self._gists:
@@ -492,9 +486,8 @@ class CppQueries:
             raise ToolchainError(message or hint, hint if message else None)
         return compiler
 
-    def _supervisor(self, unit: UnitState, use: str) -> ClangdSupervisor:
-        """The clangd of the unit's arch for a side or the comparison; another after the compiler or the settings have
-        changed."""
+    def _supervisor(self, unit: UnitState) -> ClangdSupervisor:
+        """The clangd of the unit's arch; another after the compiler or the settings have changed."""
         from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 
         toolchain = self._require_compiler().toolchain
@@ -502,7 +495,7 @@ class CppQueries:
         settings = self._view_loader.workspace(MAIN).settings
         configured, limit_bytes = settings.toolchain.clangd, settings.cpp.memory_limit_bytes
         fits = (toolchain.identity, configured, limit_bytes)
-        known = self._supervisors.get((arch, use))
+        known = self._supervisors.get(arch)
         if known is not None and known[0] == fits:
             return known[1]
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
@@ -521,7 +514,7 @@ class CppQueries:
             lambda text: self._loop.post_soon(WarningChanged(f"clangd for {arch}", text, at=time.time())),
             ClangdLimits(limit_bytes),
         )
-        self._supervisors[arch, use] = (fits, made)
+        self._supervisors[arch] = (fits, made)
         return made
 
 
