@@ -12,6 +12,7 @@ from types import ModuleType
 from benchmarks import (
     analysis,
     captured_text,
+    cpp_answers,
     edit_to_artifact,
     edit_to_compiler,
     eight_instances,
@@ -47,6 +48,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     analysis,
     emulation,
     language_server,
+    cpp_answers,
 )
 
 

@@ -16,7 +16,11 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from benchmarks.hipcc import Hipcc
+from benchmarks.lsp_peer import Peer, peer
 from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.toolchain.clangd import ClangdProgram
+from ckwatch.cpp.arguments import clangd_arguments
+from ckwatch.cpp.clangd import OPTIONS, write_settings
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.processes import signal_group
@@ -99,8 +103,7 @@ async def clangd_on(program: Path, hipcc: Hipcc, request: CompileRequest) -> Asy
     # by the name of clang++, clangd takes the arguments as clang's own
     arguments = [str(toolchain.clangxx), *hipcc.compile_command(request)[1:]]
     arguments += ["-resource-dir", resources.stdout.strip()]
-    database = [{"directory": str(hipcc.folder), "file": str(path), "arguments": arguments}]
-    (hipcc.folder / "compile_commands.json").write_text(json.dumps(database))
+    _write_database(path, arguments)
     options = [f"--compile-commands-dir={hipcc.folder}", "--background-index=false", "--clang-tidy=false"]
     command: Sequence[str] = [str(program), *options, "--log=error"]
     process = await anyio.open_process(
@@ -115,3 +118,25 @@ async def clangd_on(program: Path, hipcc: Hipcc, request: CompileRequest) -> Asy
         with anyio.CancelScope(shield=True):
             await process.wait()
             await process.aclose()
+
+
+@asynccontextmanager
+async def clangd_as_the_daemon_runs_it(
+    program: ClangdProgram, hipcc: Hipcc, request: CompileRequest
+) -> AsyncIterator[tuple[Peer, Path]]:
+    """Start a clangd by itself, with the options, settings and command that the daemon gives to its own; the path of
+    the document to open, which is `request`'s source as a file. It is gone at the end."""
+    path = hipcc.folder / "kernel.hip"
+    command = clangd_arguments(request, hipcc.toolchain, "host", resources=program.resource_folder)
+    _write_database(path, [*command, str(path)])
+    settings = hipcc.folder / "settings"
+    write_settings(settings)
+    environment = {**hipcc.toolchain.environment, "XDG_CONFIG_HOME": str(settings)}
+    async with peer([str(program.path), *OPTIONS], hipcc.folder, environment) as clangd:
+        await clangd.start(hipcc.folder)
+        yield clangd, path
+
+
+def _write_database(path: Path, arguments: Sequence[str]) -> None:
+    database = [{"directory": str(path.parent), "file": str(path), "arguments": list(arguments)}]
+    (path.parent / "compile_commands.json").write_text(json.dumps(database))

@@ -65,11 +65,9 @@ class Times:
 
 
 @asynccontextmanager
-async def busy_cores(toolchain: Toolchain, folder: Path) -> AsyncIterator[None]:
-    """A compiler on each core, one after the other, at the priority that the daemon gives them."""
-    source = folder / "busy.cpp"
-    source.write_text(BUSY)
-    command = [str(toolchain.clangxx), "-O2", "-c", str(source), "-o"]
+async def busy_cores(command: Sequence[str], folder: Path) -> AsyncIterator[None]:
+    """A compiler on each core, one after the other, at the priority that the daemon gives them. The name of the output
+    is put behind `command`."""
 
     async def compile_again_and_again(number: int) -> None:
         while True:
@@ -124,7 +122,9 @@ async def run(large: LargeWorkspace, toolchain: Toolchain, clangd: Path, found: 
         await theirs.published(cpp, lambda _found: True)
         await until_known(ours, kernel_file, instance_line)
         await until_at_rest(large.root)
-        await stack.enter_async_context(busy_cores(toolchain, folder))
+        (folder / "busy.cpp").write_text(BUSY)
+        command = [str(toolchain.clangxx), "-O2", "-c", str(folder / "busy.cpp"), "-o"]
+        await stack.enter_async_context(busy_cores(command, folder))
         await keystrokes(ours, template, found.ours, "{{ Undefined }}", (0, 0))
         await keystrokes(theirs, cpp, found.clangd, "undefined ", (0, 0))
         asked: Sequence[tuple[str, str, dict[str, Any], dict[str, Any]]] = (

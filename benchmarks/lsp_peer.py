@@ -72,12 +72,16 @@ class Peer:
         self, path: Path, edit: Mapping[str, Any], where: Callable[[list[dict[str, Any]]], object]
     ) -> float:
         """Make one edit; seconds until diagnostics are published that are such."""
-        self._version += 1
         self._published.pop(path.as_uri(), None)
         begun_s = time.perf_counter()
+        await self.edit(path, edit)
+        return await self.published(path, where) - begun_s
+
+    async def edit(self, path: Path, edit: Mapping[str, Any]) -> None:
+        """Make one edit."""
+        self._version += 1
         document = {"uri": path.as_uri(), "version": self._version}
         await self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [edit]})
-        return await self.published(path, where) - begun_s
 
     async def published(self, path: Path, where: Callable[[list[dict[str, Any]]], object]) -> float:
         """When such diagnostics were published."""
@@ -138,9 +142,11 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(command: Sequence[str], cwd: Path) -> AsyncIterator[Peer]:
+async def peer(command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None) -> AsyncIterator[Peer]:
     """Start a server; it is gone at the end."""
-    process = await anyio.open_process(command, cwd=cwd, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = await anyio.open_process(
+        command, cwd=cwd, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         async with anyio.create_task_group() as tasks:
             found = Peer(process)

@@ -182,7 +182,6 @@ def test_a_header() -> None:
         ("file:///%C3%BC.h", "/ü.h"),
         (URI, None),
         ("clangd:///x", None),
-        (f"file://{LENT}%2Fmain/x.cpp", None),
     ],
 )
 def test_paths(uri: str, path: str | None) -> None:

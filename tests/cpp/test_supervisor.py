@@ -210,17 +210,16 @@ async def test_one_that_holds_too_much(stand_in: ClangdStandIn) -> None:
 
 async def test_one_that_does_not_read(stand_in: ClangdStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNREAD_LIMIT_LENGTH", 5_000_000)
-    stand_in.will("deaf", "textDocument/didOpen", "once")
+    stand_in.will("deaf", "textDocument/didOpen")
     async with supervised(stand_in) as bench:
-        for number in range(3):
-            large = LentText(f"/lent/{number}.cpp", "one" * 1_000_000, ("clang++",), Path("/"))
-            async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                large = LentText(f"/lent/{number}.cpp", "one" * 1_000_000, ("clang++",), Path("/"))
                 tasks.start_soon(bench.supervisor.ask, large, HOVER, AT)
-                await stand_in.got("initialized")
-                await anyio.wait_all_tasks_blocked()
-                tasks.cancel_scope.cancel()
-        await bench.until(lambda: bool(bench.said))
+            await bench.until(lambda: bool(bench.said))
+            tasks.cancel_scope.cancel()
         assert "did not read what it was asked" in (bench.said[0] or "")
+        stand_in.will_not("deaf")
         assert await bench.hover() == "Type: `one`"
 
 

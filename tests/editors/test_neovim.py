@@ -34,7 +34,9 @@ FLOAT = (
 )
 """The text of a hover, or of a signature."""
 
-HEADER = "vim.endswith(vim.api.nvim_buf_get_name(0), '{}') and #vim.lsp.get_clients({{ bufnr = 0 }}) > 0 and vim.bo.readonly"
+HEADER = (
+    "vim.endswith(vim.api.nvim_buf_get_name(0), '{}') and #vim.lsp.get_clients({{ bufnr = 0 }}) > 0 and vim.bo.readonly"
+)
 """Whether a header of this name is shown, and served."""
 
 

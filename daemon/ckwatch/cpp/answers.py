@@ -12,6 +12,7 @@ from ckwatch.cpp.places import (
     LspLocation,
     Places,
     is_lent,
+    path_of,
     path_of_lent,
     position_to_wire,
     range_from,
@@ -124,10 +125,18 @@ def _parameter(label: str, given: str | Sequence[int]) -> tuple[int, int]:
 
 def locations(result: Json | Sequence[Json] | None, places: Places) -> tuple[CppLocation, ...]:
     """Each place once."""
-    listed: Sequence[Json] = [result] if isinstance(result, Mapping) else result or ()
-    named = (LspLocation.of(one) for one in listed)
-    found = (places.location(one.uri, one.range) for one in named)
+    found = (places.location(one.uri, one.range) for one in _named(result))
     return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def files(result: Json | Sequence[Json] | None) -> list[str]:
+    """The paths of locations that are in files, not in texts that are lent to clangd."""
+    return [path for one in _named(result) if (path := path_of(one.uri)) is not None]
+
+
+def _named(result: Json | Sequence[Json] | None) -> Iterator[LspLocation]:
+    listed: Sequence[Json] = [result] if isinstance(result, Mapping) else result or ()
+    return map(LspLocation.of, listed)
 
 
 def highlights(result: Sequence[Json] | None, places: Places) -> tuple[CppHighlight, ...]:

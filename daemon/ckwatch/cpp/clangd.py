@@ -173,7 +173,7 @@ class Clangd:
     async def start(cls, program: Path, environment: Mapping[str, str], folder: Path, *, settings: Path) -> Clangd:
         """Start it in `folder`; `settings` is a folder for its configuration. Raises CkwatchError."""
         try:
-            await to_thread.run_sync(_write_settings, settings)
+            await to_thread.run_sync(write_settings, settings)
         except OSError as error:
             raise CkwatchError(f"clangd's settings cannot be written: {error}") from error
         own = {**environment, "XDG_CONFIG_HOME": str(settings)}
@@ -200,7 +200,7 @@ class Clangd:
             if self._last_words:
                 log.info("clangd %s: %s", self.how_ended, self._last_words.decode(errors="replace"))
             self.ended.set()
-            if problem is not None:
+            if problem is not None or self.to_end.is_set():
                 note_end()
             for pending in self._pending.values():
                 pending.answered.set()
@@ -414,7 +414,8 @@ def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:
         yield name.strip().lower(), value.strip()
 
 
-def _write_settings(folder: Path) -> None:
+def write_settings(folder: Path) -> None:
+    """Write its configuration into a folder that `XDG_CONFIG_HOME` is to name. Raises OSError."""
     own = folder / "clangd"
     own.mkdir(parents=True, exist_ok=True)
     (own / "config.yaml").write_text(SETTINGS)

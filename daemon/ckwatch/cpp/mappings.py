@@ -46,6 +46,9 @@ LABEL_LENGTH = 60
 
 _WORD = re.compile(r"\w+")
 
+_DELIMITER = re.compile(r"[{}%#]")
+"""May begin or end something of Jinja's."""
+
 
 class NotForwardedError(CkwatchError):
     """A place has no counterpart that the question could be forwarded to; says why."""
@@ -90,9 +93,12 @@ class RenderedSource:
     """A rendered text with its map."""
 
     def __init__(self, text: str, source_map: SourceMap) -> None:
+        self._take(text, _pieces(text, source_map.segments))
+
+    def _take(self, text: str, pieces: list[SourcePiece]) -> None:
         self.text = text
         self.lines = LineIndex(text)
-        self.pieces = _pieces(text, source_map.segments)
+        self.pieces = pieces
         self._starts = [piece.start for piece in self.pieces]
         self._by_path: dict[str, list[SourcePiece]] = {}
         for piece in self.pieces:
@@ -124,6 +130,40 @@ class RenderedSource:
         if refused is None:
             raise NotForwardedError("nothing in the rendered source comes from here")
         raise NotForwardedError(refused.reason)
+
+    def edited(self, path: str, before: str, after: str) -> RenderedSource | None:
+        """What the render will be, where a template's text was edited within verbatim text of one line; None where only
+        a render can tell.
+
+        It may differ from the render in names that are made of the whole text, and where a template compares a text
+        that it has captured.
+        """
+        edit = _Edit.between(before, after)
+        if edit is None:
+            return None
+        text: list[str] = []
+        pieces: list[SourcePiece] = []
+        copied = shift = 0
+        for piece in self.pieces:
+            start, end, reach = piece.start + shift, piece.end + shift, piece.range
+            if piece.path == path:
+                if edit.touches(reach):
+                    at = self._offset(piece, edit.reach.start)
+                    old_end = at + len(edit.removed)
+                    verbatim = piece.verbatim and Forwarding.COMPLETION in piece.forwards
+                    if not verbatim or not edit.is_within(reach) or self.text[at:old_end] != edit.removed:
+                        return None
+                    text += (self.text[copied:at], edit.inserted)
+                    copied = old_end
+                    shift += edit.growth
+                    end += edit.growth
+                reach = Range(edit.moved(reach.start), edit.moved(reach.end))
+            pieces.append(replace(piece, start=start, end=end, range=reach))
+        if not text:
+            return None
+        made = RenderedSource.__new__(RenderedSource)
+        made._take("".join((*text, self.text[copied:])), pieces)
+        return made
 
     def written_by(self, name: str, value: object) -> list[SourcePiece]:
         """What expressions that mention the parameter `name` have written; first where that is just its value."""
@@ -221,6 +261,60 @@ class RenderedSource:
         while index < len(self.pieces) and self.pieces[index].start < end:
             yield self.pieces[index]
             index += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """In one line of a template, away from anything of Jinja's: `inserted` takes the place of `removed` in `reach`."""
+
+    reach: Range
+    removed: str
+    inserted: str
+
+    @classmethod
+    def between(cls, before: str, after: str) -> _Edit | None:
+        """The one edit that leads from one text to the other, if it is such."""
+        start = _common(before, after)
+        common = _common(before[start:][::-1], after[start:][::-1])
+        removed, inserted = before[start : len(before) - common], after[start : len(after) - common]
+        if not start or not common or "\n" in removed + inserted:
+            return None
+        if _DELIMITER.search(before[start - 1] + removed + inserted + after[-common]):
+            return None
+        line = before.count("\n", 0, start)
+        column = start - before.rfind("\n", 0, start) - 1
+        return cls(Range(Position(line, column), Position(line, column + len(removed))), removed, inserted)
+
+    @property
+    def growth(self) -> int:
+        """Characters that the text has more."""
+        return len(self.inserted) - len(self.removed)
+
+    def touches(self, reach: Range) -> bool:
+        """Whether it is in `reach`, or at one of its ends."""
+        return reach.start <= self.reach.end and self.reach.start <= reach.end
+
+    def is_within(self, reach: Range) -> bool:
+        """Whether the first and the last character of `reach` stay."""
+        return reach.start < self.reach.start and self.reach.end < reach.end
+
+    def moved(self, position: Position) -> Position:
+        """Where a place outside of the edit is afterwards."""
+        if position.line != self.reach.end.line or position < self.reach.end:
+            return position
+        return Position(position.line, position.column + self.growth)
+
+
+def _common(one: str, other: str) -> int:
+    """Characters at the begin that are the same, found by halving: texts are compared much faster than characters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:

@@ -232,15 +232,15 @@ LENT = "/ckwatch-lent-to-clangd"
 """Begins the paths of texts that are lent to clangd; there is no such folder."""
 
 
-def is_lent(uri: str) -> bool:
-    """Whether a URI is that of a text which is lent to clangd."""
-    return urlsplit(uri).path.startswith(f"{LENT}/")
-
-
 def path_of(uri: str) -> str | None:
     """The path of a file's URI; None for other schemes and texts of ours."""
     parts = urlsplit(uri)
     return None if parts.scheme != "file" or is_lent(uri) else unquote(parts.path)
+
+
+def is_lent(uri: str) -> bool:
+    """Whether a URI is that of a text which is lent to clangd."""
+    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
 
 
 def path_of_lent(uri: str) -> str:

@@ -109,7 +109,9 @@ class Question:
                     changed = await self._ask(first, {"newName": self.request.name})
                 except ClangdRefusalError as error:
                     raise ClangdRefusalError(answers.in_own_words(error.message, self.places)) from error
-                return CppAnswer(edits=answers.edits(changed, self.places))
+                edits = answers.edits(changed, self.places)
+                await self._require_own(first)
+                return CppAnswer(edits=edits)
             case "actions":
                 return CppAnswer(actions=await self._actions(first))
             case "prepare-calls":
@@ -160,7 +162,16 @@ class Question:
         lines = LineIndex(self.text.text)
         reach = range_from(given.get("range", given))
         text = self.text.text[lines.offset(reach.start) : lines.offset(reach.end)]
-        return CppAnswer(name=answers.name_at(given, self.places, text))
+        name = answers.name_at(given, self.places, text)
+        await self._require_own(position)
+        return CppAnswer(name=name)
+
+    async def _require_own(self, position: Position) -> None:
+        """Raise NotForwardedError for a name that a header declares: clangd would change it in the text alone."""
+        for method in ("textDocument/definition", "textDocument/declaration"):
+            listed = await self.supervisor.ask(self.text, method, {"position": to_lsp(position)})
+            for path in answers.files(listed):
+                raise NotForwardedError(f"{path} would have to be changed too")
 
     async def _actions(self, start: Position) -> tuple[CppAction, ...]:
         end = self.request.end

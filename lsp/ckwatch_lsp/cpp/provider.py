@@ -98,7 +98,7 @@ class CppProvider(LanguageProvider):
         if found is None or hover is None:
             return None
         name = found.answer.unit or found.about.unit
-        several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) > 1
+        several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) != 1
         if several:
             hover = await self._compared(document, position, hover)
         about = None if hover.range is None else range_in(found.about, hover.range)

@@ -149,7 +149,7 @@ class CppQuestions(SessionListener):
                 unit = self._active.unit(document) or next(iter(await self._active.find_units(document)), None)
                 if unit is not None:
                     found = (folder, unit.id)
-                elif folder.is_rendering:
+                elif folder.workspace is None or not folder.workspace.loaded or folder.is_rendering:
                     found = (folder, "")  # the daemon waits until it knows what is made of the document
             elif document.kind is DocumentKind.TEMPLATE:
                 found = self._headers.origin(document)
@@ -191,7 +191,7 @@ class CppQuestions(SessionListener):
         """Raises CkwatchError."""
 
         async def again(patience_s: float) -> CppAnswer:
-            return await self._asked(about, question, places, **{**more, "patience_s": patience_s})
+            return await self._asked(about, question, places, **{**more, "others": False, "patience_s": patience_s})
 
         async def watch() -> None:
             await anyio.sleep(CPP_UNREADY.seconds)

@@ -50,7 +50,8 @@ class Readiness:
                 while not (answer := await ask(patience_s)).ready:
                     self._watched[folder] = answer.reason
                     if progress is None:
-                        progress = TaskProgress(self._session, self._editor, TITLE, scope.cancel, endless=True)
+                        title = TITLE if len(self._session.folders) == 1 else f"{TITLE}, {folder.root.name}"
+                        progress = TaskProgress(self._session, self._editor, title, scope.cancel, endless=True)
                     progress.report(answer.reason, 0, 0)
                     patience_s = min(patience_s * 1.5, LONGEST_STATUS_S)
         except CkwatchError:

@@ -220,11 +220,11 @@ class RequestHandlers:
         if document is None:
             return None
         ours = None if within is None else document.codec.decode_range(within)
-        found = merged_tokens(await self._ask(document, lambda language: language.tokens(document, ours)))
-        if len(found) <= TOKENS_AT_ONCE:
-            return types.SemanticTokens(data=encoded(document.codec, found))
+        found = await self._ask(document, lambda language: language.tokens(document, ours))
+        if sum(map(len, found)) <= TOKENS_AT_ONCE:
+            return types.SemanticTokens(data=encoded(document.codec, merged_tokens(found)))
         codec = document.codec.copy()
-        return types.SemanticTokens(data=await to_thread.run_sync(encoded, codec, found))
+        return types.SemanticTokens(data=await to_thread.run_sync(lambda: encoded(codec, merged_tokens(found))))
 
     def _languages(self) -> Iterable[LanguageProvider]:
         """The providers of all kinds of documents, each once."""

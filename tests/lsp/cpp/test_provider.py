@@ -9,6 +9,7 @@ import anyio
 import pytest
 from lsprotocol import types
 
+from ckwatch.model.delays import CPP_AGAIN
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.cpp import (
     CppAction,
@@ -25,8 +26,10 @@ from ckwatch.wire.cpp import (
     CppSymbol,
     OtherValue,
 )
+from ckwatch.wire.state import Workspace
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
 from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, location, texts_at
+from lsp.figures.made_up import unit
 
 TEMPLATE = """\
 {% macro body(n) %}
@@ -413,6 +416,40 @@ async def test_all_of_it_can_be_switched_off() -> None:
         await made.of("textDocument/documentSymbol", uri)
         await made.of("textDocument/semanticTokens/full", uri)
         assert made.cpp.asked == []
+
+
+async def test_jinja_does_not_wait_for_clangd() -> None:
+    async with desk() as made:
+        uri = made.open(NAME, TEMPLATE)
+        made.cpp.waits = anyio.Event()
+        assert "Elem" in (await made.at(HOVER, uri, "Elem }}")).contents.value
+        assert await made.at("textDocument/definition", uri, "body(n)")
+        assert [one.name for one in await made.of("textDocument/documentSymbol", uri)] == ["body", "twice"]
+        assert (await made.of("textDocument/semanticTokens/full", uri)).data
+        [item] = await made.at("textDocument/prepareCallHierarchy", uri, "add(int")
+        assert item.kind is types.SymbolKind.File
+
+
+async def test_who_wants_a_new_name_is_told_that_clangd_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch_lsp.cpp.questions.CPP_ALONE", CPP_AGAIN)
+    async with desk() as made:
+        uri = made.open(NAME, TEMPLATE)
+        made.cpp.waits = anyio.Event()
+        with pytest.raises(RequestFailedError, match=r"no answer about the C\+\+ yet. Try again"):
+            await made.at("textDocument/rename", uri, "value", new_name="other")
+
+
+async def test_a_question_waits_until_it_is_known_what_is_made_of_a_template() -> None:
+    async with desk() as made:
+        made.daemon.readers = ()
+        made.report(unit("one", phase="rendering", outcome=None))
+        uri = made.open(NAME, TEMPLATE)
+        made.cpp.script["hover"] = [hover("`int`")]
+        assert (await made.at(HOVER, uri, "value")).contents.value == f"`int`\n\nin `{ONE}`"
+        assert made.cpp.questions("hover")[0].unit is None, "the daemon finds out"
+        made.report(unit("one"), unit("two", line=4))
+        made.folder.workspace = Workspace(root="/ws", loaded=True, busy=False, unit_count=2, jobs=1, compiling=0)
+        assert await made.at(HOVER, uri, "value") is None, "nothing is made of it"
 
 
 async def test_errors_are_told_only_to_those_who_asked_for_something() -> None:

@@ -7,7 +7,8 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,13 +32,13 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.language import LanguageQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
-from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Side
+from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Place, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.compile.toolchain.clangd import ClangdProgram
@@ -55,6 +56,9 @@ SOURCES_KEPT = 32
 ATTEMPTS = 5
 """Times that a question is asked again because the text has changed meanwhile."""
 
+TYPED = frozenset({"completion", "signatures"})
+"""Questions that follow each character that is typed."""
+
 OTHERS = 4
 """Other instances that a hover is compared with: clangd needs a second or so for each."""
 
@@ -67,7 +71,8 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 @dataclass(frozen=True, slots=True)
 class _Source:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
-    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew."""
+    compiled. `input` is the unit's own, which counts from one again when a view of it is made anew. `unit` and the
+    unsaved texts, `overlays`, are what it was made with."""
 
     input: InputState
     generation: int
@@ -75,6 +80,12 @@ class _Source:
     read: Mapping[str, str]
     digest: str
     request: CompileRequest
+    unit: Unit
+    overlays: Mapping[str, str]
+
+    def is_of(self, unit: UnitState) -> bool:
+        """Whether it is the present text."""
+        return self.input is unit.input and self.generation == unit.input.generation
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""
@@ -95,6 +106,9 @@ class _Asking:
 class _Comparison:
     """What other instances say so far, each with those that do."""
 
+    key: tuple[object, ...]
+    scope: CancelScope = field(default_factory=CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def added_to(self, answer: CppAnswer) -> CppAnswer:
@@ -132,7 +146,7 @@ class CppQueries:
         self._supervisors: dict[str, tuple[object, ClangdSupervisor]] = {}
         """By arch, each with the identity of the compiler and the settings that it fits."""
         self._sources: OrderedDict[UnitKey, _Source] = OrderedDict()
-        self._comparing: CancelScope | None = None
+        self._comparison: _Comparison | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
         """What hovers say, by the text, the side and the place."""
 
@@ -178,16 +192,27 @@ class CppQueries:
     async def _answer_of(
         self, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
     ) -> CppAnswer:
+        from ckwatch.cpp.mappings import NotForwardedError
+
+        typed = await self._typed_source(request, unit)
+        if typed is not None:
+            with suppress(NotForwardedError):
+                return await self._answer_from(typed, request, unit, about, asking)
+        return await self._answer_from(await self._source(unit), request, unit, about, asking)
+
+    async def _answer_from(
+        self, source: _Source, request: CppRequest, unit: UnitState, about: Mapping[str, Any], asking: _Asking
+    ) -> CppAnswer:
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.arguments import SIDES
         from ckwatch.cpp.clangd import ClangdRefusalError
 
-        source = await self._source(unit)
         supervisor = self._supervisor(unit)
         possible = list(SIDES[source.request.language])
         wanted = [request.side] if request.side in possible else possible
         answer: CppAnswer | None = None
         passed_over: list[Sequence[Range]] = []
+        elsewhere: list[tuple[Side, Sequence[Range]]] = []
         for side in wanted:
             question = await self._question(request, unit, source, supervisor, side, about, asking)
             refusal: ClangdRefusalError | None = None
@@ -199,6 +224,7 @@ class CppQueries:
             passed_over.append(skipped)
             is_skipped = any(each.holds(position) for position in question.positions()[:1] for each in skipped)
             if is_skipped and (side != wanted[-1] or answer is not None):
+                elsewhere.append((side, skipped))
                 continue
             if refusal is not None:
                 raise refusal
@@ -206,37 +232,49 @@ class CppQueries:
             if request.question not in OF_BOTH_SIDES or not skipped:
                 break
         assert answer is not None  # noqa: S101  # the last side answers or raises
+        for side, skipped in elsewhere if request.question in OF_BOTH_SIDES else ():
+            seen = _first_seen(answer, source.rendered, skipped)
+            if seen is not None:  # what stands where was asked is known to this side by another declaration
+                there = request.model_copy(update=seen)
+                question = await self._question(there, unit, source, supervisor, side, about, asking)
+                answer = _of_both(answer, await question.answer())
         if request.question == "rename":
             await self._refuse_partial(answer, unit, source, _in_all(passed_over))
         answer = answer.model_copy(update={"unit": unit.key.unit, "digest": source.digest_of(request.path)})
         if request.others and answer.hover is not None and (said := gist(answer.hover.markdown)):
             asking.known = answer
-            compared = asking.compared = _Comparison()
-            await self._newest(partial(self._compare, request, unit, answer.side, said, compared))
-            return compared.added_to(answer)
+            others = await self._others(request, unit)
+            texts = tuple((other.key, other.input.generation) for other in others)
+            key = (source.digest, request.path, request.start, answer.side, texts)
+            asking.compared = self._comparison_of(key, partial(self._compare, request, others, answer.side, said))
+            await asking.compared.ended.wait()
+            return asking.compared.added_to(answer)
         return answer
 
-    async def _newest(self, compare: Callable[[], Awaitable[None]]) -> None:
-        """Run a comparison beside this, which goes on when this is cancelled, until there is another one."""
+    def _comparison_of(self, key: tuple[object, ...], compare: Callable[[_Comparison], Awaitable[None]]) -> _Comparison:
+        """The comparison that `key` tells from others. It goes on when nobody waits for it any more, until there is
+        another one."""
         assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers
-        if self._comparing is not None:
-            self._comparing.cancel()
-        scope = self._comparing = CancelScope()
-        ended = anyio.Event()
+        last = self._comparison
+        if last is not None and last.key == key:
+            return last
+        if last is not None:
+            last.scope.cancel()
+        made = self._comparison = _Comparison(key)
 
         async def run() -> None:
             try:
-                with scope:
-                    await compare()
+                with made.scope:
+                    await compare(made)
             except CkwatchError as error:
                 log.info("a comparison with other instances was given up: %s", error)
             except Exception:  # it must not be the end of the daemon
                 log.exception("a comparison with other instances failed")
             finally:
-                ended.set()
+                made.ended.set()
 
         self._tasks.start_soon(run)
-        await ended.wait()
+        return made
 
     async def _refuse_partial(
         self, answer: CppAnswer, unit: UnitState, source: _Source, skipped: Sequence[Range]
@@ -316,20 +354,19 @@ class CppQueries:
         return Question(request, text, places, supervisor, {**where, **about})
 
     async def _compare(
-        self, request: CppRequest, unit: UnitState, side: Side, said: str, compared: _Comparison
+        self, request: CppRequest, others: Sequence[UnitState], side: Side, said: str, compared: _Comparison
     ) -> None:
         """Find out what the hover says in other instances of the template.
 
-        Those whose tensors have other element types come first. A newer comparison ends this one: clangd reads each
-        instance anew for it.
+        A newer comparison ends this one: clangd reads each instance anew for it.
         """
         from ckwatch.cpp.answers import gist
         from ckwatch.cpp.mappings import NotForwardedError
 
-        for name in await self._others(request, unit):
+        for other in others:
+            name = other.key.unit
             asked = request.model_copy(update={"unit": name, "others": False})
             try:
-                other = await self._lookup.one(request.client or MAIN, name)
                 source = await self._source(other)
                 supervisor = self._supervisor(other)
                 question = await self._question(asked, other, source, supervisor, side, {}, _Asking(), "others")
@@ -339,14 +376,14 @@ class CppQueries:
                     self._gists[key] = "" if hover is None else gist(hover.markdown)
                     while len(self._gists) > GISTS_KEPT:
                         self._gists.popitem(last=False)
-            except (NotForwardedError, UnknownUnitError):
+            except NotForwardedError:
                 continue
             own = self._gists[key]
             if own not in ("", said):
                 compared.units.setdefault(own, []).append(name)
 
-    async def _others(self, request: CppRequest, unit: UnitState) -> list[str]:
-        """The instances that a hover is compared with."""
+    async def _others(self, request: CppRequest, unit: UnitState) -> list[UnitState]:
+        """The instances that a hover is compared with; those whose tensors have other element types come first."""
         by_types: dict[tuple[str, ...], list[str]] = {}
         readers = await self._language.readers(request.client, request.path or unit.unit.kernel.path)
         members = self._loop.state.members(request.client or MAIN)
@@ -356,7 +393,9 @@ class CppQueries:
                 by_types.setdefault(_element_types(other), []).append(name)
         alike = by_types.pop(_element_types(unit.unit), [])
         rest = (name for names in by_types.values() for name in names[1:])
-        return [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
+        names = [*(names[0] for names in by_types.values()), *alike, *rest][:OTHERS]
+        others = (self._loop.state.seen(request.client or MAIN, name) for name in names)
+        return [other for other in others if other is not None]
 
     async def _unit(self, request: CppRequest) -> UnitState:
         """Whose text answers. Raises CkwatchError where nothing is made of the file."""
@@ -390,26 +429,45 @@ class CppQueries:
 
         generation = unit.input.generation
         kept = self._sources.get(unit.key)
-        if kept is not None and kept.input is unit.input and kept.generation == generation:
+        if kept is not None and kept.is_of(unit):
             self._sources.move_to_end(unit.key)
             return kept
         compiler = self._require_compiler()
         language = language_of(unit.unit.kernel.template)
         if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
             raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
+        given, overlays = unit.unit, dict(self._loop.state.views[unit.key.scope].overlays)
         outcome = await self._renders.awaited(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None:
             errors = (one.message for one in outcome.diagnostics if one.severity is Severity.ERROR)
             raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
-        request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
+        request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        digest = hashlib.sha256(rendered.text.encode("utf-8", "surrogatepass")).hexdigest()
-        made = self._sources[unit.key] = _Source(unit.input, generation, source, outcome.read, digest, request)
+        made = _Source(unit.input, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
+        self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
         return made
+
+    async def _typed_source(self, request: CppRequest, unit: UnitState) -> _Source | None:
+        """What the render will be after what was typed, so that nobody who types waits for it; None where only the
+        render can tell, or has come."""
+        path, kept = request.path, self._sources.get(unit.key)
+        if request.question not in TYPED or path is None or kept is None or kept.unit != unit.unit:
+            return None
+        overlays = self._loop.state.views[unit.key.scope].overlays
+        before, after = kept.overlays.get(path), overlays.get(path)
+        if kept.is_of(unit) or before is None or after is None:
+            return None
+        if {**kept.overlays, path: after} != overlays:
+            return None
+        rendered = await to_thread.run_sync(kept.rendered.edited, path, before, after)
+        if rendered is None:
+            return None
+        read = {**kept.read, path: _digest(after)}
+        return replace(kept, rendered=rendered, read=read, digest=_digest(rendered.text))
 
     def _require_compiler(self) -> CompilerWithStore:
         compiler = self._tools.compiler
@@ -467,8 +525,23 @@ def _of_both(one: CppAnswer, other: CppAnswer) -> CppAnswer:
     return one.model_copy(update={"locations": _each_once(locations), "edits": _each_once(edits)})
 
 
+def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Range]) -> dict[str, object] | None:
+    """`path` and `start` of a place of the answer in text that is not `skipped`."""
+    edits = [(one.span.path, one.span.start) for one in answer.edits]
+    for path, start in (*edits, *((one.path, one.range.start) for one in answer.locations)):
+        offsets = source.covers(path, Position(start.line, start.column))
+        for position in map(source.lines.position, offsets):
+            if not any(each.holds(position) for each in skipped):
+                return {"path": path, "start": Place(line=start.line, column=start.column)}
+    return None
+
+
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(values))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_built_in(path: str) -> bool:

@@ -27,8 +27,8 @@ from ckwatch.wire.messages import Status, WorkspaceDetail
 
 LOG_READ_BYTES = 1_000_000
 
-SHARED_ROOTS = (Path("/"), Path("/usr"), Path("/usr/local"))
-"""A compiler that is installed there shares its folder with everything else."""
+SHARED_FOLDERS = (Path("/"), Path("/usr"), Path("/usr/local"))
+"""Of a compiler that is installed there, every file on the machine would be a header."""
 
 
 class StatusQueries:
@@ -118,10 +118,12 @@ class StatusQueries:
 
 
 def _header_folders(toolchain: Toolchain | NvccToolchain) -> tuple[str, ...]:
-    """The compiler's own folder, where it has one for itself, and those of the libraries that it compiles."""
-    root = toolchain.nvcc.resolve().parents[1] if isinstance(toolchain, NvccToolchain) else toolchain.root
-    folders = (*toolchain.include_folders, *(() if root in SHARED_ROOTS else (root,)))
-    return tuple(str(folder) for folder in dict.fromkeys(folders))
+    """Those of the libraries that it compiles, and its own, if it shares that with nothing else."""
+    own = {name: folder for name, folder in toolchain.roots.items() if name != "workspace"}
+    if isinstance(toolchain, NvccToolchain):
+        own["cuda"] = toolchain.nvcc.resolve().parents[1]
+    folders = dict.fromkeys((*toolchain.include_folders, *own.values()))
+    return tuple(str(folder) for folder in folders if folder not in SHARED_FOLDERS)
 
 
 def log_tail(log_file: Path | None, lines: int) -> str:
