@@ -36,7 +36,6 @@ from benchmarks.language_server import at, busy_cores, errors_in, until_known, w
 from benchmarks.lsp_peer import Peer, peer
 from benchmarks.process_tree import below
 from benchmarks.reporting import Row, row
-from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.compile.toolchain.clangd import ClangdProgram, find_clangd
 from ckwatch.compile.toolchain.discover import discover
@@ -45,10 +44,10 @@ from ckwatch.model.errors import CkwatchError
 HOVERS = 30
 """At rest, in a run."""
 
-EDITS = 4
+EDITS = 3
 """Hovers behind an edit in a run, and as many mistakes with and without questions about C++."""
 
-COMPLETIONS = 2
+COMPLETIONS = 1
 """Of each kind in a run."""
 
 PAUSE_S = 0.3
@@ -173,10 +172,10 @@ class Editor:
         return at(self.text.count("\n", 0, offset), offset - self.text.rfind("\n", 0, offset) - 1)
 
 
-def template_text(example: Example) -> str:
-    """The example's template with the places that are edited."""
+def add_places(example: Example) -> None:
+    """Write the places that are edited into the example's template."""
     text = example.template_text(f"{EDITED};")
-    return text.replace("\nconstexpr int edition", f"\n{EARLY}\nconstexpr int edition", 1)
+    example.template.write_text(text.replace("\nconstexpr int edition", f"\n{EARLY}\nconstexpr int edition", 1))
 
 
 class Comparison:
@@ -318,10 +317,8 @@ async def _not_asked() -> AsyncIterator[None]:
 
 async def run(program: ClangdProgram, example: Example, client: Client, found: Times, *, ours_first: bool) -> None:
     """One run, with servers of its own and a daemon that has asked no clangd yet."""
-    text = template_text(example)
-    save(example.template, text)
-    await client.sync()
     await until_idle(client)
+    text = example.template.read_text()
     rendered = (await client.rendered(example.units[0])).text
     assert rendered is not None
     hipcc = Hipcc(discover(), example.root.parent / "hipcc")
@@ -377,7 +374,7 @@ async def _measured() -> Times:
     assert program is not None
     found = Times()
     for number in range(asked_runs()):
-        async with example_daemon(ONE) as (example, client):
+        async with example_daemon(ONE, add_places) as (example, client):
             await run(program, example, client, found, ours_first=number % 2 == 0)
         print(f"run {number + 1} of {asked_runs()}", flush=True)
     return found

@@ -234,12 +234,16 @@ async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
 
 
 @asynccontextmanager
-async def example_daemon(instances: Mapping[str, Parameters]) -> AsyncIterator[tuple[Example, Client]]:
-    """The workspace in a temporary folder, with a daemon in a process of its own; both are gone at the end."""
+async def example_daemon(
+    instances: Mapping[str, Parameters], edit: Callable[[Example], object] = lambda _example: None
+) -> AsyncIterator[tuple[Example, Client]]:
+    """The workspace in a temporary folder, with a daemon in a process of its own; both are gone at the end. `edit`
+    changes the workspace before the daemon sees it, which compiles what is edited later."""
     with tempfile.TemporaryDirectory(prefix="ckwatch-benchmark-") as folder, apart():
         os.environ.pop("CKWATCH_NO_DAEMON", None)
         example = Example(Path(folder).resolve() / "gemm", instances)
         example.make()
+        edit(example)
         async with connect(example.root, trust=True, client_name="benchmark") as client:
             process = (await client.status()).pid
             try:

@@ -10,7 +10,7 @@ import anyio
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPLETION
+from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPLETION, CPP_USES, Delay
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import CppAnswer, CppCall, CppHint, CppHover, CppLocation, CppQuestion
@@ -139,7 +139,7 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """In the unit's text and what it includes."""
-        found = await self._places(document, "references", position)
+        found = await self._places(document, "references", position, CPP_USES)
         if declaration or not found:
             return found
         defined = await self._places(document, "definition", position)
@@ -192,7 +192,7 @@ class CppProvider(LanguageProvider):
         """The name. Raises RefusedError where it cannot be changed."""
         if not await self._renames(document, position):
             return None
-        found = await self._questions.ask_now(document, "prepare-rename", position)
+        found = await self._questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
         name = None if found is None else found.answer.name
         if found is None or name is None:
             raise problem_of(found) or RefusedError("there is no name here")
@@ -206,7 +206,7 @@ class CppProvider(LanguageProvider):
             folder = self._session.folder_of(other.path)
             if folder is not None and folder.client is not None:
                 await folder.overlays.settled(other)
-        found = await self._questions.ask_now(document, "rename", position, name=name)
+        found = await self._questions.ask_now(document, "rename", position, CPP_USES, name=name)
         if found is None or not found.answer.edits:
             raise problem_of(found) or RefusedError("nothing would change")
         return await self._workspace_edit(found.answer.edits)
@@ -283,7 +283,7 @@ class CppProvider(LanguageProvider):
         if folder is None:
             return []
         answer: CppAnswer | None = None
-        with anyio.move_on_after(CPP_ALONE.seconds):
+        with anyio.move_on_after(CPP_USES.seconds):
             answer = await self._questions.ask_about_call(folder, question, call)
         found = []
         for each in () if answer is None else answer.calls:
@@ -315,8 +315,10 @@ class CppProvider(LanguageProvider):
             return False
         return await self._questions.about(document) is not None
 
-    async def _places(self, document: TextDocument, question: CppQuestion, position: Position) -> list[types.Location]:
-        found = await self._patiently(self._questions.ask(document, question, position))
+    async def _places(
+        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE
+    ) -> list[types.Location]:
+        found = await self._patiently(self._questions.ask(document, question, position), limit.seconds)
         if found is None:
             return []
         return [await self._location(each, found.about, document) for each in found.answer.locations]

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from ckwatch.model.delays import CPP_AGAIN, CPP_ALONE, CPP_UNREADY
+from ckwatch.model.delays import CPP_AGAIN, CPP_UNREADY, Delay
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
@@ -116,11 +116,11 @@ class CppQuestions(SessionListener):
         raise OutdatedError("the text has changed meanwhile", "Ask again.")
 
     async def ask_now(
-        self, document: TextDocument, question: CppQuestion, position: Position, **more: Any
+        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay, **more: Any
     ) -> CppFound | None:
         """The same for what the user waits for. Raises RefusedError where there is no answer, or not soon enough."""
         try:
-            with anyio.move_on_after(CPP_ALONE.seconds):
+            with anyio.move_on_after(limit.seconds):
                 return await self.ask(document, question, position, **more)
         except OutdatedError:
             raise

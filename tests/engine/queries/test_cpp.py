@@ -185,6 +185,22 @@ async def test_unsaved_text_is_the_clients_own(bench: CppBench) -> None:
         assert len(bench.clangd.pids) == 1
 
 
+async def test_a_completion_does_not_wait_for_the_render(bench: CppBench) -> None:
+    """The name of the kernel is made of the whole text: it stays until the render is asked for."""
+    before, after = TEXT.replace("int tile", "int width"), TEXT.replace("int tile", "int widths")
+    async with bench.asked() as daemon, following(daemon, "vim"):
+        await daemon.overlay("vim", bench.template, before)
+        await hover_of(daemon, bench.template, before, client="vim")
+        known = bench.texts[-1]
+        await daemon.overlay("vim", bench.template, after)
+        asked = request("completion", bench.template, 0, 9, client="vim")
+        while (await daemon.cpp.ask(asked)).digest != hashlib.sha256(after.encode()).hexdigest():
+            pass
+        assert bench.texts[-1] == known.replace("width", "widths")
+        await hover_of(daemon, bench.template, after, client="vim")
+        assert bench.texts[-1] != known.replace("width", "widths")
+
+
 async def test_a_change_on_disk(bench: CppBench) -> None:
     async with bench.asked() as daemon:
         await hover(daemon, bench.template, 0, 5)

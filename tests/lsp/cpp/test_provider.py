@@ -431,7 +431,7 @@ async def test_jinja_does_not_wait_for_clangd() -> None:
 
 
 async def test_who_wants_a_new_name_is_told_that_clangd_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch_lsp.cpp.questions.CPP_ALONE", CPP_AGAIN)
+    monkeypatch.setattr("ckwatch_lsp.cpp.provider.CPP_USES", CPP_AGAIN)
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
         made.cpp.waits = anyio.Event()
