@@ -14,14 +14,15 @@ pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(60
 
 INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
 EPILOGUE = "ck/epilogue.j2"
+CPP = "ck/gemm_kernel.j2"
 LONG_S = 300.0
 FIGURES = r"^\s*\[\[instance\]\].*190 VGPR"
 
 
 @pytest.fixture(scope="module")
 def gemm() -> Iterator[Example]:
-    """Two instances of the f16 GEMM, built, and a template of their own."""
-    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+    """Two instances of the f16 GEMM, built, and two templates of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE, CPP)) as made:
         made.ckwatch("build")
         yield made
 
@@ -180,3 +181,34 @@ def test_a_kernel_is_timed_and_the_time_is_in_its_line(emacs: str, tmux: str) ->
             opened.terminal.wait_for(r"^\s*\[\[instance\]\] +\S", timeout_s=LONG_S)
             opened.lisp("(progn (ckwatch-run) t)")
             opened.terminal.wait_for(r"^\s*\[\[instance\]\].*[µm]s ", timeout_s=LONG_S)
+
+
+def test_cpp_is_completed_and_told_and_leads_to_a_header(emacs: str, tmux: str, gemm: Example) -> None:
+    session = Session(emacs, tmux, gemm, gemm.root / "templates" / CPP)
+    with session.emacs as opened:
+        opened.wait_for("(eglot-current-server)", timeout_s=LONG_S)
+        opened.lisp("(progn (setq eglot-sync-connect nil xref-prompt-for-identifier nil) t)")
+        session.look_at("minimum_occupancy = {{ 2")
+        said = """
+            (let ((at (eglot--TextDocumentPositionParams)))
+              (plist-get (plist-get (jsonrpc-request (eglot-current-server) :textDocument/hover at :timeout 60) :contents) :value))
+        """
+        opened.wait_for(f'(string-match-p "Value = `2`" (or {said} ""))', timeout_s=LONG_S)
+        session.look_at("CalculateGridSize(argument")
+        opened.wait_for(
+            '(or (string-suffix-p "_v3_multi_d.hpp" buffer-file-name) (ignore-errors (call-interactively #\'xref-find-definitions) nil))',
+            timeout_s=LONG_S,
+        )
+        opened.wait_for("(and (eglot-managed-p) buffer-read-only)")
+        assert "CalculateGridSize" in opened.wait_for(said, timeout_s=LONG_S)
+        opened.terminal.keys("M-,")
+        opened.wait_for(f'(string-suffix-p "{CPP}" buffer-file-name)')
+        session.look_at("struct Sizes")
+        opened.lisp(
+            '(progn (insert "using Wanted = ck::tensor_operation::device::DeviceGemmMultiD\\n") (backward-char) t)'
+        )
+        opened.wait_for(
+            '(or (looking-back "device::DeviceGemmMultiD_Xdl_CShuffle_V3.*" (line-beginning-position))'
+            " (progn (ignore-errors (completion-at-point)) nil))",
+            timeout_s=LONG_S,
+        )

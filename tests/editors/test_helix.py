@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from tools.editors.example import Example
 from tools.editors.helix_session import Helix
+from tools.editors.terminal import ScreenTimeoutError
 
 pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
 
 INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
 EPILOGUE = "ck/epilogue.j2"
+CPP = "ck/gemm_kernel.j2"
 LONG_S = 300.0
 ERROR = r"128\s+%\s+\(32\s+\*\s+3\)\s+=\s+32"  # wherever the line is wrapped
 HEADER = "^.{2}instance"
@@ -21,8 +24,8 @@ HEADER = "^.{2}instance"
 
 @pytest.fixture(scope="module")
 def gemm() -> Iterator[Example]:
-    """Two instances of the f16 GEMM, built, and a template of their own."""
-    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+    """Two instances of the f16 GEMM, built, and two templates of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE, CPP)) as made:
         made.ckwatch("build")
         yield made
 
@@ -135,3 +138,38 @@ def test_nothing_runs_before_somebody_trusts_the_workspace(open_file: Open) -> N
 def test_the_listing_is_shown(kernel: Helix) -> None:
     kernel.command(f'lsp-workspace-command ckwatch.openIsa {{"unit": "gemm_f16/{INSTANCES[0]}@gfx942"}}')
     kernel.terminal.wait_for("s_load_dword", timeout_s=LONG_S)
+
+
+def test_cpp_is_completed_and_told_and_leads_to_a_header(open_file: Open, gemm: Example) -> None:
+    session = open_file(gemm, gemm.root / "templates" / CPP)
+    terminal = session.terminal
+    session.select("minimum_occupancy = .. 2")
+    asked_until(session, " k", "Value = .?2")
+    terminal.keys("Escape")
+    session.select("CalculateGridSize.argument")
+    asked_until(session, "gd", r"v3_multi_d\.hpp")
+    asked_until(session, " k", "static auto CalculateGridSize")
+    terminal.keys("Escape")
+    terminal.keys("C-o")
+    terminal.wait_for(r"gemm_kernel\.j2")
+    session.select("^struct Sizes")
+    terminal.type("O")
+    terminal.wait_for(" INS ")
+    terminal.type("using Wanted = ck::tensor_operation::device::DeviceGemmMulti")
+    asked_until(session, "", "DeviceGemmMultiD_Xdl_CShuffle_V3", key="C-x")
+
+
+def asked_until(session: Helix, typed: str, pattern: str, key: str | None = None) -> None:
+    """Ask until there is an answer: a clangd that reads headers has none for a while."""
+    end = time.monotonic() + LONG_S
+    while True:
+        session.terminal.type(typed)
+        if key is not None:
+            session.terminal.keys(key)
+        try:
+            session.terminal.wait_for(pattern, timeout_s=15)
+        except ScreenTimeoutError:
+            if time.monotonic() > end:
+                raise
+        else:
+            return

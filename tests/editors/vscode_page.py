@@ -60,6 +60,14 @@ class Page:
         """Until an element that has `text` in it is visible, or is in `state` ("hidden", "attached", "detached")."""
         self.ask("wait", selector=selector, text=text, state=state)
 
+    def comes(self, selector: str, text: str, *, within_s: float) -> bool:
+        """Whether such an element is visible soon; for what has to be asked for again where it is not."""
+        try:
+            self.ask("wait", selector=selector, text=text, timeout=within_s * 1000)
+        except PageError:
+            return False
+        return True
+
     def click(self, selector: str, text: str | None = None, *, count: int = 1) -> None:
         self.ask("click", selector=selector, text=text, count=count)
 
