@@ -10,7 +10,7 @@ import anyio
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.model.delays import CPP_BESIDE
+from ckwatch.model.delays import CPP_ALONE, CPP_BESIDE
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
@@ -139,7 +139,8 @@ class RequestHandlers:
         self, params: types.DocumentSymbolParams
     ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
         """textDocument/documentSymbol"""
-        outlines = await self._of(params, lambda language, document: language.symbols(document))
+        # an editor keeps an outline until the text changes, so this one is waited for
+        outlines = await self._of(params, lambda language, document: language.symbols(document), CPP_ALONE.seconds)
         found = await to_thread.run_sync(joined_outline, [one for one in outlines if one]) or None
         if found is None or self._session.capabilities.nested_symbols:
             return found
@@ -261,10 +262,15 @@ class RequestHandlers:
         return next((one for one in found if one), None)
 
     async def _of(
-        self, params: Any, ask: Callable[[LanguageProvider, TextDocument], Awaitable[Answer]]
+        self,
+        params: Any,
+        ask: Callable[[LanguageProvider, TextDocument], Awaitable[Answer]],
+        beside_s: float = CPP_BESIDE.seconds,
     ) -> list[Answer]:
         document = await self._session.document(params.text_document.uri)
-        return [] if document is None else await self._ask(document, lambda language: ask(language, document))
+        if document is None:
+            return []
+        return await self._ask(document, lambda language: ask(language, document), beside_s=beside_s)
 
     async def _ask(
         self,
@@ -274,8 +280,9 @@ class RequestHandlers:
         explicit: bool = False,
         first: bool = False,
         among: Callable[[LanguageProvider], bool] = lambda _language: True,
+        beside_s: float = CPP_BESIDE.seconds,
     ) -> list[Answer]:
-        """What the providers answer, in their order; all are asked at once. Slow ones get a short while where another
+        """What the providers answer, in their order; all are asked at once. Slow ones get `beside_s` where another
         has an answer, none with `first` and an answer before theirs. `explicit`: raise the error of the last provider
         that has one, where nobody has an answer."""
         asked = _Asked(document, ask)
@@ -294,7 +301,7 @@ class RequestHandlers:
             answered = [at for at, one in enumerate(languages) if asked.answers.get(one)]
             if slow and answered:
                 at_once = first and answered[0] < languages.index(slow[0])
-                wait_s = 0.0 if at_once else CPP_BESIDE.seconds
+                wait_s = 0.0 if at_once else beside_s
                 tasks.cancel_scope.deadline = anyio.current_time() + wait_s
         found = [asked.answers[one] for one in languages if one in asked.answers]
         if not any(found):
