@@ -238,7 +238,7 @@ def hover_until(nvim: Neovim, pattern: str) -> None:
         (function()
           local text = {FLOAT}
           if text and text:find('{pattern}') then return text end
-          if vim.uv.now() > (asked_at or 0) + 1000 then
+          if vim.uv.now() > (asked_at or -10000) + 5000 then
             asked_at = vim.uv.now()
             if vim.b.lsp_floating_preview then pcall(vim.api.nvim_win_close, vim.b.lsp_floating_preview, true) end
             vim.lsp.buf.hover({{ silent = true }})
