@@ -95,6 +95,8 @@ class CppProvider(LanguageProvider):
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """Type, value and documentation, and where they differ in other instances."""
+        if await self._in_tag(document, position, writing=False):
+            return None
         found = await self._patiently(self._questions.ask(document, "hover", position))
         hover = None if found is None else found.answer.hover
         if found is None or hover is None:
@@ -320,6 +322,8 @@ class CppProvider(LanguageProvider):
     async def _places(
         self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE
     ) -> list[types.Location]:
+        if await self._in_tag(document, position, writing=False):
+            return []
         found = await self._patiently(self._questions.ask(document, question, position), limit.seconds)
         if found is None:
             return []
@@ -349,8 +353,8 @@ class CppProvider(LanguageProvider):
             edits.setdefault(self._session.uri_at(fix.span.path), []).append(types.TextEdit(reach, fix.text))
         return self._session.workspace_edit(edits)
 
-    async def _in_tag(self, document: TextDocument, position: Position) -> bool:
-        """Whether Jinja stands there: what is typed is no C++."""
+    async def _in_tag(self, document: TextDocument, position: Position, *, writing: bool = True) -> bool:
+        """Whether Jinja stands there: what is typed is no C++. Without `writing`, only in tags that write nothing."""
         if document.kind is not DocumentKind.TEMPLATE or not _may_be_in_tag(document, position):
             return False
         found = await self._library.of(document)
@@ -358,7 +362,9 @@ class CppProvider(LanguageProvider):
             return False
         template = found[2].template
         tag = template.tag_at(template.lines.offset(position))
-        return tag is not None and tag.body.kind != "raw"
+        if tag is None or tag.body.kind == "raw":
+            return False
+        return writing or not template.text.startswith("{{", tag.start)
 
     async def _patiently(
         self, asked: Awaitable[CppFound | None], limit_s: float = CPP_ALONE.seconds
