@@ -513,8 +513,8 @@ class Tuning:
             refused = ShapeResult(shape=search.name, status=EvaluationStatus.REFUSED, reason=reason)
             await self._settle(search, point, refused, "")
             return
+        row = search.recalled.pop(point, None)  # before anything is waited for: else the rest is taken over with it
         build = await self._built(point)
-        row = search.recalled.pop(point, None)
         if row is not None and await self._take_over(search, point, row):
             return
         if build.failed is not None:
