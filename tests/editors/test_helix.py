@@ -143,12 +143,12 @@ def test_the_listing_is_shown(kernel: Helix) -> None:
 def test_cpp_is_completed_and_told_and_leads_to_a_header(open_file: Open, gemm: Example) -> None:
     session = open_file(gemm, gemm.root / "templates" / CPP)
     terminal = session.terminal
-    session.select("minimum_occupancy = .. 2")
+    session.go_to("minimum_occupancy = .. 2")
     asked_until(session, " k", "Value = .?2")
     terminal.keys("Escape")
-    session.select("CalculateGridSize.argument")
+    session.go_to("CalculateGridSize.argument")
     asked_until(session, "gd", r"v3_multi_d\.hpp")
-    asked_until(session, " k", "static auto CalculateGridSize")
+    asked_until(session, " k", "static-method CalculateGridSize")
     terminal.keys("Escape")
     terminal.keys("C-o")
     terminal.wait_for(r"gemm_kernel\.j2")

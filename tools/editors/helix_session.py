@@ -49,6 +49,11 @@ class Helix:
         self.terminal.type(text)
         self.terminal.keys("Enter")
 
+    def go_to(self, text: str) -> None:
+        """Put the cursor on the begin of the first match."""
+        self.select(text)
+        self.terminal.keys("M-;")  # the cursor goes to the other end of the selection
+
     def type_over(self, text: str) -> None:
         """Replace what is selected."""
         self.insert("c", text)
