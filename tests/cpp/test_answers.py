@@ -298,7 +298,7 @@ def test_edits_of_files(places: TemplatePlaces, tmp_path: Path) -> None:
     fixed = TemplatePlaces(URI, UNIT, places.source, lambda _path: True, places.path)
     with pytest.raises(NotForwardedError, match="comes with ckwatch and is not changed"):
         answers.edits(change(places, "tile", "x"), fixed)
-    header = HeaderPlaces("file:///usr/h.h", "int a;\n")
+    header = HeaderPlaces("file:///usr/h.h")
     with pytest.raises(NotForwardedError, match="headers are not changed"):
         answers.edits(change(places, "tile", "x", header.uri), header)
 

@@ -165,7 +165,7 @@ def test_a_value_that_nothing_writes(tmp_path: Path) -> None:
 
 
 def test_a_header() -> None:
-    places = HeaderPlaces("file:///usr/a.h", "int a;\n")
+    places = HeaderPlaces("file:///usr/a.h")
     here = Range(Position(0, 4), Position(0, 5))
     assert places.forward(here.start, Forwarding.EDIT) == [here.start]
     location = places.location("file:///usr/b.h", here)

@@ -246,7 +246,8 @@ class Clangd:
         """
         others = [one.lent for path, one in self._texts.items() if path != text.path and one.lent.is_lent]
         emptied = [replace(other, text=headers_alone(other.text)) for other in others]
-        for each in (*(each for each, other in zip(emptied, others, strict=True) if each != other), text):
+        changed = [each for each in emptied if each not in others]
+        for each in (*changed, text):
             await self.ask(each, "textDocument/documentSymbol", {})  # it has been read when this is answered
         return await self.ask(text, method, params)
 
@@ -402,10 +403,6 @@ async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
         if not (more := await process.read_stdout()):
             return
         waiting += more
-
-
-def _encoded(message: Mapping[str, Any]) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
 def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:

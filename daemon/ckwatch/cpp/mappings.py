@@ -123,7 +123,8 @@ class RenderedSource:
             return found
         produced = [piece for piece in own if not piece.verbatim and piece.range.holds(position)]
         if not best:
-            found = [offset for piece in produced if need in piece.forwards for offset in self._name_in(piece)]
+            names = (self.name_in(piece) for piece in produced if need in piece.forwards)
+            found = [offset for offset in names if offset is not None]
             if found:
                 return found
         refused = next(iter((*best, *produced)), None)
@@ -172,8 +173,10 @@ class RenderedSource:
         return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
 
     def name_in(self, piece: SourcePiece) -> int | None:
-        """Where the last name stands that a piece holds, as offset of its first character."""
-        return next(iter(self._name_in(piece)), None)
+        """Where the last name stands that a piece holds, as offset of its first character; None where it is code."""
+        written = self.text[piece.start : piece.end]
+        words = [] if len(written) > PRODUCED_LENGTH or "\n" in written else list(_WORD.finditer(written))
+        return piece.start + words[-1].start() if words else None
 
     def origin(self, start: int, end: int) -> Span | None:
         """Where [start, end) comes from; of what an expression wrote, the expression. None where its parts come from
@@ -242,13 +245,6 @@ class RenderedSource:
         began, here, start = self.lines.position(piece.start), self.lines.position(offset), piece.range.start
         lines = here.line - began.line
         return Position(start.line + lines, here.column if lines else start.column + here.column - began.column)
-
-    def _name_in(self, piece: SourcePiece) -> Iterator[int]:
-        written = self.text[piece.start : piece.end]
-        if len(written) <= PRODUCED_LENGTH and "\n" not in written:
-            words = list(_WORD.finditer(written))
-            if words:
-                yield piece.start + words[-1].start()
 
     def piece_at(self, offset: int) -> SourcePiece | None:
         """The piece that holds the character at `offset`; the last one at the end of the text."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.text import LineIndex, Position, Range, Span
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.wire import state as wire
 from ckwatch.wire.cpp import CppLocation
 from ckwatch.wire.cpp import Range as WireRange
@@ -205,10 +205,9 @@ class KernelFilePlaces(Places):
 class HeaderPlaces(Places):
     """For questions about a header, which clangd reads from disk."""
 
-    def __init__(self, uri: str, text: str) -> None:
+    def __init__(self, uri: str) -> None:
         self.uri = uri
         self.unit = ""
-        self._lines = LineIndex(text)
 
     def exact(self, uri: str, changed: Range) -> Span:  # noqa: ARG002  # whatever it is
         raise NotForwardedError("headers are not changed")
@@ -240,7 +239,7 @@ def path_of(uri: str) -> str | None:
 
 def is_lent(uri: str) -> bool:
     """Whether a URI is that of a text which is lent to clangd."""
-    return unquote(urlsplit(uri).path).startswith(f"{LENT}/")
+    return path_of_lent(uri).startswith(f"{LENT}/")
 
 
 def path_of_lent(uri: str) -> str:

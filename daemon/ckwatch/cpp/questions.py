@@ -11,7 +11,7 @@ from anyio import to_thread
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import HeaderPlaces, Places, range_from, range_to_lsp, to_lsp
+from ckwatch.cpp.places import Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
@@ -238,11 +238,6 @@ def about_call(data: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise CkwatchError("`call` is not the data of a CppCall") from error
     return {"unit": found.unit, "side": found.side, "path": found.path, "item": found.item}
-
-
-def header_places(text: LentText) -> HeaderPlaces:
-    """For a question about a header."""
-    return HeaderPlaces(text.uri, text.text)
 
 
 def _place(given: Place) -> Position:

@@ -160,7 +160,7 @@ class _Parts:
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()
         self._lookup = UnitLookup(loop)
-        self._language = LanguageQueries(loop, tools, self.view_loader, self.renders, self._lookup)
+        self._language = LanguageQueries(loop, self.view_loader, self.renders, self._lookup)
         self.cpp = CppQueries(
             root,
             endpoint_of(root).log.with_name("clangd"),

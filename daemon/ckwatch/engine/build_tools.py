@@ -93,6 +93,13 @@ class BuildTools:
         self._precompile = settings.compile.precompile
         self.store, self.problem = store, None
 
+    def present_compiler(self) -> CompilerWithStore:
+        """The compiler. Raises ToolchainError where there is none."""
+        if self.compiler is None:
+            message, _, hint = (self.problem or "there is no compiler").rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
+        return self.compiler
+
     def require_compiler(self) -> CompilerWithStore:
         """The compiler. The core starts no compiles without one."""
         if self.compiler is None:

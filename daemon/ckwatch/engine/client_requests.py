@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 
@@ -21,6 +20,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.snapshot import SentUnitCache
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import UnknownUnitError
+from ckwatch.model.text import text_digest
 
 
 class ClientRequests:
@@ -39,7 +39,7 @@ class ClientRequests:
         """Use an unsaved text in place of a file; None: the file again."""
         self._clients.add(client)
         name = normal_path(path)
-        digest = None if text is None else await to_thread.run_sync(_text_digest, text)
+        digest = None if text is None else await to_thread.run_sync(text_digest, text)
         await self._loop.post(OverlayChanged(client, name, text, digest, at=time.time()))
 
     async def focus(
@@ -74,7 +74,3 @@ class ClientRequests:
         await self._loop.post(ClientLost(client, at=time.time()))
         self._loop.feed.forget(client)
         self._sent.forget(client)
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -6,6 +6,7 @@ is counted from one: `str()` of a position or span does that.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -97,3 +98,8 @@ class Range:
     def empty(self) -> bool:
         """Whether there is nothing in it."""
         return self.start == self.end
+
+
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text in UTF-8, which is that of a file with it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

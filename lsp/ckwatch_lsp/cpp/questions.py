@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from anyio import to_thread
 
 from ckwatch.model.delays import CPP_AGAIN, CPP_UNREADY, Delay
 from ckwatch.model.errors import CkwatchError, plain_errors
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.readiness import Readiness
@@ -229,9 +228,9 @@ class CppQuestions(SessionListener):
         if about.below:
             text = text.split("\n", about.below)[-1]
         if len(text) < HASHED_AT_ONCE:
-            return _digest(text) == digest
+            return text_digest(text) == digest
         revision = document.revision
-        return await to_thread.run_sync(_digest, text) == digest and document.revision == revision
+        return await to_thread.run_sync(text_digest, text) == digest and document.revision == revision
 
     def edits_since(self, document: TextDocument, revision: int) -> list[TextChange]:
         """The edits of an open document after `revision`."""
@@ -250,7 +249,3 @@ class CppQuestions(SessionListener):
 def problem_of(found: CppFound | None) -> RefusedError | None:
     """Why there is nothing, if the daemon says so."""
     return RefusedError(found.answer.reason) if found is not None and found.answer.reason else None
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -208,11 +208,17 @@ class RenderHandler:
         facts, kept = unit.render.facts, self.text_cache.get(unit.key, unit.input.generation)
         if kept is not None and facts is not None and unit.phase not in (Phase.WAITING, Phase.RENDERING):
             return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed)
-        workspace, overlays = self._view_loader.workspace(unit.key.scope), dict(state.views[unit.key.scope].overlays)
+        overlays = dict(state.views[unit.key.scope].overlays)
+        return await self.unchecked(self._view_loader.workspace(unit.key.scope), unit.unit, overlays, awaited=True)
+
+    async def unchecked(
+        self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], *, awaited: bool = False
+    ) -> RenderOutcome:
+        """A render within the workspace's limits, as the worker gives it; `awaited`: before other renders."""
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
-        return await renderers.render(unit.unit, limits, overlays, awaited=True)
+        return await renderers.render(unit, limits, overlays, awaited=awaited)
 
     async def _outcome(
         self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
@@ -227,9 +233,7 @@ class RenderHandler:
                 if kept is not None:
                     self._passed.put(unit.id, unit.instance.parameters)
                     return kept, None
-        settings = workspace.settings.render
-        limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
-        outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
+        outcome = await self.unchecked(workspace, unit, overlays)
         passed = self._passed.get(unit.id)
         checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
         outcome = await to_thread.run_sync(checks, limiter=self._threads)

@@ -25,7 +25,7 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, UnitKey, WarningChanged
 from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import InputState, UnitState
-from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
+from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
@@ -35,7 +35,7 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
-from ckwatch.model.text import LineIndex, Position, Range
+from ckwatch.model.text import LineIndex, Position, Range, text_digest
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 from ckwatch.wire import state as wire
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer, CppRequest, OtherValue, Place, Side
@@ -86,6 +86,14 @@ class _Source:
     def is_of(self, unit: UnitState) -> bool:
         """Whether it is the present text."""
         return self.input is unit.input and self.generation == unit.input.generation
+
+    def edited(self, path: str, before: str, after: str) -> _Source | None:
+        """What it will be after an edit of a template; None where only a render can tell. For a thread."""
+        rendered = self.rendered.edited(path, before, after)
+        if rendered is None:
+            return None
+        read = {**self.read, path: text_digest(after)}
+        return replace(self, rendered=rendered, read=read, digest=text_digest(rendered.text))
 
     def digest_of(self, path: str | None) -> str:
         """Of a file that it was made of, empty for any other; None: of itself."""
@@ -327,8 +335,8 @@ class CppQueries:
         """`slot` tells texts of a template apart that are lent to clangd beside each other."""
         from ckwatch.cpp.arguments import clangd_arguments
         from ckwatch.cpp.clangd import LentText
-        from ckwatch.cpp.places import LENT, KernelFilePlaces, Places, TemplatePlaces
-        from ckwatch.cpp.questions import METHODS, Question, header_places
+        from ckwatch.cpp.places import LENT, HeaderPlaces, KernelFilePlaces, Places, TemplatePlaces
+        from ckwatch.cpp.questions import METHODS, Question
 
         path = request.path
         is_header = path is not None and not path.endswith((".j2", ".kernel.toml")) and path not in source.read
@@ -350,7 +358,7 @@ class CppQueries:
             places.forward(_position(request), METHODS[request.question][1])  # before anything is started for it
         asking.status = lambda: supervisor.status
         program = await supervisor.program()
-        compiler = self._require_compiler().toolchain
+        compiler = self._tools.present_compiler().toolchain
         cuda: tuple[str, ...] = ()
         if isinstance(compiler, NvccToolchain):
             cuda = await to_thread.run_sync(_cuda_arguments, compiler, self._settings_folder / "cuda")
@@ -359,7 +367,7 @@ class CppQueries:
         if is_header and path is not None:
             content = await to_thread.run_sync(_header_text, path)
             text = LentText(path, content, arguments, self._root, source.generation, is_lent=False)
-            places = header_places(text)
+            places = HeaderPlaces(text.uri)
         where = {"unit": unit.key.unit, "side": side, "path": path}
         return Question(request, text, places, supervisor, {**where, **about})
 
@@ -419,8 +427,8 @@ class CppQueries:
             units = (self._loop.state.seen(scope, name) for name in names)
             place = _position(request)
             here = (unit for unit in units if unit is not None and _has_value_at(unit, request.path, place))
-            for unit in here:
-                return unit
+            if (found := next(here, None)) is not None:
+                return found
         return await self._lookup.one(scope, names[0])
 
     async def _readers(self, client: str | None, path: str) -> list[str]:
@@ -442,7 +450,7 @@ class CppQueries:
         if kept is not None and kept.is_of(unit):
             self._sources.move_to_end(unit.key)
             return kept
-        compiler = self._require_compiler()
+        compiler = self._tools.present_compiler()
         language = language_of(unit.unit.kernel.template)
         if (language is Language.CU) is not isinstance(compiler.toolchain, NvccToolchain):
             raise ToolchainError(f"{compiler.toolchain.clang_version} does not compile {unit.unit.kernel.template}")
@@ -454,7 +462,8 @@ class CppQueries:
             raise NotForwardedError(f"the template has errors: {next(errors, 'it gives no text')}")
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
-        made = _Source(unit.input, generation, source, outcome.read, _digest(rendered.text), request, given, overlays)
+        digest = await to_thread.run_sync(text_digest, rendered.text)
+        made = _Source(unit.input, generation, source, outcome.read, digest, request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
@@ -473,24 +482,13 @@ class CppQueries:
             return None
         if {**kept.overlays, path: after} != overlays:
             return None
-        rendered = await to_thread.run_sync(kept.rendered.edited, path, before, after)
-        if rendered is None:
-            return None
-        read = {**kept.read, path: _digest(after)}
-        return replace(kept, rendered=rendered, read=read, digest=_digest(rendered.text))
-
-    def _require_compiler(self) -> CompilerWithStore:
-        compiler = self._tools.compiler
-        if compiler is None:
-            message, _, hint = (self._tools.problem or "there is no compiler").rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
-        return compiler
+        return await to_thread.run_sync(kept.edited, path, before, after)
 
     def _supervisor(self, unit: UnitState) -> ClangdSupervisor:
         """The clangd of the unit's arch; another after the compiler or the settings have changed."""
         from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 
-        toolchain = self._require_compiler().toolchain
+        toolchain = self._tools.present_compiler().toolchain
         arch = unit.unit.arch
         settings = self._view_loader.workspace(MAIN).settings
         configured, limit_bytes = settings.toolchain.clangd, settings.cpp.memory_limit_bytes
@@ -548,10 +546,6 @@ def _first_seen(answer: CppAnswer, source: RenderedSource, skipped: Sequence[Ran
 
 def _each_once(values: tuple[Item, ...]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(values))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_built_in(path: str) -> bool:

@@ -15,7 +15,6 @@ from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.checks.rules.rule import Violation
 from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
@@ -24,7 +23,6 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue as Parameter
 from ckwatch.model.kernels import Unit
-from ckwatch.render.outcome import RenderLimits
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.parameters import ARTICLE, as_parameter, as_toml, kind_of
@@ -37,13 +35,11 @@ class LanguageQueries:
     def __init__(
         self,
         loop: EngineLoop,
-        tools: BuildTools,
         view_loader: ViewLoader,
         renders: RenderHandler,
         lookup: UnitLookup,
     ) -> None:
         self._state = loop.state
-        self._tools = tools
         self._view_loader = view_loader
         self._renders = renders
         self._lookup = lookup
@@ -173,9 +169,7 @@ class LanguageQueries:
     async def rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
         """The text of a unit that the state need not know, or None and why there is none."""
         workspace = self._view_loader.workspace(scope)
-        limits = RenderLimits(workspace.settings.render.time_limit_s, workspace.settings.render.output_limit_bytes)
-        renderers = self._tools.renderers(workspace.template_folders)
-        outcome = await renderers.render(unit, limits, self._overlays(scope))
+        outcome = await self._renders.unchecked(workspace, unit, self._overlays(scope))
         if outcome.rendered is not None:
             return outcome.rendered.text, ""
         errors = [one.message for one in outcome.diagnostics if one.severity is Severity.ERROR]

@@ -75,10 +75,7 @@ class TimeTraceQuery:
         rendered = outcome.rendered
         if rendered is None or not outcome.ok:
             return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
-        compiler = self._tools.compiler
-        if compiler is None:
-            message, _, hint = (self._tools.problem or "there is no compiler").rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+        compiler = self._tools.present_compiler()
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
         inputs = compiler_inputs(workspace, unit.unit, rendered)
