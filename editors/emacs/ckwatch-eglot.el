@@ -77,7 +77,7 @@ It is read later, because a request may not wait for another one."
              finally return (delete-dups found))))
 
 (defun ckwatch-eglot--visit ()
-  "Have a header or template that belongs to a workspace served, and keep it as it is."
+  "Have a header or template of a workspace served, and keep it as it is."
   (when (and (derived-mode-p 'prog-mode) buffer-file-name (not (string-prefix-p "ckwatch:" buffer-file-name)))
     (let ((uri (ckwatch--uri)))
       (cl-loop for server in (ckwatch-eglot--servers)

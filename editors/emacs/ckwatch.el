@@ -502,12 +502,14 @@ Its templates and compiler flags are code that runs on this machine."
   (seq-some (lambda (workspace) (ckwatch--lsp-header-p workspace file)) (lsp--session-workspaces (lsp-session))))
 
 (defun ckwatch--lsp-supports-p (file _mode)
-  "Whether FILE, which this buffer visits, is for the server: one of a workspace, or a header."
+  "Whether FILE, which this buffer visits, is for the server.
+It is for a file of a workspace, and for a header."
   (or (derived-mode-p 'ckwatch-template-mode 'ckwatch-kernel-mode)
       (and (derived-mode-p 'prog-mode) (ckwatch--lsp-known-header-p file))))
 
 (defun ckwatch--lsp-library-folders (workspace)
-  "The folder of this buffer's file, where that is a header of WORKSPACE: lsp-mode opens it there, read-only."
+  "The folder of this buffer's file, where that is a header of WORKSPACE.
+What lies there is opened by lsp-mode for that workspace, read-only."
   (and (ckwatch--lsp-header-p workspace buffer-file-name) (list (file-name-directory buffer-file-name))))
 
 (defun ckwatch--lsp-visit ()

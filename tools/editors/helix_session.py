@@ -43,6 +43,11 @@ class Helix:
         self.terminal.type(f":{text}")
         self.terminal.keys("Enter")
 
+    def close(self, shown: str) -> None:
+        """Close the popup that shows a text, and wait until it has gone: a key at once behind Escape is read as Alt."""
+        self.terminal.keys("Escape")
+        self.terminal.wait_for(shown, absent=True)
+
     def select(self, text: str) -> None:
         """Select the first match of a regular expression in the file, in normal mode."""
         self.terminal.type("gg/")
