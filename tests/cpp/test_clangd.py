@@ -131,6 +131,34 @@ async def test_what_is_given_up_is_cancelled(stand_in: ClangdStandIn) -> None:
         assert stand_in.of("$/cancelRequest")[0]["params"]["id"] == stand_in.of(HOVER)[0]["id"]
 
 
+async def test_who_asks_the_same_shares_the_answer_and_the_last_one_gives_it_up(stand_in: ClangdStandIn) -> None:
+    stand_in.will("hang", HOVER)
+    async with running(stand_in) as clangd:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hover, clangd, lent())
+            await stand_in.got(HOVER)
+            with anyio.move_on_after(0.01):
+                await hover(clangd, lent())
+            tasks.start_soon(hover, clangd, lent(), 5)
+            tasks.start_soon(hover, clangd, lent("three\n"))
+            await stand_in.got(HOVER, 3)
+            assert stand_in.of("$/cancelRequest") == []
+            tasks.cancel_scope.cancel()
+        await stand_in.got("$/cancelRequest", 3)
+        assert len(stand_in.of(HOVER)) == 3
+        stand_in.will_not("hang")
+        answers: list[str] = []
+
+        async def ask() -> None:
+            answers.append(await hover(clangd, lent()))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+        assert answers == ["Type: `one`"] * 2
+        assert len(stand_in.of(HOVER)) == 4
+
+
 async def test_giving_up_does_not_wait_for_one_that_does_not_read(stand_in: ClangdStandIn) -> None:
     stand_in.will("deaf", "textDocument/didOpen")
     async with running(stand_in) as clangd:

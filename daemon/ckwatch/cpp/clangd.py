@@ -139,6 +139,11 @@ class _OpenText:
 
 @dataclass(slots=True)
 class _Pending:
+    number: int
+    key: object = None
+    """What tells it from other requests, where it may be shared."""
+    waiting: int = 0
+    """Those that wait for its answer."""
     answered: anyio.Event = field(default_factory=anyio.Event)
     message: Mapping[str, Any] | None = None
 
@@ -160,6 +165,8 @@ class Clangd:
         """What the preprocessor skips in a text, by URI."""
         self._texts: OrderedDict[str, _OpenText] = OrderedDict()
         self._pending: dict[int, _Pending] = {}
+        self._shared: dict[object, _Pending] = {}
+        """Requests that wait, by text, method and parameters: an editor may ask the same again and again."""
         self._number = 0
         self._outgoing: deque[tuple[Mapping[str, Any], int]] = deque()
         self._more = anyio.Event()
@@ -223,7 +230,7 @@ class Clangd:
             "rootUri": None,
             "capabilities": CAPABILITIES,
         }
-        answer = await self._answer(*self._post("initialize", given))
+        answer = await self._answer(self._post("initialize", given))
         try:
             legend = answer["capabilities"]["semanticTokensProvider"]["legend"]
             self.token_types, self.token_modifiers = legend["tokenTypes"], legend["tokenModifiers"]
@@ -234,10 +241,17 @@ class Clangd:
     async def ask(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """The answer to a request about `text`, whose URI is added to `params`.
 
-        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. Cancelled, it is given up.
+        Raises ClangdEndedError, OvertakenError and ClangdRefusalError. It is given up when all who ask it at the same
+        time are cancelled.
         """
         self._show(text)
-        return await self._answer(*self._post(method, {"textDocument": {"uri": text.uri}, **params}))
+        key = (text, method, json.dumps(params))
+        pending = self._shared.get(key)
+        if pending is None:
+            pending = self._post(method, {"textDocument": {"uri": text.uri}, **params})
+            pending.key = key
+            self._shared[key] = pending
+        return await self._answer(pending)
 
     async def ask_alone(self, text: LentText, method: str, params: Mapping[str, Any]) -> Any:
         """As `ask`, for what clangd looks for in all texts that it has read: other texts are emptied before.
@@ -259,9 +273,9 @@ class Clangd:
                 await self._abandoned.answered.wait()
             self._edits.clear()
             self._show(text)
-            number, pending = self._post("workspace/executeCommand", given)
+            pending = self._post("workspace/executeCommand", given)
             self._abandoned = pending
-            await self._answer(number, pending)
+            await self._answer(pending)
             self._abandoned = None
             return self._edits[-1] if self._edits else None
 
@@ -295,19 +309,23 @@ class Clangd:
             self._send({"method": "textDocument/didChange", "params": changed}, len(text.text))
             known.lent = text
 
-    def _post(self, method: str, params: Mapping[str, Any]) -> tuple[int, _Pending]:
+    def _post(self, method: str, params: Mapping[str, Any]) -> _Pending:
         if self.ended.is_set():
             raise ClangdEndedError(f"clangd {self.how_ended}")
         self._number += 1
-        pending = self._pending[self._number] = _Pending()
+        pending = self._pending[self._number] = _Pending(self._number)
         self._send({"id": self._number, "method": method, "params": params})
-        return self._number, pending
+        return pending
 
-    async def _answer(self, number: int, pending: _Pending) -> Any:
+    async def _answer(self, pending: _Pending) -> Any:
+        pending.waiting += 1
         try:
             await pending.answered.wait()
         except BaseException:
-            self._send({"method": "$/cancelRequest", "params": {"id": number}})
+            pending.waiting -= 1
+            if not pending.waiting:
+                self._shared.pop(pending.key, None)
+                self._send({"method": "$/cancelRequest", "params": {"id": pending.number}})
             raise
         message = pending.message
         if message is None:
@@ -353,6 +371,7 @@ class Clangd:
         if method is None:
             pending = self._pending.pop(number, None) if isinstance(number, int) else None
             if pending is not None:
+                self._shared.pop(pending.key, None)
                 pending.message = message
                 pending.answered.set()
         elif number is not None:
