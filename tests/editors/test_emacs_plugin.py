@@ -43,7 +43,7 @@ def test_files_of_a_workspace_have_their_modes(shown: Emacs, stage: Stage) -> No
             shown.wait_for("(eglot-managed-p)")
         assert shown.lisp("(list major-mode (eglot-managed-p))") == [mode, managed or None], path
     assert shown.lisp("(hash-table-count eglot--servers-by-project)") == 1
-    opened = [one["textDocument"] for one in stage.received("textDocument/didOpen")]
+    opened = [one["textDocument"] for one in stage.received("textDocument/didOpen", 4)]
     assert [(Path(one["uri"]).name, one["languageId"]) for one in opened] == [
         ("kernel.hip.j2", "ckwatch-template"),
         ("macros.j2", "ckwatch-template"),

@@ -56,7 +56,7 @@ def test_files_of_a_workspace_are_served(hx: Helix, stage: Stage) -> None:
     for path in (stage.macros, stage.kernel, stage.root / "ckwatch.toml"):
         hx.command(f"open {str(path).replace(' ', chr(92) + ' ')}")
         hx.terminal.wait_for(rf"NOR .*{path.name} ")
-    opened = [one["textDocument"] for one in stage.received("textDocument/didOpen")]
+    opened = [one["textDocument"] for one in stage.received("textDocument/didOpen", 4)]
     assert [(Path(one["uri"]).name, one["languageId"]) for one in opened] == [
         ("kernel.hip.j2", "ckwatch-template"),
         ("macros.j2", "jinja"),

@@ -63,7 +63,7 @@ def test_files_of_a_workspace_and_no_others_are_served(nvim: Neovim, stage: Stag
         )
         assert found == [filetype, 1], path
     opened = {
-        Path(one["textDocument"]["uri"]).name: one["textDocument"] for one in stage.received("textDocument/didOpen")
+        Path(one["textDocument"]["uri"]).name: one["textDocument"] for one in stage.received("textDocument/didOpen", 4)
     }
     assert {name: one["languageId"] for name, one in opened.items()} == {
         "kernel.hip.j2": "ckwatch-template",

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -56,10 +57,16 @@ class Stage:
     ) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def received(self, method: str) -> list[dict[str, Any]]:
-        """The parameters of all messages of this method that the server has got."""
-        messages = [json.loads(line) for line in self.record.read_text().splitlines()]
-        return [message.get("params") or {} for message in messages if message.get("method") == method]
+    def received(self, method: str, count: int = 0) -> list[dict[str, Any]]:
+        """The parameters of all messages of this method that the server has got, once there are `count` of them: what
+        an editor tells of its own accord comes when it comes. What there is after a minute, if there are fewer."""
+        end = time.monotonic() + 60
+        while True:
+            messages = [json.loads(line) for line in self.record.read_text().split("\n")[:-1]]
+            found = [message.get("params") or {} for message in messages if message.get("method") == method]
+            if len(found) >= count or time.monotonic() > end:
+                return found
+            time.sleep(0.05)
 
     def commands(self) -> list[tuple[str, dict[str, Any]]]:
         """The commands that the server was asked to execute, each with its argument."""
