@@ -234,6 +234,12 @@ def look_at(nvim: Neovim, pattern: str) -> None:
 
 def hover_until(nvim: Neovim, pattern: str) -> None:
     """Until a hover at the cursor fits a pattern of Lua: what needs another text of clangd comes with a later one."""
+    float_until(nvim, pattern, "hover")
+
+
+def float_until(nvim: Neovim, pattern: str, ask: str) -> None:
+    """Until a floating window fits a pattern of Lua. It is asked for every five seconds, not with each look: who asks
+    twenty times a second waits for twenty answers a second."""
     nvim.wait_for(
         f"""
         (function()
@@ -242,7 +248,7 @@ def hover_until(nvim: Neovim, pattern: str) -> None:
           if vim.uv.now() > (asked_at or -10000) + 5000 then
             asked_at = vim.uv.now()
             if vim.b.lsp_floating_preview then pcall(vim.api.nvim_win_close, vim.b.lsp_floating_preview, true) end
-            vim.lsp.buf.hover({{ silent = true }})
+            vim.lsp.buf.{ask}({{ silent = true }})
           end
         end)()
         """,
@@ -288,19 +294,7 @@ def test_definitions_lead_through_headers_of_ck_and_back(cpp: Neovim) -> None:
 
 def test_the_calls_parameters_are_shown(cpp: Neovim) -> None:
     look_at(cpp, r"CalculateGridSize(argument.M, \zs")
-    # not with each look: who asks twenty times a second waits for twenty answers a second
-    cpp.wait_for(
-        f"""
-        (function()
-          if {FLOAT} then return true end
-          if vim.uv.now() > (asked_at or -10000) + 5000 then
-            asked_at = vim.uv.now()
-            vim.lsp.buf.signature_help({{ silent = true }})
-          end
-        end)()
-        """,
-        timeout_s=LONG_S,
-    )
+    float_until(cpp, "", "signature_help")
     assert "CalculateGridSize(index_t M, index_t N, index_t KBatch)" in cpp.lua(f"return {FLOAT}")
 
 

@@ -14,9 +14,7 @@ from ckwatch.cpp.places import (
     is_lent,
     path_of,
     path_of_lent,
-    position_to_wire,
     range_from,
-    span_to_wire,
     to_wire,
 )
 from ckwatch.model.text import Position, Range
@@ -35,6 +33,7 @@ from ckwatch.wire.cpp import (
     CppSymbol,
     CppToken,
 )
+from ckwatch.wire.places import position_to_wire, span_to_wire
 from ckwatch.wire.state import Fix
 
 Json = Mapping[str, Any]

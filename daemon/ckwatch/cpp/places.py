@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import Position, Range, Span
-from ckwatch.wire import state as wire
 from ckwatch.wire.cpp import CppLocation
 from ckwatch.wire.cpp import Range as WireRange
+from ckwatch.wire.places import position_to_wire
 
 
 class Places:
@@ -250,18 +250,6 @@ def path_of_lent(uri: str) -> str:
 def to_wire(given: Range) -> WireRange:
     """A range as clients get it."""
     return WireRange.model_construct(start=position_to_wire(given.start), end=position_to_wire(given.end))
-
-
-def position_to_wire(given: Position) -> wire.Position:
-    """A place as clients get it."""
-    return wire.Position.model_construct(line=given.line, column=given.column)
-
-
-def span_to_wire(given: Span) -> wire.Span:
-    """A place in a file as clients get it."""
-    return wire.Span.model_construct(
-        path=given.path, start=position_to_wire(given.start), end=position_to_wire(given.end)
-    )
 
 
 def range_from(given: Mapping[str, Any]) -> Range:

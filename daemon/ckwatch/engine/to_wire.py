@@ -11,18 +11,16 @@ from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.timings_to_wire import timings_of_json
 from ckwatch.model import diagnostics as model
-from ckwatch.model.text import Span
 from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
 from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.places import span_to_wire
 from ckwatch.wire.verification import UnitVerification
 
 # Shared by all objects: a set for each would double the memory of thousands of units.
 _UNIT_FIELDS = set(wire.Unit.model_fields)
 _FIGURE_FIELDS = set(wire.Figures.model_fields)
 _CAUSE_FIELDS = set(wire.Cause.model_fields)
-_SPAN_FIELDS = set(wire.Span.model_fields)
-_POSITION_FIELDS = set(wire.Position.model_fields)
 
 
 def unit_to_wire(unit: UnitState) -> wire.Unit:
@@ -157,17 +155,6 @@ def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
         problem=view.problem or state.main.problem,
         warnings=warnings,
         imported_at=state.imported_at,
-    )
-
-
-def span_to_wire(span: Span) -> wire.Span:
-    """A span."""
-    start, end = span.start, span.end
-    return wire.Span.model_construct(
-        _SPAN_FIELDS,
-        path=span.path,
-        start=wire.Position.model_construct(_POSITION_FIELDS, line=start.line, column=start.column),
-        end=wire.Position.model_construct(_POSITION_FIELDS, line=end.line, column=end.column),
     )
 
 

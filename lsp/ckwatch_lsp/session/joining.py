@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from lsprotocol import types
 
@@ -49,16 +50,9 @@ def _moved_into(
 
 
 def _with_children(one: types.DocumentSymbol, children: Sequence[types.DocumentSymbol]) -> types.DocumentSymbol:
-    return types.DocumentSymbol(
-        name=one.name,
-        kind=one.kind,
-        range=one.range,
-        selection_range=one.selection_range,
-        detail=one.detail,
-        tags=one.tags,
-        deprecated=one.deprecated,
-        children=children,
-    )
+    joined = copy(one)
+    joined.children = children
+    return joined
 
 
 def _holds(outer: types.DocumentSymbol, inner: types.DocumentSymbol) -> bool:

@@ -39,11 +39,11 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.side_work import SideWork
-from ckwatch.engine.to_wire import span_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
+from ckwatch.wire.places import span_to_wire
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler

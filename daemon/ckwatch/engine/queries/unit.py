@@ -23,7 +23,7 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, span_to_wire, unit_to_wire
+from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, unit_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
@@ -31,6 +31,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
+from ckwatch.wire.places import span_to_wire
 from ckwatch.wire.state import Cause, Position
 
 
