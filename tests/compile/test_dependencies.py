@@ -9,11 +9,11 @@ import pytest
 from ckwatch.compile.dependencies import (
     format_dependency_file,
     missing_headers,
-    not_there,
     parse_dependency_file,
     parse_header_list,
     read_headers,
 )
+from ckwatch.compile.store.header_sets import not_there
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_parse(text: str, expected: list[str]) -> None:
 
 def test_written_as_read() -> None:
     headers = ["/a b/c.h", "/d#e$f.h", "/ü.h", "/g\\h.h"]
-    assert parse_dependency_file(format_dependency_file("k l.so", headers)) == headers
+    assert parse_dependency_file(format_dependency_file("k l.so", tuple(headers))) == headers
 
 
 def test_header_list() -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import link_flags
 from ckwatch.compile.includes import unreadable, unreadable_includes
 from ckwatch.compile.keys import native_cpu, request_key
@@ -32,7 +31,7 @@ from ckwatch.compile.request import (
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -113,6 +112,7 @@ class Builder:
         self._store = store
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
+        self._observer = HeaderObserver(store.contents, self._roots)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
@@ -175,6 +175,7 @@ class Builder:
         on_said: OnPassLine | None = None,
         on_start: Callable[[], None] | None = None,
         on_narrow: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
         look: ContentSnapshot | None = None,
         force: bool = False,
         side_by_side: bool = True,
@@ -184,10 +185,11 @@ class Builder:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
-        called when a compiler is about to start, `on_said` with each line that it writes, `on_used` with what it has
-        used of the processor; none for what is in the store. With `force` it is compiled whatever the store has.
-        `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises ToolchainError when the compiler
-        cannot be started, StoreError when the store cannot be written (a full one is a `fault`).
+        called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
+        with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
+        store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
+        `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be started, StoreError when the store
+        cannot be written (a full one is a `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
             compiled = other.compiled
@@ -196,6 +198,7 @@ class Builder:
                 on_said=on_said,
                 on_start=on_start,
                 on_narrow=on_narrow,
+                on_end=on_end,
                 look=look,
                 force=force,
                 on_used=on_used,
@@ -222,7 +225,7 @@ class Builder:
                     force=force,
                     on_used=on_used,
                 )
-                return await self._compile(key, request, claim, compile_in, force)
+                return await self._compile(key, request, claim, compile_in, force, on_end)
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self._release, key, claim)
@@ -266,7 +269,13 @@ class Builder:
             return None
 
     async def _compile(
-        self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
+        self,
+        key: str,
+        request: CompileRequest,
+        claim: _Claim,
+        compile_in: _CompileIn,
+        force: bool,
+        on_end: Callable[[], None],
     ) -> BuildOutcome:
         for _ in range(_ATTEMPTS):
             checked = await self._checks.take(key, request)
@@ -283,6 +292,7 @@ class Builder:
                 claim.folder = None
             try:
                 outcome = await self._undisturbed(compile_in, folder, checked)
+                on_end()
                 artifact = None
                 if outcome.status is not CompileStatus.TRANSIENT:
                     publish = partial(self._publish, key, request, outcome, folder, force)
@@ -362,14 +372,8 @@ class Builder:
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
-        folders = [*request.include_folders, *self._toolchain.include_folders]
-        headers = HeaderSet.observe(
-            outcome.headers,
-            not_there(outcome.headers, outcome.missing, folders),
-            self._store.contents,
-            self._roots,
-            outcome.begun_ns,
-        )
+        folders = (*request.include_folders, *self._toolchain.include_folders)
+        headers = self._observer.observe(outcome.headers, outcome.missing, folders, outcome.begun_ns)
         if headers is None:
             found = ((path, unreadable(path)) for path in outcome.headers)
             path, reason = next((one for one in found if one[1] is not None), ("", None))

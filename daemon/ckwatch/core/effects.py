@@ -33,12 +33,13 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Render and check a unit."""
+    """Render and check a unit; `awaited`: somebody looks at it, or edits it."""
 
     work: Work
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
+    awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -446,6 +446,13 @@ class PassFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CompilerEnded(Event):
+    """No compiler of this work runs any more; what came of it is still to be stored."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
 class FilesChanged(Event):
     """Files changed."""
 
@@ -559,7 +566,8 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
+    | CompilerOutput | PassFinished | CompilerEnded
+    | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
     | RequestDropped | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped
     | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip
