@@ -69,6 +69,14 @@ NPerBlock = 128
 KPerBlock = 32
 """
 
+_SETTINGS = """\
+[verify]
+automatic = "off"
+[store]
+folder = {store}
+"""
+"""What the compiler leaves is no kernel that could be verified."""
+
 _INSTANCE = """\
 [[instance]]
 name = "tile_{size}"
@@ -92,7 +100,7 @@ class LargeWorkspace:
         for name in ("templates/macros", "kernels", "data"):
             (self.root / name).mkdir(parents=True)
         store = json.dumps(str(self.folder / "store"))
-        (self.root / "ckwatch.toml").write_text(f"[store]\nfolder = {store}\n")
+        (self.root / "ckwatch.toml").write_text(_SETTINGS.format(store=store))
         for number in range(MACROS):
             (self.root / f"templates/macros/m{number:02}.j2").write_text(_MACRO.format(number=number))
         self.common.write_text(_COMMON)
@@ -165,7 +173,7 @@ async def until_at_rest(daemon: DaemonApi, quiet_s: float = 0.2) -> float:
 
 def large_workspace() -> LargeWorkspace:
     """The one that is kept, built if need be."""
-    texts = (_TEMPLATE, _MACRO, _COMMON, _KERNEL, _INSTANCE, PROGRAM)
+    texts = (_TEMPLATE, _MACRO, _COMMON, _KERNEL, _SETTINGS, _INSTANCE, PROGRAM)
     made_of = repr((texts, HEADERS, TEMPLATES, INSTANCES, MACROS, OTHERS))
     name = f"ckwatch-benchmark-{os.getuid()}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
     workspace = LargeWorkspace(Path(tempfile.gettempdir()).resolve() / name)

@@ -54,6 +54,6 @@ def test_missing() -> None:
 def test_both_lists_are_read_and_the_source_left_out(tmp_path: Path) -> None:
     (tmp_path / "k.d").write_text(f"k.o: kernel.hip {tmp_path}/kernel.hip /host.h /both.h\n")
     (tmp_path / "headers.txt").write_text("/device only.h\n/both.h\n./local.h\n")
-    assert read_headers(tmp_path, "k.d", "headers.txt") == ["/both.h", "/device only.h", "/host.h"]
-    assert read_headers(tmp_path, "none", "headers.txt") == ["/both.h", "/device only.h"]
-    assert read_headers(tmp_path, "none", "none") == []
+    assert read_headers(tmp_path, "k.d", "headers.txt") == ("/both.h", "/device only.h", "/host.h")
+    assert read_headers(tmp_path, "none", "headers.txt") == ("/both.h", "/device only.h")
+    assert read_headers(tmp_path, "none", "none") == ()

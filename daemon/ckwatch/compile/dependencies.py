@@ -52,22 +52,23 @@ def missing_headers(log: str) -> list[str]:
     return list(found)
 
 
-def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[str]:
+def read_headers(folder: Path, dependency_file: str, header_list: str) -> tuple[str, ...]:
     """The headers of the compile that ran in `folder`, as absolute paths, those in `folder` itself left out."""
     texts = ["", ""]
     for index, file in enumerate((dependency_file, header_list)):
         with suppress(FileNotFoundError):
             texts[index] = os.fsdecode(read_file(folder / file, SIDE_FILE_LIMIT_BYTES))
-    names = _sorted_names(*texts)
-    if all(name.startswith("/") for name in names) and not any(str(folder) in text for text in texts):
-        return list(names)
-    return sorted(outside(names, folder))
+    names, absolute = _sorted_names(*texts)
+    if absolute and not any(str(folder) in text for text in texts):
+        return names
+    return tuple(sorted(outside(names, folder)))
 
 
 @lru_cache(maxsize=8)
-def _sorted_names(dependency_file: str, header_list: str) -> tuple[str, ...]:
-    """What both name: a thousand compiles of one kernel name the same."""
-    return tuple(sorted({*parse_dependency_file(dependency_file), *parse_header_list(header_list)}))
+def _sorted_names(dependency_file: str, header_list: str) -> tuple[tuple[str, ...], bool]:
+    """What both name, and whether all are absolute paths: a thousand compiles of one kernel name the same."""
+    names = tuple(sorted({*parse_dependency_file(dependency_file), *parse_header_list(header_list)}))
+    return names, all(name.startswith("/") for name in names)
 
 
 def outside(names: Iterable[str], folder: Path) -> set[str]:

@@ -14,7 +14,7 @@ from ckwatch.core.units import expected_memory_bytes
 
 RECORDED_AT_ONCE = 500
 
-STORED_AT_ONCE = 16
+STORED_AT_ONCE = 32
 """Compiles whose results are being stored when the next compiler starts: one look at the headers serves them all."""
 
 PASSES = 2
