@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
-from ckwatch.bench.job import Contestant, Job, VerifyJob
+from ckwatch.bench.job import Contestant, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
@@ -45,7 +45,14 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime,
 from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
-from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WaitingForDevice, WorkerStage
+from ckwatch.bench.worker_protocol import (
+    SelfTestDone,
+    StepTried,
+    TrialVerified,
+    VerificationDone,
+    WaitingForDevice,
+    WorkerStage,
+)
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
@@ -53,7 +60,7 @@ from ckwatch.model.roofline import CacheState, bound
 from ckwatch.model.version import __version__
 
 _Answer = TypeVar("_Answer")
-SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified], None]
+SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified | StepTried], None]
 
 _OTHERS_POLL_S = 0.25
 
@@ -99,8 +106,31 @@ _HELD_DEVICES: list[
 ] = []  # nothing is closed: the end of the process does that, whatever state it is in
 
 
+def self_test(job: SelfTestJob, artifacts: Sequence[bytes], tell: SendMessage) -> SelfTestDone | BenchmarkFailure:
+    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
+    from ckwatch.bench.self_test.worker import run_steps
+
+    whereabouts = _Progress(tell)
+
+    def run() -> SelfTestDone:
+        held, runtime = _open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
+        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
+        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
+
+    return _or_failure(whereabouts, run)
+
+
 def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> BenchmarkReport:
     deadline = time.monotonic() + job.lease_wait_s
+    held, runtime = _open_device(job, deadline, whereabouts)
+    beside = _wait_for_others(job, runtime, deadline, whereabouts)
+    report = measure(runtime, job, artifacts, whereabouts.at)
+    warnings = (held.warning,) if held.warning else ()
+    return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
+
+
+def _open_device(job: Job | SelfTestJob, deadline: float, whereabouts: _Progress) -> tuple[Lease, DeviceRuntime]:
+    """The device with its lease: the one that this process has, or the one that `job` asks for."""
     known = next((one for one in _HELD_DEVICES if _is_of(one[1].facts, job)), None)
     if known is not None:  # by the job before
         held, runtime = known
@@ -113,13 +143,10 @@ def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> Benchm
         runtime = runtime_module(facts.kind).open(facts, **options)
         _HELD_DEVICES.append((held, runtime))
     whereabouts.device = runtime.facts
-    beside = _wait_for_others(job, runtime, deadline, whereabouts)
-    report = measure(runtime, job, artifacts, whereabouts.at)
-    warnings = (held.warning,) if held.warning else ()
-    return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
+    return held, runtime
 
 
-def _is_of(facts: DeviceFacts, job: Job) -> bool:
+def _is_of(facts: DeviceFacts, job: Job | SelfTestJob) -> bool:
     return job.device in (AUTO, facts.name, facts.identity) and job.kind == facts.kind
 
 
@@ -243,6 +270,13 @@ def measure(runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: On
     return _Measurement(runtime, job, at).report(artifacts)
 
 
+def verify_artifacts(
+    runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage
+) -> tuple[ContestantResult, ...]:
+    """Verify what `job` names on its problem, without timing it: results without samples. Raises BenchmarkError."""
+    return _Measurement(runtime, job, at).verify(artifacts)
+
+
 PROBLEMS_KEPT = 8
 """A worker that lasts keeps the inputs and references of so many problems and seeds: with them, verifying an instance
 takes a tenth of the time."""
@@ -331,8 +365,8 @@ class _Measurement:
             return True
         return False
 
-    def verify(self, artifacts: Sequence[bytes]) -> None:
-        """Verify without timing. Raises BenchmarkError."""
+    def verify(self, artifacts: Sequence[bytes]) -> tuple[ContestantResult, ...]:
+        """Verify without timing: results without samples. Raises BenchmarkError."""
         entrants = self._load(artifacts)
         self._check_memory(entrants, 0)
         self._allocate(entrants)
@@ -341,6 +375,15 @@ class _Measurement:
         for seed in self._job.seeds:
             self._verify(entrants, seed, "before timing", twice=True)
         self._memory.free()
+        return tuple(
+            ContestantResult(
+                contestant=entrant.name,
+                samples=(),
+                workspace_bytes=entrant.workspace_bytes,
+                verification=self._verification(entrant),
+            )
+            for entrant in entrants
+        )
 
     def _load(self, artifacts: Sequence[bytes]) -> list[_LoadedContestant]:
         loader = ArtifactLoader()

@@ -96,9 +96,7 @@ class HipProbes:
         try:
             self._library = ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
         except OSError as error:
-            raise BenchmarkError(
-                FailureKind.UNLOADABLE, "the probe kernels cannot be loaded", "", str(error)
-            ) from None
+            raise BenchmarkError(FailureKind.UNLOADABLE, "the probe kernels cannot be loaded", "", str(error)) from None
         from ckwatch.bench.runtimes.hip_api import call
 
         self._sink = ctypes.c_void_p(int(call("hipMalloc", _SINK_BYTES)))
