@@ -14,7 +14,7 @@ import anyio
 
 from ckwatch.bench.job import SelfTestJob, SelfTestStep
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
-from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WaitingForDevice, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKER, try_steps
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome, not_assumed
@@ -245,9 +245,11 @@ class _Tester:
                 told(message.trial)
             elif isinstance(message, WorkerStage):
                 self._on_stage(message.name)
+            elif isinstance(message, WaitingForDevice):
+                self._on_stage(f"waiting for the device: {message.holder}")
 
         answer: SelfTestDone | BenchmarkFailure | None = None
-        with anyio.move_on_at(deadline) if deadline < float("inf") else anyio.CancelScope():
+        with anyio.CancelScope(deadline=deadline):
             answer = await try_steps(
                 replace(self._job, steps=tuple(steps)),
                 self._artifacts,
