@@ -11,8 +11,10 @@ import itertools
 import math
 import re
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +24,7 @@ from ckwatch.bench.guarded_memory import GUARD_BYTES, GuardedBuffer, GuardedMemo
 from ckwatch.bench.job import Contestant, Job, Precision, SelfTestJob, SelfTestStep
 from ckwatch.bench.kernel_abi import ArtifactLoader
 from ckwatch.bench.leases import Lease, lease
-from ckwatch.bench.numerics.comparison import WrongResultError
+from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import in_memory, poison
@@ -161,10 +163,16 @@ def _tried(tested: TestedDevice, step: SelfTestStep) -> Found:
     except _NoProbesError as error:
         return skipped(f"there are no probe kernels: {error}")
     except BenchmarkError as error:
+        if error.kind is FailureKind.NO_MEMORY:
+            return skipped(error.message)
         detail = error.detail.strip().partition("\n")[0]
         return failed(f"{error.kind}: {error.message}{f' ({detail})' if detail else ''}")
     except MemoryError:
         return skipped("the host has too little memory")
+    except Exception as error:  # noqa: BLE001  # a bug of ours is no reason to try nothing else
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"line {place.lineno} of {place.name}"
+        return failed(f"the self-test itself failed: {type(error).__name__}: {error} ({where})")
 
 
 def _short(value: float | int | str) -> float | int | str:
@@ -252,10 +260,31 @@ def _others(tested: TestedDevice, _step: SelfTestStep) -> Found:
 # Memory.
 
 
-def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
-    runtime, size = tested.runtime, 1 << 20
+@contextmanager
+def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
+    """The address of memory that is given back when nothing uses it any more."""
+    address = runtime.allocate(size_bytes)
+    try:
+        yield address
+    finally:
+        runtime.synchronize()
+        runtime.free(address)
+
+
+@contextmanager
+def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
+    """Guarded memory, in the same way."""
     memory = GuardedMemory(runtime)
     try:
+        yield memory
+    finally:
+        runtime.synchronize()
+        memory.free()
+
+
+def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime, size = tested.runtime, 1 << 20
+    with _guarded(runtime) as memory:
         buffer = memory.allocate("copies", size)
         there = np.random.default_rng(1).integers(0, 256, size, dtype=np.uint8)
         back = np.zeros(size, dtype=np.uint8)
@@ -266,16 +295,13 @@ def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
         wrong = int(np.count_nonzero(there != back))
         memory.check()
         aligned = (buffer.address - GUARD_BYTES) % 256 == 0
-    finally:
-        memory.free()
     if wrong:
         return failed(f"{wrong:,} of {size:,} bytes came back wrong")
     return passed("1 MiB came back as it should") if aligned else failed("memory is not aligned to 256 bytes")
 
 
 def _guards(tested: TestedDevice, _step: SelfTestStep) -> Found:
-    memory = GuardedMemory(tested.runtime)
-    try:
+    with _guarded(tested.runtime) as memory:
         buffer = memory.allocate("the probed buffer", 1000)
         tested.runtime.fill(buffer.address, 0, buffer.size_bytes)
         memory.check()
@@ -284,8 +310,6 @@ def _guards(tested: TestedDevice, _step: SelfTestStep) -> Found:
             for where, at in (("before", buffer.address - 1), ("behind", buffer.address + buffer.size_bytes))
             if not _is_found(tested.runtime, memory, at)
         ]
-    finally:
-        memory.free()
     if missed:
         return failed(f"one byte written {' and '.join(missed)} a buffer was not found")
     return passed("one byte written before a buffer was found, and one behind it")
@@ -305,9 +329,8 @@ def _poison(tested: TestedDevice, _step: SelfTestStep) -> Found:
     problem = library_problem(runtime.facts.kind, 32, 32, 32)
     buffer = problem.buffer("Y")
     fnuz = is_fnuz(runtime.facts.arch)
-    address = runtime.allocate(buffer.size_bytes)
     missed = []
-    try:
+    with _scratch(runtime, buffer.size_bytes) as address:
         for what, written in (("nothing", 0), ("all but one element", buffer.elements - 1)):
             outputs = poison(buffer, fnuz)
             as_bytes = in_memory(outputs, buffer.dtype)
@@ -320,8 +343,6 @@ def _poison(tested: TestedDevice, _step: SelfTestStep) -> Found:
             except WrongResultError as wrong:
                 if wrong.kind is not FailureKind.UNWRITTEN:
                     missed.append(what)
-    finally:
-        runtime.free(address)
     if missed:
         return failed(f"that {' and '.join(missed)} was written was not noticed")
     return passed("an output that nothing wrote was found, and one that lacked an element")
@@ -335,8 +356,7 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
     state = runtime.versions.get("gate", "")
     figures: Figures = {"gate": state}
     before, begin, end = runtime.event(), runtime.event(), runtime.event()
-    address = runtime.allocate(4096)
-    try:
+    with _scratch(runtime, 4096) as address:
         runtime.fill(address, 0, 4096)
         runtime.synchronize()
         runtime.record(before)
@@ -347,8 +367,6 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
             runtime.record(end)
         runtime.wait(end)
         held_us, inside_us = runtime.elapsed_us(before, begin), runtime.elapsed_us(begin, end)
-    finally:
-        runtime.free(address)
     figures |= {"held_us": held_us, "inside_us": inside_us}
     sentence = (
         f"{state}: while the host took {GATE_S * 1e3:.0f} ms to queue two launches the stream was held back for "
@@ -361,8 +379,7 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
 def event_times_us(runtime: DeviceRuntime, pairs: int = 64) -> tuple[list[float], list[float]]:
     """Times of event pairs with nothing between, and of pairs with fills of growing size between, in microseconds."""
     events = [(runtime.event(), runtime.event()) for _ in range(2 * pairs)]
-    address = runtime.allocate(pairs * 4096)
-    try:
+    with _scratch(runtime, pairs * 4096) as address:
         runtime.fill(address, 0, pairs * 4096)
         runtime.synchronize()
         with runtime.gate():
@@ -375,8 +392,6 @@ def event_times_us(runtime: DeviceRuntime, pairs: int = 64) -> tuple[list[float]
                 runtime.record(end)
         runtime.wait(events[-1][1])
         times = [runtime.elapsed_us(begin, end) for begin, end in events]
-    finally:
-        runtime.free(address)
     return times[:pairs], times[pairs:]
 
 
@@ -414,16 +429,13 @@ def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
 def _order(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime = tested.runtime
     events = [runtime.event() for _ in range(50)]
-    address = runtime.allocate(1 << 16)
-    try:
+    with _scratch(runtime, 1 << 16) as address:
         with runtime.gate():
             for number, event in enumerate(events):
                 runtime.fill(address, number, 1 << 16)
                 runtime.record(event)
         runtime.wait(events[-1])
         times = [runtime.elapsed_us(events[0], event) for event in events]
-    finally:
-        runtime.free(address)
     back = sum(second < first for first, second in itertools.pairwise(times))
     if back:
         return failed(f"{back} of {len(events)} events lay before the one that was recorded earlier")
@@ -465,8 +477,7 @@ class LoadReadings:
 def _under_load(tested: TestedDevice, seconds: float) -> LoadReadings:
     """Readings while the vendor's GEMM runs, or the probe that reads memory."""
     runtime, found = tested.runtime, LoadReadings()
-    memory = GuardedMemory(runtime)
-    try:
+    with _guarded(runtime) as memory:
         launch = _load(tested, memory)
         last = runtime.event()
         end = time.monotonic() + seconds
@@ -488,9 +499,6 @@ def _under_load(tested: TestedDevice, seconds: float) -> LoadReadings:
                     into.append(value)
             found.throttled.update(reading.throttled_by)
             runtime.wait(last)
-    finally:
-        runtime.synchronize()
-        memory.free()
     return found
 
 
@@ -562,36 +570,41 @@ def _power(tested: TestedDevice, _step: SelfTestStep) -> Found:
 
 def _library(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime = tested.runtime
-    fnuz = is_fnuz(runtime.facts.arch)
     compared, worst = 0, 0.0
     for sizes in LIBRARY_SIZES:
         problem = library_problem(runtime.facts.kind, *sizes)
-        memory = GuardedMemory(runtime)
         try:
-            launch, addresses = _library_launch(tested, memory, problem)
-            if launch is None:
-                return skipped(f"there is no library for a GEMM of {problem.buffers[0].dtype}")
-            inputs = make_inputs(problem, 1, fnuz)
-            reference = reference_of(problem, inputs, 1 << 30, 1)
-            buffer = problem.buffer("Y")
-            outputs = poison(buffer, fnuz)
-            as_bytes = in_memory(outputs, buffer.dtype)
-            runtime.upload(addresses["Y"], as_bytes)
-            launch()
-            runtime.synchronize()
-            runtime.download(addresses["Y"], as_bytes)
-            memory.check()
-            if reference is not None:
-                checked = reference.check({"Y": outputs})
-                compared, worst = compared + checked.compared, max(worst, checked.worst_error)
+            checked = _library_check(tested, problem)
         except WrongResultError as wrong:
             return failed(f"{runtime.library_name}: {wrong.message} ({'x'.join(map(str, sizes))})")
-        finally:
-            memory.free()
+        if checked is None:
+            return skipped(f"there is no library for a GEMM of {problem.buffers[0].dtype}")
+        compared, worst = compared + checked.compared, max(worst, checked.worst_error)
     return passed(
         f"{runtime.library_name}: {compared:,} elements are right, the worst at {100 * worst:.0f} % of the tolerance",
         {"library": runtime.library_name, "compared": compared, "worst_error": worst},
     )
+
+
+def _library_check(tested: TestedDevice, problem: KernelProblem) -> OutputCheck | None:
+    """The vendor's GEMM compared; None where there is none. Raises WrongResultError."""
+    runtime = tested.runtime
+    fnuz = is_fnuz(runtime.facts.arch)
+    with _guarded(runtime) as memory:
+        launch, addresses = _library_launch(tested, memory, problem)
+        if launch is None:
+            return None
+        buffer = problem.buffer("Y")
+        outputs = poison(buffer, fnuz)
+        as_bytes = in_memory(outputs, buffer.dtype)
+        runtime.upload(addresses["Y"], as_bytes)
+        launch()
+        runtime.synchronize()
+        runtime.download(addresses["Y"], as_bytes)
+        memory.check()
+    reference = reference_of(problem, make_inputs(problem, 1, fnuz), 1 << 30, 1)
+    assert reference is not None  # noqa: S101  # what a GEMM computes is known
+    return reference.check({"Y": outputs})
 
 
 # Caches.
@@ -606,14 +619,11 @@ def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
     largest = min(int(4 * told), runtime.free_memory_bytes() // 4) // 4096 * 4096
     if largest < 2 * told:
         return skipped("there is too little free memory for working sets of twice the cache")
-    address = runtime.allocate(largest)
-    try:
+    with _scratch(runtime, largest) as address:
         runtime.fill(address, 1, largest)
         bandwidths = [
             (size, _bandwidth_gbps(runtime, probes, address, size)) for size in working_sets(told // 16, largest)
         ]
-    finally:
-        runtime.free(address)
     figures: Figures = {f"gbps_at_{size / MIB:.3g}_mib": gbps for size, gbps in bandwidths}
     figures["told_mib"] = told / MIB
     found = cache_knee(bandwidths)
@@ -692,16 +702,13 @@ def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
     told = runtime.facts.last_level_cache_bytes or 32 * MIB
     size = max(1 << 16, told // 4) // 4096 * 4096
-    memory = GuardedMemory(runtime)
-    try:
+    with _guarded(runtime) as memory:
         buffer = memory.allocate("the working set", size)
         sampler = _sampler(tested, memory, BRIEF, cold=True)
         medians = {
             cache: summarize(_sampled(sampler, lambda: probes.read(buffer.address, size, 1), cache).times_us).median_us
             for cache in (CacheState.HOT, CacheState.COLD)
         }
-    finally:
-        memory.free()
     cold, hot = medians[CacheState.COLD], medians[CacheState.HOT]
     figures: Figures = {"working_set_mib": size / MIB, "cold_us": cold, "hot_us": hot, "ratio": cold / hot}
     sentence = f"{size / MIB:.3g} MiB are read in {hot:.4g} us from the cache, and in {cold:.4g} us after a flush"
@@ -710,8 +717,7 @@ def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
 
 def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
-    memory = GuardedMemory(runtime)
-    try:
+    with _guarded(runtime) as memory:
         size = 256
         library, _ = _library_launch(tested, memory, library_problem(runtime.facts.kind, size, size, size))
         buffer = memory.allocate("memory", 1 << 12)
@@ -738,8 +744,6 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
             runtime.record(end)
         runtime.wait(end)
         flush_us = runtime.elapsed_us(begin, end) / 10
-    finally:
-        memory.free()
     warm, cold = median(medians[False]), median(medians[True])
     figures: Figures = {"warm_us": warm, "flushed_us": cold, "flush_us": flush_us}
     what = f"a GEMM of {size}³" if library is not None else "a read of 4 KiB"
@@ -887,12 +891,12 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     ratios: list[float] = []
     times: list[float] = []
     clocks: list[float] = []
-    end = time.monotonic() + step.budget_s
     try:
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
         warm = bench.sampler.warm_up(runners, CacheState.HOT)
-        while sum(verdicts.values()) < TRIALS and time.monotonic() < end:
-            turns = runners if sum(verdicts.values()) % 2 == 0 else runners[::-1]
+        end = time.monotonic() + step.budget_s
+        while not ratios or (len(ratios) < TRIALS and time.monotonic() < end):
+            turns = runners if len(ratios) % 2 == 0 else runners[::-1]
             first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
             verdict = compare_interleaved(first.times_us, second.times_us, first.blocks)
             verdicts[verdict.verdict.value] += 1
