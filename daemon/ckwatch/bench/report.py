@@ -155,7 +155,8 @@ class BenchmarkFailure:
 class BenchmarkReport:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
-    `warning`: why others may have measured at the same time. `raced`: taken as a `Race`."""
+    `warning`: why others may have measured at the same time. `raced`: taken as a `Race`.
+    `flushed_instructions`: before each launch, instruction caches were flushed."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -166,3 +167,4 @@ class BenchmarkReport:
     seconds: float = 0.0
     warning: str = ""
     raced: bool = False
+    flushed_instructions: bool = False

@@ -30,6 +30,7 @@ from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
+from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -295,6 +296,7 @@ class _Measurement:
         self._buffers: dict[str, GuardedBuffer] = {}
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
+        self._flush_instructions: Launch | None = None
         self._in_turn: _LoadedContestant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
@@ -307,6 +309,7 @@ class _Measurement:
         began_at, began = time.time(), time.monotonic()
         self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
+        self._load_instruction_flush(artifacts)
         flush_bytes = self._flush_bytes()
         self._check_memory(entrants, flush_bytes)
         self._allocate(entrants)
@@ -339,6 +342,7 @@ class _Measurement:
             notes=tuple(self._notes),
             started_at=began_at,
             seconds=time.monotonic() - began,
+            flushed_instructions=self._job.flush_instructions,
         )
 
     def _verify_ragged(self, artifacts: Sequence[bytes]) -> None:
@@ -399,6 +403,21 @@ class _Measurement:
                 entrant.workspace_bytes = entrant.function.workspace_bytes(self._runtime.stream)
             entrants.append(entrant)
         return entrants
+
+    def _load_instruction_flush(self, artifacts: Sequence[bytes]) -> None:
+        if not self._job.flush_instructions:
+            return
+        self._at("loading the kernel that flushes instruction caches", "")
+        probes = probe_kernels(self._runtime, None if self._job.probes is None else artifacts[self._job.probes])
+        if isinstance(probes, str):
+            raise BenchmarkError(
+                FailureKind.BROKEN,
+                f"instruction caches cannot be flushed: {probes}",
+                '`instruction_cache = "warm"` under [bench] measures without.',
+            )
+        probes.flush_instructions()
+        self._runtime.synchronize()
+        self._flush_instructions = probes.flush_instructions
 
     def _flush_bytes(self) -> int:
         if CacheState.COLD not in self._job.caches:
@@ -543,7 +562,9 @@ class _Measurement:
     def _time(
         self, entrants: Sequence[_LoadedContestant], flush: GuardedBuffer, readings: list[DeviceReading]
     ) -> dict[str, list[Samples]]:
-        sampler = Sampler(self._runtime, self._job.precision, flush, self._at)
+        sampler = Sampler(
+            self._runtime, self._job.precision, flush, self._at, flush_instructions=self._flush_instructions
+        )
         runners = [self._runner(entrant) for entrant in entrants]
         measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
         for cache in self._job.caches:

@@ -65,7 +65,13 @@ async def _run(options: argparse.Namespace) -> int:
         shapes = options.shape or None
         async with (
             explained(client, *patterns),
-            client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines,
+            client.bench(
+                *patterns,
+                shapes=shapes,
+                device=options.device,
+                force=options.force,
+                flush_instructions=options.flush_instructions,
+            ) as lines,
         ):
             await bench.follow(lines)
         bench.warning = (await client.status()).warnings.get("device", "")

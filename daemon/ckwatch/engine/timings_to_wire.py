@@ -63,6 +63,7 @@ def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tup
         return
     more = {
         "verified": measured.verification is not None,
+        "flushed_instructions": report.flushed_instructions,
         "temperature_c": next(
             (one.temperature_c for one in reversed(report.readings) if one.temperature_c is not None), None
         ),

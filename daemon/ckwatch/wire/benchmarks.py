@@ -51,6 +51,7 @@ class Timing(Value):
     were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
     `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
     `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
+    `flushed_instructions`: the instruction caches were flushed before each launch.
     """
 
     id: int
@@ -92,6 +93,7 @@ class Timing(Value):
     message: str = ""
     standing: Literal["fresh", "stale", "running"] = "fresh"
     comparisons: tuple[Comparison, ...] = ()
+    flushed_instructions: bool = False
 
 
 class Samples(Value):
@@ -175,7 +177,8 @@ class BenchRequest(Request):
     """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
     again what the history has; `device` overrides the workspace's choice. `race`: the units compete, and each is timed
     with one cache state, as briefly as the precision allows; one whose median is certainly above `limit_us` is given
-    up. On different devices, units of different requests are timed side by side."""
+    up. `flush_instructions`: with empty instruction caches, whatever the workspace says. On different devices, units of
+    different requests are timed side by side."""
 
     units: list[Name] | None = None
     shapes: list[Name] | None = None
@@ -183,6 +186,7 @@ class BenchRequest(Request):
     force: bool = False
     race: bool = False
     limit_us: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    flush_instructions: bool = False
     client: ClientId | None = None
 
 

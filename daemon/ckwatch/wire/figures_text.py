@@ -125,8 +125,9 @@ def provenance(timing: Timing) -> list[str]:
 
 
 def device_words(timing: Timing) -> str:
-    """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`."""
-    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "") if part)
+    """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`, and `instruction caches flushed` where they were."""
+    flushed = "instruction caches flushed" if timing.flushed_instructions else ""
+    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "", flushed) if part)
 
 
 def doubts(timing: Timing) -> list[str]:
