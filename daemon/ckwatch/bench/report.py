@@ -94,6 +94,20 @@ class ContestantResult:
         return next((samples for samples in self.samples if samples.cache is cache), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """What a device's events can tell, in microseconds: the least difference of times, and how far the times lie apart
+    of pairs of events with nothing between."""
+
+    resolution_us: float
+    jitter_us: float
+
+    @property
+    def us(self) -> float:
+        """Differences below it say nothing of a kernel."""
+        return max(self.resolution_us, self.jitter_us)
+
+
 class FailureKind(StrEnum):
     """Why there is no timing, by whose fault it is."""
 
@@ -156,7 +170,8 @@ class BenchmarkReport:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
     `warning`: why others may have measured at the same time. `raced`: taken as a `Race`.
-    `flushed_instructions`: before each launch, instruction caches were flushed."""
+    `flushed_instructions`: before each launch, instruction caches were flushed. `noise_floor`: None of those
+    that were taken before it was."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -168,3 +183,4 @@ class BenchmarkReport:
     warning: str = ""
     raced: bool = False
     flushed_instructions: bool = False
+    noise_floor: NoiseFloor | None = None

@@ -21,6 +21,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ckwatch.bench.event_noise import noise_floor
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
@@ -38,6 +39,7 @@ from ckwatch.bench.report import (
     DeviceReading,
     Devices,
     FailureKind,
+    NoiseFloor,
     NumericsVerification,
     Samples,
 )
@@ -297,6 +299,7 @@ class _Measurement:
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
         self._flush_instructions: Launch | None = None
+        self._noise_floor: NoiseFloor | None = None
         self._in_turn: _LoadedContestant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
@@ -320,6 +323,8 @@ class _Measurement:
         # Last seed first, so that the one that is timed is in place.
         for seed in self._job.seeds[::-1]:
             self._verify(entrants, seed, "before timing", twice=True)
+        self._at("looking at events", "")
+        self._noise_floor = noise_floor(self._runtime)
         measured = self._time(entrants, flush, readings)
         self._check_untouched(entrants)
         for seed in self._job.seeds:
@@ -343,6 +348,7 @@ class _Measurement:
             started_at=began_at,
             seconds=time.monotonic() - began,
             flushed_instructions=self._job.flush_instructions,
+            noise_floor=self._noise_floor,
         )
 
     def _verify_ragged(self, artifacts: Sequence[bytes]) -> None:

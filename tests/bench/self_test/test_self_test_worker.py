@@ -15,7 +15,8 @@ from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import cpu, cuda, cuda_api
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
-from ckwatch.bench.self_test.worker import cache_knee, resolution_us, run_steps, working_sets
+from ckwatch.bench.self_test.worker import cache_knee, run_steps, working_sets
+from ckwatch.bench.stats.noise_floor import resolution_us
 from ckwatch.bench.worker_protocol import StepTried
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome

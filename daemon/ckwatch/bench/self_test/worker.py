@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ckwatch.bench import run_job
+from ckwatch.bench.event_noise import event_times_us, noise_floor
 from ckwatch.bench.guarded_memory import GUARD_BYTES, GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, Precision, SelfTestJob, SelfTestStep
 from ckwatch.bench.kernel_abi import ArtifactLoader
@@ -36,6 +37,7 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime,
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.self_test.problems import library_problem
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
+from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
 from ckwatch.bench.stats.summary import median, summarize
 from ckwatch.bench.worker_protocol import StepTried
 from ckwatch.model import self_test as names
@@ -175,7 +177,7 @@ def _tried(tested: TestedDevice, step: SelfTestStep) -> Found:
         return failed(f"the self-test itself failed: {type(error).__name__}: {error} ({where})")
 
 
-def _short(value: float | int | str) -> float | int | str:
+def _short(value: float | str) -> float | int | str:
     return float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value
 
 
@@ -376,32 +378,6 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
     return passed(sentence, figures) if holds else failed(sentence, figures)
 
 
-def event_times_us(runtime: DeviceRuntime, pairs: int = 64) -> tuple[list[float], list[float]]:
-    """Times of event pairs with nothing between, and of pairs with fills of growing size between, in microseconds."""
-    events = [(runtime.event(), runtime.event()) for _ in range(2 * pairs)]
-    with _scratch(runtime, pairs * 4096) as address:
-        runtime.fill(address, 0, pairs * 4096)
-        runtime.synchronize()
-        with runtime.gate():
-            for begin, end in events[:pairs]:
-                runtime.record(begin)
-                runtime.record(end)
-            for number, (begin, end) in enumerate(events[pairs:], start=1):
-                runtime.record(begin)
-                runtime.fill(address, number & 0xFF, number * 4096)
-                runtime.record(end)
-        runtime.wait(events[-1][1])
-        times = [runtime.elapsed_us(begin, end) for begin, end in events]
-    return times[:pairs], times[pairs:]
-
-
-def resolution_us(times_us: Sequence[float]) -> float:
-    """The least difference that times have, as a float of milliseconds keeps it; 0 where all are equal."""
-    values = sorted({round(value, 4) for value in times_us})
-    differences = [second - first for first, second in itertools.pairwise(values) if second - first > 2e-4]
-    return min(differences, default=0.0)
-
-
 def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime = tested.runtime
     empty: list[float] = []
@@ -410,16 +386,16 @@ def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
         some, others = event_times_us(runtime)
         empty += some
         filled += others
-    resolution, middle = resolution_us([*empty, *filled]), summarize([max(value, 0.0) for value in empty])
+    resolution, jitter, middle = resolution_us([*empty, *filled]), jitter_us(empty), median(empty)
     figures: Figures = {
         "resolution_us": resolution,
-        "empty_pair_us": middle.median_us,
-        "empty_pair_spread_us": middle.q3_us - middle.q1_us,
+        "jitter_us": jitter,
+        "empty_pair_us": middle,
         "events": runtime.versions.get("events", "default flags"),
     }
     sentence = (
         f"times differ by {resolution:.3g} us at least; a pair of events with nothing between takes "
-        f"{middle.median_us:.3g} us; events {figures['events']}"
+        f"{middle:.3g} us, half of them within {jitter:.3g} us; events {figures['events']}"
     )
     if resolution == 0:
         return failed("all event pairs took the same time, whatever was between them", figures)
@@ -893,12 +869,13 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     clocks: list[float] = []
     try:
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
+        floor_us = noise_floor(tested.runtime).us
         warm = bench.sampler.warm_up(runners, CacheState.HOT)
         end = time.monotonic() + step.budget_s
         while not ratios or (len(ratios) < TRIALS and time.monotonic() < end):
             turns = runners if len(ratios) % 2 == 0 else runners[::-1]
             first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
-            verdict = compare_interleaved(first.times_us, second.times_us, first.blocks)
+            verdict = compare_interleaved(first.times_us, second.times_us, first.blocks, floor_us=floor_us)
             verdicts[verdict.verdict.value] += 1
             ratios.append(verdict.ratio)
             times.append(median(first.times_us))
@@ -912,6 +889,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
         **{verdict.value: verdicts[verdict.value] for verdict in SpeedVerdict},
         "trials": trials,
         "median_us": median(times),
+        "noise_floor_us": floor_us,
         "ratio_least": min(ratios),
         "ratio_most": max(ratios),
         **_clock_figures(median(times), clocks, bench.sampler),

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 async def _test(output: Output, target: Path, settings: BenchSection, start: WorkerStart, device: DeviceFacts) -> int:
     begun = time.monotonic()
-    report = Report(device, datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"))
+    report = Report(device, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     with ExitStack() as stack:
         shown = _Shown(output, report, target, begun)
         if not output.json and sys.stdout.isatty():

@@ -153,7 +153,7 @@ def repeated_problems(unit: Unit, kind: str) -> tuple[KernelProblem, ...]:
     kernel = unit.kernel
     shapes = list(kernel.shapes)
     if kind == "cpu" and kernel.operation.kind == "gemm" and shapes:
-        sizes = {name: CPU_SIZE for name in ("M", "N", "K")}
+        sizes = dict.fromkeys(("M", "N", "K"), CPU_SIZE)
         shapes = [Shape("repeated", with_defaults(kernel.operation, sizes), shapes[0].runtime, shapes[0].span)]
     problems = [problem_of(kernel.operation, shape, unit.arch) for shape in shapes]
     most = REPEATED_FLOPS.get(kind, USUAL_REPEATED_FLOPS)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import KERNEL_FAILURES
-from ckwatch.engine.queries.comparison import compare_results
+from ckwatch.engine.queries.comparison import compare_results, floor_of
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import RankedTiming, Timing
@@ -77,7 +77,8 @@ def _rank_on_shape(
     for rank, (timing, record) in enumerate(placed, 1):
         if rank > 1:
             best = placed[0][1]
-            against = compare_results(record.measured, best.measured, cache, best.instance)
+            floor_us = floor_of(record.report, best.report)
+            against = compare_results(record.measured, best.measured, cache, best.instance, floor_us=floor_us)
             timing = timing.model_copy(update={"comparisons": () if against is None else (against,)})
         yield RankedTiming(unit=timing.unit, instance=timing.instance, shape=shape, rank=rank, timing=timing)
     yield from left
