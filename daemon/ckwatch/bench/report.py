@@ -171,7 +171,8 @@ class BenchmarkReport:
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
     `warning`: why others may have measured at the same time. `raced`: taken as a `Race`.
     `flushed_instructions`: before each launch, instruction caches were flushed. `noise_floor`: None of those
-    that were taken before it was."""
+    that were taken before it was. `slowed`: during which part of the blocks of launches something held the device's clock
+    down, by what it was."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -184,3 +185,4 @@ class BenchmarkReport:
     raced: bool = False
     flushed_instructions: bool = False
     noise_floor: NoiseFloor | None = None
+    slowed: Mapping[str, float] = field(default_factory=dict)

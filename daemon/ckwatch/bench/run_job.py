@@ -300,6 +300,7 @@ class _Measurement:
         self._references: dict[int, Reference | RowsReference] = {}
         self._flush_instructions: Launch | None = None
         self._noise_floor: NoiseFloor | None = None
+        self._slowed: dict[str, float] = {}
         self._in_turn: _LoadedContestant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
@@ -349,6 +350,7 @@ class _Measurement:
             seconds=time.monotonic() - began,
             flushed_instructions=self._job.flush_instructions,
             noise_floor=self._noise_floor,
+            slowed=self._slowed,
         )
 
     def _verify_ragged(self, artifacts: Sequence[bytes]) -> None:
@@ -589,6 +591,7 @@ class _Measurement:
                         f"{self._job.precision.clock_floor:.0%} of the warm-up's clock"
                     )
         readings.append(self._runtime.reading())
+        self._slowed = {reason: count / sampler.blocks for reason, count in sorted(sampler.slowed.items())}
         self._notes += [
             f"slowed down by {reason} during {count} of {sampler.blocks} blocks of launches"
             for reason, count in sorted(sampler.slowed.items())

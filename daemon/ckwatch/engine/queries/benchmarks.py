@@ -317,7 +317,7 @@ class BenchmarkQueries:
         present, refused = self._present(units), self._refused(units)
         if cache is None:
             cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
-        return await to_thread.run_sync(rank_units, records, present, refused, cache)
+        return await to_thread.run_sync(rank_units, records, present, refused, cache, self._timings().baseline)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
         """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.
