@@ -137,7 +137,7 @@ def _figure_fields(
 
 def _cycles(samples: Samples) -> float | None:
     """The median of the samples' cycles; None where the clock was not read beside each."""
-    if not samples.clocks_mhz:
+    if not samples.clocks_mhz or len(samples.clocks_mhz) != len(samples.times_us):
         return None
     return median([time_us * mhz for time_us, mhz in zip(samples.times_us, samples.clocks_mhz, strict=True)])
 
