@@ -1,9 +1,9 @@
 """Why does the same GEMM read 320 µs here and less than 300 µs there? Its clock, by what the device does in between.
 
-One GEMM is timed hot, and cold with flushes of 1, 2, 4, 8 and 16 times the last-level cache: behind ckwatch's gate, where
-launches follow each other without gaps, and in a plain loop of event pairs that the host fills as it goes. Beside each
-time stand the clock and the power that were read meanwhile, what held the clock down, and cycles: the time × the clock,
-and on NVIDIA GPUs also those that the device's own counters counted around a launch.
+One GEMM is timed hot, and cold with flushes of 1, 2, 4, 8 and 16 times the last-level cache: behind ckwatch's gate,
+where launches follow each other without gaps, and in a plain loop of event pairs that the host fills as it goes. Beside
+each time stand the clock and the power that were read meanwhile, what held the clock down, and cycles: the time × the
+clock, and on NVIDIA GPUs also those that the device's own counters counted around a launch.
 
     python -m benchmarks.flush_and_clock [--device cuda:0] [--runs 5] [--size 4096] [--out FOLDER]
 
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -235,33 +235,35 @@ def cutlass_bench(facts: DeviceFacts, size: int, folder: Path) -> tuple[str, Ben
 def table(name: str, found: dict[str, list[Reading]]) -> list[str]:
     """Rows for people: medians over the runs, with the spread of the times."""
 
-    def middle(readings: Sequence[Reading], value: Callable[[Reading], float]) -> float:
-        return statistics.median(map(value, readings))
-
-    def spread(readings: Sequence[Reading], value: Callable[[Reading], float]) -> float:
-        values = list(map(value, readings))
-        return (max(values) - min(values)) / (statistics.median(values) or 1)
-
+    figures: tuple[tuple[str, Callable[[Reading], float], str, bool], ...] = (
+        ("time", lambda one: one.time_us, "{:.1f} µs", True),
+        ("clock", lambda one: one.clock_mhz, "{:.0f} MHz", False),
+        ("power", lambda one: one.power_w, "{:.0f} W", False),
+        ("cycles", lambda one: one.kcycles, "{:.1f} k", True),
+        ("counted cycles", lambda one: one.counted_kcycles, "{:.1f} k", True),
+        ("counted clock", lambda one: one.counted_mhz, "{:.0f} MHz", False),
+    )
+    heading = [cell for title, _, _, spread in figures for cell in ([title, "spread"] if spread else [title])]
     lines = [
         f"{name}, {len(next(iter(found.values())))} runs",
         "",
-        "| loop | time | spread | clock | power | held down | cycles | spread | counted cycles | spread | counted clock |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        f"| loop | {' | '.join(heading)} | held down by |",
+        f"|---|{'---|' * (len(heading) + 1)}",
     ]
     for loop, readings in found.items():
-        reasons = sorted({reason for one in readings for reason in one.limited})
-        held = ", ".join(
-            f"{reason} {middle(readings, lambda one, reason=reason: one.limited.get(reason, 0.0)):.0%}"  # type: ignore[misc]
-            for reason in reasons
-        )
-        lines.append(
-            f"| {loop} | {middle(readings, lambda one: one.time_us):.1f} µs | {spread(readings, lambda one: one.time_us):.2%} "
-            f"| {middle(readings, lambda one: one.clock_mhz):.0f} MHz | {middle(readings, lambda one: one.power_w):.0f} W "
-            f"| {held or 'no'} | {middle(readings, lambda one: one.kcycles):.1f} k | {spread(readings, lambda one: one.kcycles):.2%} "
-            f"| {middle(readings, lambda one: one.counted_kcycles):.1f} k "
-            f"| {spread(readings, lambda one: one.counted_kcycles):.2%} "
-            f"| {middle(readings, lambda one: one.counted_mhz):.0f} MHz |"
-        )
+        cells = [loop]
+        for _, value, text, spread in figures:
+            values = [value(one) for one in readings]
+            middle = statistics.median(values)
+            cells.append(text.format(middle))
+            if spread:
+                cells.append(f"{(max(values) - min(values)) / (middle or 1):.2%}")
+        parts = {
+            reason: statistics.median(one.limited.get(reason, 0.0) for one in readings)
+            for reason in sorted({reason for one in readings for reason in one.limited})
+        }
+        cells.append(", ".join(f"{reason} {part:.0%}" for reason, part in parts.items()) or "nothing")
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

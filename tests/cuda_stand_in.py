@@ -223,7 +223,6 @@ class StandIn:
             return "CUDA_ERROR_NOT_READY"
         return (end.at_us - begin.at_us) / 1e3
 
-
     def _cuModuleLoadData(self, address: int) -> str:
         text = ctypes.string_at(address).decode()
         self.modules.append(text)

@@ -51,7 +51,9 @@ class FakeBenchmarks:
         flush_instructions: bool = False,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        self._ask("bench", patterns, shapes, device, force, *([] if race is None else [race]), *["flush"] * flush_instructions)
+        self._ask(
+            "bench", patterns, shapes, device, force, *([] if race is None else [race]), *["flush"] * flush_instructions
+        )
         self.viewer = client
 
         async def lines() -> AsyncIterator[BenchLine]:

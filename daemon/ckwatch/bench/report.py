@@ -171,8 +171,8 @@ class BenchmarkReport:
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
     `warning`: why others may have measured at the same time. `raced`: taken as a `Race`.
     `flushed_instructions`: before each launch, instruction caches were flushed. `noise_floor`: None of those
-    that were taken before it was. `slowed`: during which part of the blocks of launches something held the device's clock
-    down, by what it was."""
+    that were taken before it was. `slowed`: during which part of the blocks of launches something held the device's
+    clock down, by what it was."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]

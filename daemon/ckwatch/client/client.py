@@ -420,7 +420,8 @@ class Client:
 
         `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
         `race`: units that compete, which are timed as briefly as the precision allows, and given up when they are
-        certainly slower than `limit_us`. `flush_instructions`: with empty instruction caches, whatever the workspace says.
+        certainly slower than `limit_us`. `flush_instructions`: with empty instruction caches, whatever the workspace
+        says.
         """
         from ckwatch.wire.benchmarks import BenchLine, BenchRequest
 

@@ -20,8 +20,8 @@ class TrialOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """What timings rest on. `otherwise`: what it would mean for them if it did not hold. `kinds`: of which devices it is
-    assumed; `why_not` of all others."""
+    """What timings rest on. `otherwise`: what it would mean for them if it did not hold. `kinds`: of which devices it
+    is assumed; `why_not` of all others."""
 
     name: str
     title: str
@@ -133,7 +133,8 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
         Assumption(
             name=CACHE_SIZE,
             title="the last-level cache is as large as supposed",
-            otherwise="too little is written before a launch with a cold cache, or times with a hot one are bounded wrongly",
+            otherwise="too little is written before a launch with a cold cache, or times with a hot one have a wrong "
+            "bound",
         ),
         Assumption(
             name=FLUSH,

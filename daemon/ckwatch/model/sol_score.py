@@ -11,8 +11,8 @@ def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float | No
     None where it is not defined: the baseline at the bound or below it, the kernel below it.
 
     Source: "SOL-ExecBench: Speed-of-Light Benchmarking for Real-World GPU Kernels Against Hardware Limits",
-    arXiv:2603.19173, section 4.3, and `src/sol_execbench/sol_score.py` of https://github.com/NVIDIA/SOL-ExecBench. There
-    the bound is SOLAR's; here it is the roofline's (`ckwatch.model.roofline`).
+    arXiv:2603.19173, section 4.3, and `src/sol_execbench/sol_score.py` of https://github.com/NVIDIA/SOL-ExecBench.
+    There the bound is SOLAR's; here it is the roofline's (`ckwatch.model.roofline`).
     """
     if bound_us <= 0 or baseline_us <= bound_us or time_us < bound_us:
         return None

@@ -51,9 +51,9 @@ class Timing(Value):
     were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
     `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
     `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
-    `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time × clock,
-    where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`: what held
-    the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing.
+    `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time ×
+    clock, where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`:
+    what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing.
     """
 
     id: int
@@ -122,9 +122,9 @@ class TimingDetail(Samples):
 class RankedTiming(Value):
     """An instance's place on a shape: its best timing, or why it has none.
 
-    `sol_score`: how much of the gap between a baseline and the roofline's bound it closes, as SOL-ExecBench defines it:
-    0.5 is the baseline's, 1 the bound's. The baseline took `sol_baseline_us`: the vendor's library on this shape, else what
-    `ckwatch baseline` named. Null where there is no bound or no baseline.
+    `sol_score`: how much of the gap between a baseline and the roofline's bound it closes, as SOL-ExecBench defines
+    it: 0.5 is the baseline's, 1 the bound's. The baseline took `sol_baseline_us`: the vendor's library on this shape,
+    else what `ckwatch baseline` named. Null where there is no bound or no baseline.
     """
 
     unit: str

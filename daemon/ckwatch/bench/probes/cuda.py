@@ -12,8 +12,8 @@ INSTRUCTION_BYTES = 16
 """Of an instruction since Volta."""
 
 FLUSH_INSTRUCTIONS = 16_384
-"""256 KiB of code: twice the 128 KiB of instruction cache that an SM shares (Jia et al., "Dissecting the NVIDIA Volta GPU
-architecture via microbenchmarking", 2018, table 3.1; later ones are not known to have more)."""
+"""256 KiB of code: twice the 128 KiB of instruction cache that an SM has (Jia et al., "Dissecting the NVIDIA Volta GPU
+architecture via microbenchmarking", 2018; later ones are not known to have more)."""
 
 _CHAINS = 8  # independent ones, so that the code runs as fast as it is fetched
 _THREADS = 256
@@ -123,7 +123,7 @@ def ptx() -> str:
 
 @cache
 def flush_ptx() -> str:
-    """The text of the flush: multiply-adds of values that are not known before the launch, so that none can be left out.
+    """The text of the flush: multiply-adds of values that are known at the launch only, so that none can be left out.
 
     It is apart because compiling it takes a driver about a second.
     """

@@ -15,8 +15,8 @@ SYMBOL = "ckwatch_probe_read"
 MORE_SYMBOLS = ("ckwatch_probe_spin", "ckwatch_probe_fault", "ckwatch_probe_flush_instructions")
 
 FLUSH_BYTES = 256 * 1024
-"""Code of the flush: four times the 64 KiB of instruction cache that two compute units of CDNA3 share (AMD's CDNA 3 white
-paper), eight times the 32 KiB of CDNA2."""
+"""Code of the flush: four times the 64 KiB of instruction cache that two compute units of CDNA3 share (AMD's CDNA 3
+white paper), eight times the 32 KiB of CDNA2."""
 
 HIP_SOURCE = f"""#include <cstdint>
 #include <hip/hip_runtime.h>

@@ -31,7 +31,7 @@ class ProbeKernels(Protocol):
 
 
 def probe_kernels(runtime: DeviceRuntime, shared_object: bytes | None) -> ProbeKernels | str:
-    """The probe kernels of an open device, or why there are none. `shared_object` is that of `hip_source`, for AMD.
+    """The probe kernels of an open device, or why there are none. `shared_object` is that of `probes.hip.HIP_SOURCE`.
 
     Raises BenchmarkError when they cannot be loaded.
     """

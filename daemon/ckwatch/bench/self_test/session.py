@@ -1,7 +1,7 @@
 """The client's side of the self-test: gives workers their steps, and puts together what they have shown.
 
-Steps that take a worker along are gone on with in another one. Those that must do so have a worker each, and the next one
-has to find the device as it should be.
+After a step that takes its worker along, another one goes on. Those that must do so have a worker each, and the next
+one has to find the device as it should be.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class WorkerStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSteps:
-    """Steps on kernels: the `numerics` of each, in this order for at most `numerics_s`; `same`: two builds of one source
-    (None: the vendor's library), for at most `same_s`."""
+    """Steps on kernels: the `numerics` of each, in this order for at most `numerics_s`; `same`: two builds of one
+    source (None: the vendor's library), for at most `same_s`."""
 
     numerics: Sequence[SelfTestStep] = ()
     same: SelfTestStep | None = None

@@ -1,7 +1,7 @@
 """The worker's side of the self-test: one function for each assumption, on an open device.
 
-A function returns what it found. What it raises is a failure of the assumption, with the error's words; a worker that is
-lost with it is the session's business.
+A function returns what it found. What it raises is a failure of the assumption, with the error's words; a worker that
+is lost with it is the session's business.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ KNEE_LEAST = 1.15
 
 KNEE_FACTORS = (0.3, 2.0)
 COLD_LEAST = 1.02
+
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
         what
         for what, right in (
             (f"the arch `{facts.arch}` is none", re.fullmatch(r"gfx[0-9a-f]{3,5}(:.*)?|sm_\d{2,3}", facts.arch)),
-            (f"the PCI address `{facts.pci}` is none", re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", facts.pci or "")),
+            (f"the PCI address `{facts.pci}` is none", _PCI.fullmatch(facts.pci or "")),
             (f"a clock of {facts.clock_mhz:.0f} MHz", 200 <= facts.clock_mhz <= 6000),
             (f"{facts.total_memory_bytes} bytes of memory", facts.total_memory_bytes >= 1 << 30),
         )
@@ -236,8 +238,8 @@ def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
         return failed("; ".join(wrong), figures)
     cache = f"{facts.last_level_cache_bytes / MIB:.0f} MiB of last-level cache"
     return passed(
-        f"{part.name}: {facts.arch}, {facts.compute_units} compute units, {facts.local_memory_bytes >> 10} KiB of local "
-        f"memory, {cache}, {facts.clock_mhz:.0f} MHz",
+        f"{part.name}: {facts.arch}, {facts.compute_units} compute units, {facts.local_memory_bytes >> 10} KiB of "
+        f"local memory, {cache}, {facts.clock_mhz:.0f} MHz",
         figures,
     )
 
@@ -625,8 +627,8 @@ def working_sets(smallest: int, largest: int) -> list[int]:
 def cache_knee(bandwidths: Sequence[tuple[int, float]]) -> float | str:
     """The working set at which the bandwidth has fallen half of the way, as a ratio, from the cache's to the memory's.
 
-    `bandwidths` ascend by size, the last three beyond the cache. Else why none can be told: the two are nearly the same,
-    or the bandwidth falls and rises again.
+    `bandwidths` ascend by size, the last three beyond the cache. Else why none can be told: the two are nearly the
+    same, or the bandwidth falls and rises again.
     """
     slow = median([gbps for _, gbps in bandwidths[-3:]])
     within = bandwidths[:-3]

@@ -66,8 +66,8 @@ def compare(
     """Compare two measurements that were taken apart.
 
     FAST and SLOW: the intervals are disjoint by `threshold`, and the medians differ by more than the noise floor,
-    `floor_us`, and by more than the clocks do (`clock_ratio`: ours over theirs). SAME: the medians differ by no more than
-    `threshold` or the floor, and are known well enough to say so.
+    `floor_us`, and by more than the clocks do (`clock_ratio`: ours over theirs). SAME: the medians differ by no more
+    than `threshold` or the floor, and are known well enough to say so.
     """
     ratio = _ratio(ours.median_us, theirs.median_us)
     threshold = max(threshold, floor_us / theirs.median_us)

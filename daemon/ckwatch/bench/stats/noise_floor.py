@@ -1,7 +1,8 @@
 """The noise floor: differences of times below it are none of the kernels'.
 
-Three things make it: the resolution of the device's events, as a pair of events tells times apart; the jitter of what is
-between two events when nothing is; and the steps that the samples themselves have, where a timer is coarser than it says.
+Three things make it: the resolution of the device's events, as a pair of events tells times apart; the jitter of what
+is between two events when nothing is; and the steps that the samples themselves have, where a timer is coarser than it
+says.
 """
 
 from __future__ import annotations

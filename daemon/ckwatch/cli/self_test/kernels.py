@@ -48,8 +48,8 @@ OnStage = Callable[[str], None]
 
 @dataclass(slots=True)
 class BuiltKernels:
-    """What a self-test sends along. `skipped`: instances that were not built, and why. `probes`: the number of the probe
-    kernels among `artifacts`, None for none."""
+    """What a self-test sends along. `skipped`: instances that were not built, and why. `probes`: the number of the
+    probe kernels among `artifacts`, None for none."""
 
     artifacts: list[bytes] = field(default_factory=list)
     steps: KernelSteps = field(default_factory=KernelSteps)
@@ -229,12 +229,12 @@ class _Building:
                     result = await builder.build(one.request)
                     again = await to_thread.run_sync(_shared_object, result)
                     if again is not None:
+                        equal = "equal byte by byte" if again == one.artifact else "unequal byte by byte"
                         number = made.artifacts.index(one.artifact)
-                        pair = ((f"{one.instance.name}", number), (f"{one.instance.name} again", made.add(again)))
+                        pair = ((one.instance.name, number), (f"{one.instance.name} again", made.add(again)))
                         return SelfTestStep(
                             assumption=names.SAME,
-                            name=f"two builds of {one.instance.name}, {'equal' if again == one.artifact else 'unequal'} "
-                            "byte by byte",
+                            name=f"two builds of {one.instance.name}, {equal}",
                             contestants=tuple(
                                 Contestant(name=name, artifact=at, symbol=one.request.symbol) for name, at in pair
                             ),

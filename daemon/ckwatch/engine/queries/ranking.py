@@ -28,9 +28,9 @@ def rank_units(
 
     `records`: what `Timings.of_kernel` gives. `present`: every unit of the kernel with the key of its artifact (None
     where it has none), in the order of the kernel file; others are left out. `refused`: why units cannot be built, by
-    unit. `baseline_of`: the records that the user named as a unit's
-    baseline, newest first; asked for where no library was timed. Archs are ranked apart. A shape is ranked on one device: that of its newest timing. Each timing is compared
-    with the best one.
+    unit. `baseline_of`: the records that the user named as a unit's baseline, newest first; asked for where no library
+    was timed. Archs are ranked apart. A shape is ranked on one device: that of its newest timing. Each timing is
+    compared with the best one.
     """
     mine = [record for record in records if record.unit in present]
     shapes = dict.fromkeys(record.shape for record in sorted(mine, key=lambda record: record.id))
