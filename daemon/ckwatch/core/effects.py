@@ -108,6 +108,8 @@ class Measure:
     """None: the workspace's choice."""
     race: Race | None = None
     """It competes with others."""
+    flush_instructions: bool = False
+    """Whatever the workspace's choice is."""
 
 
 @dataclass(frozen=True, slots=True)
