@@ -1,4 +1,5 @@
 """Run benchmarks, all or those named: `python -m benchmarks`, `python -m benchmarks first_error idle --runs 1`.
+`--page` measures nothing and writes the page of the results anew.
 
 What a program measured is written as soon as it is there; one that fails does not keep the others from running.
 """
@@ -12,6 +13,7 @@ from types import ModuleType
 from benchmarks import (
     analysis,
     captured_text,
+    client_start,
     cpp_answers,
     edit_to_artifact,
     edit_to_compiler,
@@ -23,6 +25,7 @@ from benchmarks import (
     language_server,
     machine_step,
     many_files,
+    many_units,
     measurement_cpu,
     rebuilding,
     rendering,
@@ -32,6 +35,7 @@ from benchmarks.choosing import arguments, end_in_order, report
 from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
+    client_start,
     rendering,
     captured_text,
     rebuilding,
@@ -40,6 +44,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     edit_to_compiler,
     idle,
     many_files,
+    many_units,
     followers,
     first_error,
     edit_to_artifact,
@@ -62,7 +67,7 @@ def main() -> int:
         print(f"— {name}", flush=True)
         try:
             with own_trust():
-                report(by_name[name].measure())
+                report(name, by_name[name].measure())
         except Exception:  # noqa: BLE001  # the others are still to run
             traceback.print_exc()
             failed.append(name)

@@ -9,7 +9,6 @@ has only noticed the change by then.
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -23,17 +22,20 @@ import anyio
 import anyio.to_thread
 import watchfiles
 
+from benchmarks.choosing import alone, asked_runs
 from benchmarks.large_workspace import LargeWorkspace, large_workspace, runtime_of, save, until_at_rest
 from benchmarks.lateness import lateness
-from benchmarks.reporting import Row, row, write
+from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.core.events import AnyEvent, FilesChanged, LookUpFinished, RenderFinished
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.watch.batch import Batch
 from ckwatch.engine.watched_files import ChangeReporter
 from ckwatch.system.async_processes import ProcessResult, run_process
 
+MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile")
+
 SAVES = 40
-COMMANDS = 3
+COMMANDS = 5
 WATCHFILES_SAVES = 5
 STAGES = ("told", "digested", "rendered", "looked up", "launched", "runs")
 MEANS = {
@@ -184,7 +186,7 @@ def report(found: list[dict[str, float]]) -> None:
 def measure() -> list[Row]:
     """Two rows."""
     workspace = large_workspace()
-    found = anyio.run(ours, workspace, SAVES)
+    found = anyio.run(ours, workspace, asked_runs(SAVES))
     report(found)
     commands = [by_command(workspace, 500 + number) for number in range(COMMANDS)]
     detected = anyio.run(by_watchfiles, workspace)
@@ -211,5 +213,4 @@ def measure() -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(f"load {os.getloadavg()[0]:.1f}")
-    write(measure())
+    sys.exit(alone(measure, __doc__))
