@@ -40,68 +40,83 @@ Watch = Callable[[str, int], AbstractContextManager[object]]
 """Told of a job and the daemon's process; what it gives is entered while the job is done."""
 
 Seconds = dict[str, list[float]]
+Keys = dict[str, str | None]
+
+RESTING = {"done", "idle"}
+"""Phases in which all is known of a unit that can be without a compiler."""
 
 
-async def known(client: Client) -> None:
-    """Return when the daemon knows the files as they are, and all that it can about every unit."""
+async def at_rest(client: Client) -> Keys:
+    """Return when nothing runs in the background either: the keys of all units, which must have been built."""
+    with anyio.fail_after(LIMIT_S):
+        while (await client.status()).busy:
+            await anyio.sleep(POLL_S)
+    return await keys_of(client)
+
+
+async def keys_of(client: Client) -> Keys:
+    """Of all units, where they have been built from the present input."""
+    units = await client.units()
+    assert len(units) == UNITS
+    return {unit.id: unit.key for unit in units if unit.fresh and unit.outcome == "built"}
+
+
+async def known(client: Client, keys: Keys) -> float:
+    """When the daemon has come to know the files as they are and that the units have these keys, by the monotonic
+    clock."""
     with anyio.fail_after(LIMIT_S):
         await client.sync()
-        while (await client.status()).busy:
+        while True:
+            if (await client.status()).phases.keys() <= RESTING:
+                found_s = time.monotonic()
+                if await keys_of(client) == keys:
+                    return found_s
             await anyio.sleep(POLL_S)
 
 
-async def keys_of(client: Client) -> dict[str, str | None]:
-    """Of all units, which must have been built."""
-    units = await client.units()
-    assert len(units) == UNITS
-    assert all(unit.fresh and unit.outcome == "built" for unit in units)
-    return {unit.id: unit.key for unit in units}
+async def checkout(large: LargeWorkspace, branch: str) -> None:
+    """As a user does it."""
+    await to_thread.run_sync(large.git, "checkout", "--quiet", "--force", branch)
 
 
-async def checkout(large: LargeWorkspace, branch: str, client: Client) -> None:
-    """As a user does it, until all is known."""
-    await to_thread.run_sync(large.git, "checkout", "--quiet", branch)
-    await known(client)
-
-
-async def prepare(large: LargeWorkspace) -> None:
-    """Build both branches, and end at rest."""
-    large.git("checkout", "--quiet", "--force", MAIN)
+async def prepare(large: LargeWorkspace) -> tuple[Keys, Keys]:
+    """Build both branches and end at rest on `MAIN`: the keys on it, and on the other."""
+    found = []
     async with daemon_of(large.root), connect(large.root, start=False) as client:
-        for branch in (MAIN, OTHER):
-            await checkout(large, branch, client)
+        for branch in (OTHER, MAIN):
+            await checkout(large, branch)
             await client.build()
-        await checkout(large, MAIN, client)
+            found.append(await at_rest(client))
+    other, main = found
+    assert len(main) == UNITS
+    assert not main.items() & other.items(), "some units are the same on both branches"
+    return main, other
 
 
-async def session(large: LargeWorkspace, watch: Watch, found: Seconds) -> None:
+async def session(large: LargeWorkspace, main: Keys, other: Keys, watch: Watch, found: Seconds) -> None:
     """A daemon's life, with each job once."""
     began_s = time.monotonic()
-
-    def done(job: str) -> None:
-        found.setdefault(job, []).append(time.monotonic() - began_s)
-
     async with daemon_of(large.root) as process, connect(large.root, start=False) as client:
         with watch(WARM, process):
-            await known(client)
-            done(WARM)
-        keys = await keys_of(client)
+            found.setdefault(WARM, []).append(await known(client, main) - began_s)
+        await at_rest(client)
         began_s = time.monotonic()
         with watch(CHECKOUT, process):
-            await checkout(large, OTHER, client)
-            done(CHECKOUT)
-        assert not keys.items() & (await keys_of(client)).items(), "some units did not change"
-        await checkout(large, MAIN, client)
-        assert await keys_of(client) == keys
+            await checkout(large, OTHER)
+            found.setdefault(CHECKOUT, []).append(await known(client, other) - began_s)
+        await checkout(large, MAIN)
+        await known(client, main)
+        await at_rest(client)
         text = large.common.read_text()
         began_s = time.monotonic()
-        save(large.common, f"constexpr int shared = {time.time_ns()};\n")
         with watch(REBUILD, process):
+            save(large.common, f"constexpr int shared = {time.time_ns()};\n")
             await client.build()
-            done(REBUILD)
-        assert not keys.items() & (await keys_of(client)).items(), "some units were not built anew"
+            found.setdefault(REBUILD, []).append(time.monotonic() - began_s)
+        assert not main.items() & (await at_rest(client)).items(), "some units were not built anew"
         save(large.common, text)
-        await known(client)
+        await known(client, main)
+        await at_rest(client)
 
 
 class Alternatives:
@@ -161,10 +176,10 @@ def compared(runs: int, watch: Watch = unwatched) -> tuple[Seconds, Seconds]:
     """Seconds of each job: ours, and those of the alternatives."""
     large, ours, others = large_workspace(), Seconds(), Seconds()
     with apart(**{INSIDE: "1"}):
-        anyio.run(prepare, large)
+        keys = anyio.run(prepare, large)
         alternatives = Alternatives(large)
         for _ in range(runs):
-            anyio.run(session, large, watch, ours)
+            anyio.run(session, large, *keys, watch, ours)
             alternatives.run(others)
             print(*(f"{job}: {times[-1]:.2f} s, {others[job][-1]:.2f} s" for job, times in ours.items()), sep="; ")
     return ours, others
