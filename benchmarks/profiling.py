@@ -2,8 +2,8 @@
 
     python -m benchmarks.profiling FILE      writes the tables as Markdown
 
-py-spy samples all threads of all of them 200 times a second and counts those that run. It is not among ckwatch's
-requirements: `pip install py-spy`. What the daemon does before it answers for the first time is not seen.
+py-spy samples all threads of all of them 200 times a second and counts those that run or want to. It is not among
+ckwatch's requirements: `pip install py-spy`. What the daemon does before it answers for the first time is not seen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ from benchmarks.references import UnavailableError
 RATE = 200
 SHOWN = 25
 
+WAITING = {
+    *("Condition.wait", "EpollSelector.select", "QueueListener.dequeue"),
+    *("serve", "main", "_end_with_input"),  # of the processes that render and watch
+}
+"""Functions in which threads wait, which the kernel does not tell from work everywhere."""
+
 _PROCESS = re.compile(r'process \d+:"?(?P<command>.*)')
+_MODULE = re.compile(r"/daemon/ckwatch/(?P<file>[\w/]+)\.py|-m ckwatch\.(?P<module>[\w.]+)")
 _FRAME = re.compile(r"(?P<name>.+) \((?P<path>.+?)(:\d+)?\)$")
 
 
@@ -48,6 +55,7 @@ class Profile:
         self.whole: Counter[tuple[str, str, str]] = Counter()
         """The same, with what is called from it."""
         self.rooms: Counter[tuple[str, str]] = Counter()
+        """By kind of process and room, with what it calls that is none of ckwatch's."""
         for line in lines:
             stack, _, count = line.rpartition(" ")
             self._add(stack.split(";"), int(count))
@@ -59,16 +67,17 @@ class Profile:
                 process = kind_of(found["command"])
             elif found := _FRAME.match(entry):
                 frames.append((process, place_of(found["path"]), found["name"]))
-        if frames:
+        if frames and frames[-1][2] not in WAITING:
             self.own[frames[-1]] += count
-            self.rooms[frames[-1][0], room_of(frames[-1][1])] += count
+            rooms = (room for _, place, _ in reversed(frames) if (room := room_of(place)))
+            self.rooms[process, next(rooms, "no room")] += count
             self.whole.update(dict.fromkeys(frames, count))
 
     def tables(self) -> Iterator[str]:
         """Lines of Markdown."""
         total = self.rooms.total()
-        yield f"{total / RATE:.1f} s of processor time were seen."
-        yield from ("", "| process | room | own |", "|---|---|---|")
+        yield f"{total / RATE:.1f} s of running threads were seen."
+        yield from ("", "| process | room | with libraries |", "|---|---|---|")
         for (process, room), count in self.rooms.most_common(SHOWN // 2):
             yield f"| {process} | {room} | {count / total:.1%} |"
         yield from ("", "| process | where | function | own | with what it calls |", "|---|---|---|---|---|")
@@ -80,8 +89,8 @@ class Profile:
 
 def kind_of(command: str) -> str:
     """What a process is there for."""
-    found = re.search(r"ckwatch\.[\w.]+", command)
-    return found[0] if found else "daemon"
+    found = _MODULE.search(command)
+    return "daemon" if found is None else (found["module"] or found["file"].replace("/", "."))
 
 
 def place_of(path: str) -> str:
@@ -92,10 +101,10 @@ def place_of(path: str) -> str:
     return path.rpartition("/benchmarks/")[2]
 
 
-def room_of(place: str) -> str:
-    """The room of a file of ckwatch's, else the package."""
-    first, _, rest = place.partition("/")
-    return f"ckwatch/{rest.partition('/')[0]}" if first == "ckwatch" else first
+def room_of(place: str) -> str | None:
+    """The room of a file of ckwatch's."""
+    package, _, rest = place.partition("/")
+    return rest.partition("/")[0] if package == "ckwatch" else None
 
 
 def main() -> int:
