@@ -33,7 +33,9 @@ from ckwatch.client import Client, connect
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile")
 
 WARM, CHECKOUT, REBUILD = "warm start", "checkout", "rebuild"
-POLL_S = 0.02
+POLL_S = 0.1
+"""To count all units takes the daemon a while."""
+
 LIMIT_S = 1500.0
 
 Watch = Callable[[str, int], AbstractContextManager[object]]
