@@ -31,7 +31,7 @@ from benchmarks import (
     rendering,
     watching,
 )
-from benchmarks.choosing import arguments, end_in_order, report
+from benchmarks.choosing import arguments, begin, report
 from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
@@ -62,7 +62,7 @@ def main() -> int:
     by_name = {program.__name__.rpartition(".")[2]: program for program in PROGRAMS}
     failed = []
     chosen = arguments(__doc__, tuple(by_name)) or list(by_name)
-    end_in_order()
+    begin()
     for name in chosen:
         print(f"— {name}", flush=True)
         try:

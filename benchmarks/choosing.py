@@ -54,15 +54,17 @@ def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str
     return chosen
 
 
-def end_in_order() -> None:
-    """Let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and folders are cleared away."""
+def begin() -> None:
+    """Say how busy the machine is, and let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and
+    folders are cleared away."""
+    print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores", flush=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
 def alone(measure: Callable[[], list[Row]], description: str | None) -> int:
     """Be the command line of one program; the exit status."""
     arguments(description)
-    end_in_order()
+    begin()
     try:
         report(Path(inspect.getfile(measure)).stem, measure())
     except CkwatchError as error:

@@ -11,7 +11,6 @@ alternative is the same command with `--no-daemon`; an interpreter that does not
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,7 +23,7 @@ import httpx
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.quick_daemon import own_trust
-from benchmarks.rebuilding import EXAMPLE, command, environment
+from benchmarks.rebuilding import command, environment, example
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
@@ -95,9 +94,7 @@ async def measure_questions() -> list[Row]:
 def measure_check() -> list[Row]:
     """The command by turns with the daemon and without; the mistake is another one each time."""
     ours, reference, bare = list[float](), list[float](), []
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = Path(folder) / "gemm"
-        shutil.copytree(EXAMPLE, workspace)
+    with example() as workspace:
         kernel_file = workspace / "gemm_f16.kernel.toml"
         text = kernel_file.read_text()
         command(workspace, "build", UNIT, "--trust")
@@ -110,7 +107,6 @@ def measure_check() -> list[Row]:
             began = time.perf_counter()
             subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
             bare.append(time.perf_counter() - began)
-        command(workspace, "stop")
     print(f"an interpreter that does nothing: {statistics.median(bare):.3f} s")
     return [
         row(

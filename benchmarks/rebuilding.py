@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,18 @@ def command(workspace: Path, *arguments: str, status: int = 0) -> tuple[float, s
     return seconds, done.stdout
 
 
+@contextmanager
+def example() -> Iterator[Path]:
+    """A copy of the GEMM example, whose daemon ends with the body."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder) / "gemm"
+        shutil.copytree(EXAMPLE, workspace)
+        try:
+            yield workspace
+        finally:
+            command(workspace, "stop")
+
+
 def build(workspace: Path, *options: str) -> tuple[float, list[dict[str, Any]]]:
     """Seconds of one whole command, and the units' results."""
     seconds, printed = command(workspace, "build", *EIGHT, "--json", *options)
@@ -70,9 +84,7 @@ def compile_seconds(workspace: Path, unit: str) -> float:
 
 def measure() -> list[Row]:
     """Three rows."""
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = Path(folder) / "gemm"
-        shutil.copytree(EXAMPLE, workspace)
+    with example() as workspace:
         (workspace / "templates/ck").mkdir(parents=True, exist_ok=True)
         template = workspace / "templates/ck/gemm_universal.hip.j2"
         shutil.copy(ckwatch_templates.ROOT / "ck/gemm_universal.hip.j2", template)
@@ -90,7 +102,6 @@ def measure() -> list[Row]:
             assert all(unit["from_store"] for unit in units), "editing a comment started a compiler"
             after_edit.append(seconds)
         reference = [compile_seconds(workspace, unit["unit"]) for unit in units]
-        command(workspace, "stop")
     common: dict[str, Any] = {"reference_name": "compiling one of them", "unit": "s"}
     return [
         row(
