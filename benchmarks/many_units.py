@@ -33,8 +33,8 @@ from ckwatch.client import Client, connect
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile")
 
 WARM, CHECKOUT, REBUILD = "warm start", "checkout", "rebuild"
-POLL_S = 0.1
-"""To count all units takes the daemon a while."""
+POLL_S = 0.25
+"""Each time the daemon counts all units; asked more often, it would do little else."""
 
 LIMIT_S = 1500.0
 

@@ -33,8 +33,12 @@ WAITING = {
 }
 """Functions in which threads wait, which the kernel does not tell from work everywhere."""
 
+ASKED = "StatusQueries.status"
+"""What answers `many_units` whether all is known, and is none of the job."""
+
 _PROCESS = re.compile(r'process \d+:"?(?P<command>.*)')
 _MODULE = re.compile(r"/daemon/ckwatch/(?P<file>[\w/]+)\.py|-m ckwatch\.(?P<module>[\w.]+)")
+_FOLDER = re.compile(r"/site-packages/|/daemon/|/python\d\.\d+/|/benchmarks/")
 _FRAME = re.compile(r"(?P<name>.+) \((?P<path>.+?)(:\d+)?\)$")
 
 
@@ -67,7 +71,7 @@ class Profile:
                 process = kind_of(found["command"])
             elif found := _FRAME.match(entry):
                 frames.append((process, place_of(found["path"]), found["name"]))
-        if frames and frames[-1][2] not in WAITING:
+        if frames and frames[-1][2] not in WAITING and not any(name == ASKED for _, _, name in frames):
             self.own[frames[-1]] += count
             rooms = (room for _, place, _ in reversed(frames) if (room := room_of(place)))
             self.rooms[process, next(rooms, "no room")] += count
@@ -95,10 +99,7 @@ def kind_of(command: str) -> str:
 
 def place_of(path: str) -> str:
     """A file without what is different on each machine."""
-    for folder in ("site-packages/", "/daemon/", f"/python{sys.version_info.major}.{sys.version_info.minor}/"):
-        if folder in path:
-            return path.partition(folder)[2]
-    return path.rpartition("/benchmarks/")[2]
+    return _FOLDER.split(path)[-1]
 
 
 def room_of(place: str) -> str | None:
