@@ -38,7 +38,7 @@ ASKED = "StatusQueries.status"
 
 _PROCESS = re.compile(r'process \d+:"?(?P<command>.*)')
 _MODULE = re.compile(r"/daemon/ckwatch/(?P<file>[\w/]+)\.py|-m ckwatch\.(?P<module>[\w.]+)")
-_FOLDER = re.compile(r"/site-packages/|/daemon/|/python\d\.\d+/|/benchmarks/")
+_FOLDER = re.compile(r"\b(?:site-packages|daemon|python\d\.\d+|benchmarks)/")
 _FRAME = re.compile(r"(?P<name>.+) \((?P<path>.+?)(:\d+)?\)$")
 
 
