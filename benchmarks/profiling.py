@@ -8,6 +8,7 @@ ckwatch's requirements: `pip install py-spy`. What the daemon does before it ans
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -23,6 +24,7 @@ from pathlib import Path
 from benchmarks.large_workspace import UNITS
 from benchmarks.many_units import compared
 from benchmarks.references import UnavailableError
+from benchmarks.reporting import SHORT, commit
 
 RATE = 200
 SHOWN = 25
@@ -126,7 +128,8 @@ def main() -> int:
             profiles[job] = Profile(Path(file.name).read_text().splitlines())
 
     seconds, _ = compared(1, sampled)
-    parts = [f"# The daemon's processor time, {UNITS:,} units", ""]
+    load = f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores"
+    parts = [f"# The daemon's processor time, {UNITS:,} units", "", f"Commit {commit()[:SHORT]}, {load}.", ""]
     for job, profile in profiles.items():
         parts += [f"## {job}: {seconds[job][0]:.1f} s", "", *profile.tables()]
     Path(target).write_text("\n".join(parts))

@@ -45,11 +45,13 @@ DAEMON_CODE = tuple(
 """What is measured where a daemon with a compiler that takes no time is."""
 
 _ORIGIN = ("program", "date", "commit", "dirty", "cpu", "cores", "python", "ckwatch", "hip", "compiler")
-_SHORT = 9
+SHORT = 9
+"""Characters of a commit that are shown."""
+
 _HEAD = f"""\
 # Benchmarks
 
-Written by `python -m benchmarks --page` from `latest.json`. What they measure stands in [the list](../README.md).
+Written by `python -m benchmarks --page` from `latest.json`. What a program measures: [the list](../README.md).
 † marks what is no claim about today's code: the code that the program measures has changed since, or there were fewer
 than {PROVEN} runs.
 """
@@ -130,6 +132,11 @@ def machine() -> dict[str, str | int]:
     }
 
 
+def commit() -> str:
+    """The one that is checked out."""
+    return _git("rev-parse", "HEAD")
+
+
 def code_of(program: str) -> tuple[str, ...]:
     """The files and folders that a program measures, and itself. Raises ModuleNotFoundError when there is none."""
     module = importlib.import_module(f"benchmarks.{program}")
@@ -142,7 +149,7 @@ def write(program: str, rows: list[Row]) -> None:
     origin = {
         "program": program,
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _git("rev-parse", "HEAD"),
+        "commit": commit(),
         "dirty": bool(_git("status", "--porcelain", "--", *code_of(program))),
         **machine(),
     }
@@ -168,23 +175,23 @@ def write_page() -> None:
     for origin, group in groupby(rows, lambda entry: {key: entry.get(key) for key in _ORIGIN}):
         doubt = doubt_of(origin["commit"], code_of(origin["program"]), dirty=origin["dirty"])
         made = ", ".join(f"{key} {origin[key]}" for key in _ORIGIN[4:] if origin[key] is not None)
-        parts.append(f"\n## {origin['program']}\n\n{origin['date']}, commit {origin['commit'][:_SHORT]}; {made}.\n")
+        parts.append(f"\n## {origin['program']}\n\n{origin['date']}, commit {origin['commit'][:SHORT]}; {made}.\n")
         parts.append(f"\n† {doubt}.\n" if doubt else "")
         parts.append("\n| what | ckwatch | reference | ratio | goal | met | runs |\n|---|---|---|---|---|---|---|\n")
         parts += [_line(entry, "†" if doubt or entry["runs"] < PROVEN else "") for entry in group]
     (RESULTS / "latest.md").write_text("".join(parts))
 
 
-def doubt_of(commit: str, code: Sequence[str], *, dirty: bool = False) -> str:
-    """Why figures that were measured at `commit` are not those of today's code; nothing if they are."""
+def doubt_of(measured_at: str, code: Sequence[str], *, dirty: bool = False) -> str:
+    """Why figures that were measured at this commit are not those of today's code; nothing if they are."""
     try:
-        changes = _git("log", "--format=%cs %H", f"{commit}..HEAD", "--", *code).splitlines()
+        changes = _git("log", "--format=%cs %H", f"{measured_at}..HEAD", "--", *code).splitlines()
     except subprocess.CalledProcessError:
         return "the commit is not in this repository's history"
     if changes:
         date, _, first = changes[-1].partition(" ")
         times = "once" if len(changes) == 1 else f"{len(changes)} times, first"
-        return f"older than the code, which has changed since: {times} on {date} in {first[:_SHORT]}"
+        return f"older than the code, which has changed since: {times} on {date} in {first[:SHORT]}"
     return "measured with changes that were not committed" if dirty else ""
 
 
