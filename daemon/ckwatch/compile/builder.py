@@ -29,9 +29,10 @@ from ckwatch.compile.request import (
     CompileStatus,
 )
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
+from ckwatch.compile.store.turns import Turns
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -79,6 +80,9 @@ class _NvccDelegate:
 _ATTEMPTS = 3
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
+_LOOKS_APART_S = 0.04
+"""Compiles that end faster share a look at the headers: each is a thousand `stat` calls."""
+
 _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
@@ -120,6 +124,7 @@ class Builder:
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
         self._observer = HeaderObserver(store.contents, self._roots)
+        self._storing = Turns(_LOOKS_APART_S)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
@@ -304,10 +309,9 @@ class Builder:
                 claim.refused = None
                 on_end()
                 if outcome.status is not CompileStatus.TRANSIENT:
-                    store = partial(self._stored, key, request, outcome, folder, force, claim)
+                    store = partial(self._stored, key, request, outcome, folder, force, claim, steady_ns())
                     # What has been compiled is stored, even when no client waits for it any more.
-                    with anyio.CancelScope(shield=True):
-                        artifact, outcome = await anyio.to_thread.run_sync(store)
+                    artifact, outcome = await self._storing.run(store)
             finally:
                 if artifact is None:
                     await remove_work_folder(folder)
@@ -316,10 +320,17 @@ class Builder:
         return BuildOutcome(key, artifact, outcome, False, outcome.log, request.source)
 
     def _stored(
-        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool, claim: _Claim
+        self,
+        key: str,
+        request: CompileRequest,
+        outcome: CompileOutcome,
+        folder: Path,
+        force: bool,
+        claim: _Claim,
+        ended_ns: int,
     ) -> tuple[Artifact | None, CompileOutcome]:
         """Store what came of a compile; then nothing is left of it elsewhere. For a thread."""
-        artifact, outcome = self._publish(key, request, outcome, folder, force)
+        artifact, outcome = self._publish(key, request, outcome, folder, force, ended_ns)
         if artifact is not None:
             shutil.rmtree(folder, ignore_errors=True)
             self._release(key, claim)
@@ -394,10 +405,10 @@ class Builder:
             return await self._checks.check(key, request, ladder, on_said)
 
     def _publish(
-        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool
+        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool, ended_ns: int
     ) -> tuple[Artifact | None, CompileOutcome]:
         folders = (*request.include_folders, *self._toolchain.include_folders)
-        headers = self._observer.observe(outcome.headers, outcome.missing, folders, outcome.begun_ns)
+        headers = self._observer.observe(outcome.headers, outcome.missing, folders, outcome.begun_ns, ended_ns)
         if headers is None:
             found = ((path, unreadable(path)) for path in outcome.headers)
             path, reason = next((one for one in found if one[1] is not None), ("", None))

@@ -6,6 +6,7 @@ Diagnostics stand at template and kernel-file positions, also while the compiler
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import ckwatch_templates
@@ -79,10 +80,17 @@ _SYSTEM_FOLDERS = ("/usr/local/include", "/usr/include")
 def own_include_folders(workspace: Workspace, unit: Unit, rendered: Rendered) -> tuple[Path, ...]:
     """Where headers of the workspace are looked for: beside the templates that took part, in the folders of templates,
     beside the kernel file, and in the workspace's folder."""
-    named = (*rendered.folders, *map(str, workspace.template_folders), *folders_of([unit.kernel.path]))
+    return _own_folders(rendered.folders, workspace.template_folders, unit.kernel.path, workspace.root)
+
+
+@lru_cache(maxsize=256)
+def _own_folders(
+    read: tuple[str, ...], template_folders: tuple[Path, ...], kernel_file: str, root: Path
+) -> tuple[Path, ...]:
+    named = (*read, *map(str, template_folders), *folders_of([kernel_file]))
     built_in = str(ckwatch_templates.ROOT)
     own = (folder for folder in named if folder != built_in and not folder.startswith(f"{built_in}/"))
-    return tuple(map(Path, dict.fromkeys((*own, str(workspace.root)))))
+    return tuple(map(Path, dict.fromkeys((*own, str(root)))))
 
 
 LOG_EXCERPT_CHARACTERS = 4000

@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -25,10 +23,6 @@ _PATH_BEGINS = r"(?:(?<![\w./-])|(?<=-[ILFB])|(?<=-iquote)|(?<=-isystem)|(?<=-id
 
 _OBSERVED = 64
 """Different lists of headers that are remembered."""
-
-
-_LOOKS_APART_NS = 40_000_000
-"""Compiles that end faster share looks: each is a thousand `stat` calls."""
 
 
 class PathRoots:
@@ -134,7 +128,6 @@ class _Observed:
     names: tuple[str, ...]
     """Their paths, shortened."""
     absent: tuple[str, ...]
-    lock: threading.Lock = field(default_factory=threading.Lock)
     looked_ns: int = 0
     """When the last look began."""
     unchanged_ns: int = 0
@@ -144,7 +137,7 @@ class _Observed:
 
 
 class HeaderObserver:
-    """Makes the sets of the headers that compiles have read; for threads.
+    """Makes the sets of the headers that compiles have read; one thread's at a time.
 
     A thousand compiles of one kernel read the same thousand headers: one look at them serves all compiles that had
     ended when it began, and is compared with the last one.
@@ -153,39 +146,38 @@ class HeaderObserver:
     def __init__(self, contents: ContentHashes, roots: PathRoots) -> None:
         self._contents = contents
         self._roots = roots
-        self._lock = threading.Lock()
         self._observed: dict[tuple[object, ...], _Observed] = {}
 
     def observe(
-        self, headers: tuple[str, ...], missing: tuple[str, ...], folders: tuple[Path, ...], begun_ns: int
+        self,
+        headers: tuple[str, ...],
+        missing: tuple[str, ...],
+        folders: tuple[Path, ...],
+        begun_ns: int,
+        ended_ns: int,
     ) -> HeaderSet | None:
-        """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`), and has
-        not found `missing`; `folders` are those that it searched.
+        """The set of the absolute paths `headers`, read by a compile that ran from `begun_ns` to `ended_ns`
+        (`steady_ns`), and has not found `missing`; `folders` are those that it searched.
 
-        None when one of them is gone or was changed since then: the compile may have read another text.
+        None when one of them is gone or was changed since it began: the compile may have read another text.
         """
-        asked_ns = steady_ns()
         observed = self._known(headers, missing, folders)
-        with observed.lock:
-            if observed.looked_ns < asked_ns:
-                time.sleep(max(0, observed.looked_ns + _LOOKS_APART_NS - steady_ns()) / 1e9)
-                observed.looked_ns = steady_ns()
-                self._look(observed)
-            return observed.headers if observed.unchanged_ns < begun_ns else None
+        if observed.looked_ns < ended_ns:
+            observed.looked_ns = steady_ns()
+            self._look(observed)
+        return observed.headers if observed.unchanged_ns < begun_ns else None
 
     def _known(self, headers: tuple[str, ...], missing: tuple[str, ...], folders: tuple[Path, ...]) -> _Observed:
         key = (headers, missing, folders)
-        with self._lock:
-            known = self._observed.get(key)
+        known = self._observed.get(key)
         if known is None:
             paths = tuple(sorted(set(headers)))
             names = tuple(map(self._roots.shorten, paths))
             absent = {self._roots.shorten(path) for path in not_there(paths, missing, folders)}
             known = _Observed(paths, names, tuple(sorted(absent - set(names))))
-            with self._lock:
-                self._observed[key] = known
-                if len(self._observed) > _OBSERVED:
-                    del self._observed[next(iter(self._observed))]
+            self._observed[key] = known
+            if len(self._observed) > _OBSERVED:
+                del self._observed[next(iter(self._observed))]
         return known
 
     def _look(self, observed: _Observed) -> None:
