@@ -13,6 +13,7 @@ from anyio.abc import SocketStream
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.server import uvicorn_server
+from ckwatch.server.clients import Limits
 from ckwatch.server.streams import SerializedStates
 from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.messages import BuildLine, Problem, TimeTraceLine
@@ -310,7 +311,7 @@ async def test_the_server_ends_although_one_never_reads(serve: Serve) -> None:
 
 
 def test_states_are_serialized_once() -> None:
-    serialized = SerializedStates(limit=2)
+    serialized = SerializedStates(Limits(), states=2)
     units = [unit_of(generation=number) for number in range(3)]
     first = serialized.state(units[0])
     assert serialized.state(units[0]) is first
