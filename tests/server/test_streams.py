@@ -322,6 +322,18 @@ def test_states_are_serialized_once() -> None:
     assert serialized.state(units[0]) == first
 
 
+def test_the_lines_of_a_page_are_made_once() -> None:
+    serialized = SerializedStates(Limits(send_lines=2), pages=2)
+    pages = [tuple(Change(seq=number, topic=TOPIC, state=unit_of()) for number in range(3)) for _ in range(3)]
+    first = serialized.pieces(pages[0])
+    assert [piece.count(b"\n") for piece in first] == [2, 1]
+    assert [Change.model_validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
+    assert serialized.pieces(pages[0]) is first
+    for page in pages[1:]:
+        serialized.pieces(page)
+    assert serialized.pieces(pages[0]) is not first
+
+
 URL = "/units/gemm/m128@gfx942/isa"
 
 

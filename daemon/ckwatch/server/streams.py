@@ -63,7 +63,7 @@ class _Serialized(Generic[Made]):
 class SerializedStates:
     """The JSON of states and changes, made once for all followers that are given the same object."""
 
-    def __init__(self, limits: Limits, *, states: int = 1024, pages: int = 16) -> None:
+    def __init__(self, limits: Limits, *, states: int = 6000, pages: int = 16) -> None:
         self._limits = limits
         self._states: _Serialized[bytes] = _Serialized(states)
         self._pages: _Serialized[tuple[bytes, ...]] = _Serialized(pages)

@@ -22,8 +22,8 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
 from ckwatch.wire import state as wire
 
-SENT_UNITS_KEPT = 1000
-"""Units whose last states are kept: followers want the same ones at one time."""
+SENT_UNITS_KEPT = 6000
+"""Units whose last states are kept, 2 KB each: followers that come one after the other want all of a workspace."""
 
 
 class SentUnitCache:
