@@ -164,7 +164,7 @@ async def test_a_follower_that_is_far_behind_sees_the_present_states() -> None:
     assert len(page) == world.made == 3
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 async def test_whatever_happens_all_see_the_final_states(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "TOPICS_AT_ONCE", 7)
     monkeypatch.setattr(changes, "CHANGE_FEED", CHANGES_UNDER_LOAD._replace(seconds=0.0001))
