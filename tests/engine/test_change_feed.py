@@ -39,6 +39,29 @@ def test_a_client_sees_its_own_changes_among_those_of_the_workspace() -> None:
     assert topics(feed, "ben", start) == ["a", "c"]
 
 
+def test_what_came_later_than_a_number_is_left_out() -> None:
+    feed = ChangeFeed()
+    start = feed.seq
+    for scope, topic in (("", "a"), ("ann", "b"), ("", "c"), ("", "a"), ("ann", "c")):
+        feed.mark(scope, topic)
+    assert feed.after("", start, 10, start + 3) == [(start + 3, "c")]
+    assert feed.after("", start, 10, start + 4) == [(start + 3, "c"), (start + 4, "a")]
+    assert feed.after("ann", start, 10, start + 4) == [(start + 2, "b"), (start + 4, "a")]
+    assert feed.after("ann", start, 10) == [(start + 2, "b"), (start + 4, "a"), (start + 5, "c")]
+    assert feed.has("ann")
+    assert not feed.has("ben")
+
+
+def test_topics_that_change_all_the_time_stand_in_it_once() -> None:
+    feed = ChangeFeed()
+    start = feed.seq
+    for number in range(10_000):
+        feed.mark("", f"unit/{number % 7}")
+        if number % 100 == 0:
+            assert feed.after("", feed.seq - 3, 10)[-1][0] == feed.seq
+    assert [at for at, _ in feed.after("", start, 10)] == list(range(feed.seq - 6, feed.seq + 1))
+
+
 def test_numbers_of_other_daemons_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1000.0)
     old = ChangeFeed()

@@ -20,6 +20,7 @@ ON_THE_WAY = (LSP, DAEMON / "engine", DAEMON / "core", DAEMON / "render", DAEMON
 OTHERS = {
     "engine/background_pch.py": "header precompilation waits until nothing else runs",
     "engine/bootstrap.py": "the store is cleaned up now and then",
+    "engine/queries/changes.py": "releases for many followers keep a distance, CHANGES_UNDER_LOAD at most",
     "engine/handlers/measure.py": "a device is given back that no tuning run needs any more",
     "engine/loop.py": "memory is measured, and a long step gives others a turn",
     "engine/watch/watcher.py": "scans for what no event reported; a batch is due by `PendingChanges.due_s`",
@@ -65,7 +66,7 @@ def sleeps(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            if called in ("anyio.sleep", "time.sleep"):
+            if called in ("anyio.sleep", "anyio.sleep_until", "time.sleep"):
                 yield ast.unparse(node.args[0])
             elif called == "Debouncer":
                 yield f"{ast.unparse(node.args[2])}.seconds"

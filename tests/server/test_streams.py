@@ -13,6 +13,7 @@ from anyio.abc import SocketStream
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.server import uvicorn_server
+from ckwatch.server.clients import Limits
 from ckwatch.server.streams import SerializedStates
 from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.messages import BuildLine, Problem, TimeTraceLine
@@ -310,7 +311,7 @@ async def test_the_server_ends_although_one_never_reads(serve: Serve) -> None:
 
 
 def test_states_are_serialized_once() -> None:
-    serialized = SerializedStates(limit=2)
+    serialized = SerializedStates(Limits(), states=2)
     units = [unit_of(generation=number) for number in range(3)]
     first = serialized.state(units[0])
     assert serialized.state(units[0]) is first
@@ -319,6 +320,18 @@ def test_states_are_serialized_once() -> None:
         serialized.state(unit)
     assert serialized.state(units[0]) is not first
     assert serialized.state(units[0]) == first
+
+
+def test_the_lines_of_a_page_are_made_once() -> None:
+    serialized = SerializedStates(Limits(send_lines=2), pages=2)
+    pages = [tuple(Change(seq=number, topic=TOPIC, state=unit_of()) for number in range(3)) for _ in range(3)]
+    first = serialized.pieces(pages[0])
+    assert [piece.count(b"\n") for piece in first] == [2, 1]
+    assert [Change.model_validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
+    assert serialized.pieces(pages[0]) is first
+    for page in pages[1:]:
+        serialized.pieces(page)
+    assert serialized.pieces(pages[0]) is not first
 
 
 URL = "/units/gemm/m128@gfx942/isa"

@@ -70,7 +70,7 @@ class DaemonApi:
     async def snapshot(self, client: str | None) -> Snapshot:
         return await self.snapshots.snapshot(client)
 
-    async def changes(self, client: str | None, after: int) -> list[Change]:
+    async def changes(self, client: str | None, after: int) -> Sequence[Change]:
         return await self.snapshots.changes(client, after)
 
     async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[Unit]:

@@ -39,6 +39,8 @@ class DiagnosedFiles:
     def update(self, key: UnitKey, files: frozenset[str]) -> None:
         """The unit has diagnostics in `files` and in no others."""
         old = self._files.get(key, frozenset())
+        if old == files:
+            return
         for path in old - files:
             units = self._units[key.scope, path]
             units.pop(key.unit, None)

@@ -43,6 +43,7 @@ COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
 CHANGE_FEED: Final = Delay(
     0.01, "changes of several units go in one answer", ("diagnostics", "compiler errors", "hints", "rendered source")
 )
+CHANGES_UNDER_LOAD: Final = Delay(0.25, "thousands of changes before many followers are sent no more often")
 
 # The language server.
 DAEMON_CHANGES: Final = Delay(

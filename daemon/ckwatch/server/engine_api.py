@@ -111,10 +111,12 @@ class Engine(Protocol):
     async def status(self) -> Status: ...
     async def snapshot(self, client: str | None) -> Snapshot: ...
 
-    async def changes(self, client: str | None, after: int) -> list[Change]:
-        """All topics that changed after `after`, each once with its present state, in order; waits until there is one.
+    async def changes(self, client: str | None, after: int) -> Sequence[Change]:
+        """The next topics that changed after `after`, in order; waits until there is one.
 
-        A lone `reset` when `after` is not a number that this daemon gave out or is too old.
+        Each comes once, with the state that it had then or a newer one; what changes later comes again. A lone `reset`
+        when `after` is not a number that this daemon gave out or is too old. Followers that are given the same object
+        are sent the same bytes: it never changes.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -34,29 +34,47 @@ NDJSON = "application/x-ndjson"
 _GOODBYE_S = 1.0
 
 Line = TypeVar("Line", bound=BaseModel)
+Made = TypeVar("Made")
 
 
 class SlowReaderError(Exception):
     """A client did not read within the time."""
 
 
-class SerializedStates:
-    """The JSON of states, made once for all followers that are given the same object."""
+class _Serialized(Generic[Made]):
+    """What was made of the last objects."""
 
-    def __init__(self, limit: int = 1024) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: dict[int, tuple[object, bytes]] = {}
+        self._kept: dict[int, tuple[object, Made]] = {}
+
+    def of(self, source: object, make: Callable[[], Made]) -> Made:
+        """What `make` gives, which is not called again for the same object."""
+        kept = self._kept.get(id(source))
+        if kept is not None:
+            return kept[1]
+        made = make()
+        if len(self._kept) >= self._limit:
+            del self._kept[next(iter(self._kept))]
+        self._kept[id(source)] = (source, made)  # the object is kept, too, so that its id is not reused
+        return made
+
+
+class SerializedStates:
+    """The JSON of states and changes, made once for all followers that are given the same object."""
+
+    def __init__(self, limits: Limits, *, states: int = 6000, pages: int = 16) -> None:
+        self._limits = limits
+        self._states: _Serialized[bytes] = _Serialized(states)
+        self._pages: _Serialized[tuple[bytes, ...]] = _Serialized(pages)
 
     def state(self, state: Unit | File | Workspace) -> bytes:
         """The state's JSON."""
-        kept = self._kept.get(id(state))
-        if kept is not None and kept[0] is state:
-            return kept[1]
-        data = json_bytes(state)
-        if len(self._kept) >= self._limit:
-            del self._kept[next(iter(self._kept))]
-        self._kept[id(state)] = (state, data)  # the state is kept, too, so that its id is not reused
-        return data
+        return self._states.of(state, lambda: json_bytes(state))
+
+    def pieces(self, changes: Sequence[Change]) -> tuple[bytes, ...]:
+        """Changes, which never change themselves, as lines of the event stream, some at a time."""
+        return self._pages.of(changes, lambda: tuple(batches(map(self.line, changes), self._limits)))
 
     def line(self, change: Change) -> bytes:
         """A line of the event stream."""
@@ -73,7 +91,7 @@ class StreamContext:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.serialized = SerializedStates()
+        self.serialized = SerializedStates(limits)
         self.turns = anyio.Lock()
 
 
@@ -100,14 +118,18 @@ class StreamSender:
 
     async def write_all(self, pieces: Iterable[bytes]) -> None:
         """Send many small pieces, some at a time."""
-        batches = self._batches(pieces)
+        await self.write_each(batches(pieces, self._limits))
+
+    async def write_each(self, pieces: Iterable[bytes]) -> None:
+        """Send pieces, each made when it is its turn."""
+        left = iter(pieces)
         while True:
             async with self._turns:
                 await checkpoint()
-            batch = next(batches, None)
-            if batch is None:
+            piece = next(left, None)
+            if piece is None:
                 return
-            await self.write(batch)
+            await self.write(piece)
 
     async def end(self) -> None:
         """Nothing more comes."""
@@ -120,18 +142,20 @@ class StreamSender:
         if in_time.cancelled_caught:
             raise SlowReaderError
 
-    def _batches(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        batch: list[bytes] = []
-        size = 0
-        for piece in pieces:
-            batch.append(piece)
-            size += len(piece)
-            if len(batch) >= self._limits.send_lines or size >= self._limits.send_bytes:
-                yield b"".join(batch)
-                batch.clear()
-                size = 0
-        if batch:
+
+def batches(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
+    """The pieces, as many together as are sent at a time."""
+    batch: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece)
+        if len(batch) >= limits.send_lines or size >= limits.send_bytes:
             yield b"".join(batch)
+            batch.clear()
+            size = 0
+    if batch:
+        yield b"".join(batch)
 
 
 class Stream(Response):
@@ -199,13 +223,16 @@ class EventStream(Stream):
                 changes = await self._next(after)
                 if changes:
                     after, topic = changes[-1].seq, changes[-1].topic
-                    await sender.write_all(map(self.shared.serialized.line, changes))
+                    await sender.write_each(self._pieces(changes))
                 else:
                     await sender.write(self._heartbeat(after))
 
-    async def _next(self, after: int) -> list[Change]:
+    def _pieces(self, changes: Sequence[Change]) -> Iterator[bytes]:
+        yield from self.shared.serialized.pieces(changes)
+
+    async def _next(self, after: int) -> Sequence[Change]:
         """The next changes, none when there was nothing for so long that a heartbeat is due."""
-        changes: list[Change] = []
+        changes: Sequence[Change] = ()
         with anyio.move_on_after(self.shared.limits.heartbeat_s):
             while not changes:  # the engine may wake for what is none of this client's business
                 changes = await self._engine.changes(self._client, after)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
@@ -18,18 +17,13 @@ from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, normal_path
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
-from ckwatch.model.delays import CHANGE_FEED
 from ckwatch.wire import state as wire
 
-SENT_UNITS_KEPT = 1000
-"""Units whose last states are kept: followers want the same ones at one time."""
-
-TOPICS_AT_ONCE = 200
-"""Topics that one answer of `changes` holds at most: two milliseconds of work."""
-
-TopicState = wire.Unit | wire.File | wire.Workspace
+SENT_UNITS_KEPT = 6000
+"""Units whose last states are kept, 2 KB each: followers that come one after the other want all of a workspace."""
 
 
 class SentUnitCache:
@@ -100,7 +94,7 @@ class SnapshotQueries:
         self._loop = loop
         self._lookup = lookup
         self._sent = sent
-        self._turns = anyio.Lock()
+        self._pages = ChangePages(loop.feed, loop.state.views, self._topic)
 
     @property
     def _state(self) -> State:
@@ -121,26 +115,9 @@ class SnapshotQueries:
         units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
         return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
 
-    async def changes(self, client: str | None, after: int) -> list[wire.Change]:
-        """The topics that changed after `after`, as they are now; waits until there is one."""
-        feed, scope = self._loop.feed, client or MAIN
-        if not feed.is_known(after):
-            return [wire.Change(seq=feed.seq, topic="reset")]
-        found = feed.after(scope, after, TOPICS_AT_ONCE)
-        if not found:
-            while not found:
-                # What changes may be other clients' views only.
-                await feed.wait(feed.seq)
-                found = feed.after(scope, after, TOPICS_AT_ONCE)
-            await anyio.sleep(CHANGE_FEED.seconds)
-        async with self._turns:  # fifty followers that wake up together take turns on the event loop
-            await anyio.lowlevel.checkpoint()
-            found = feed.after(scope, after, TOPICS_AT_ONCE)
-            changes = []
-            for seq, topic in found:
-                state = await self._topic(scope, topic)
-                changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
-        return changes
+    async def changes(self, client: str | None, after: int) -> Sequence[wire.Change]:
+        """The next topics that changed after `after`; waits until there is one."""
+        return await self._pages.after(client, after)
 
     async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
         """The units that the patterns mean. Raises UnknownUnitError for a pattern that means none."""

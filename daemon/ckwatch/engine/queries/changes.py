@@ -1,0 +1,103 @@
+"""What followers of the event stream get: changes, in pages that all who are at the same place of the feed share.
+
+Changes are released a moment after the first of them, so that those of several units go together. While thousands of
+units change before many followers, they are released less often: each unit then goes out in its newest state, once for
+several changes, and the followers leave the processor to the work that they follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container
+from typing import NamedTuple
+
+import anyio
+
+from ckwatch.core.events import MAIN
+from ckwatch.engine.change_feed import ChangeFeed
+from ckwatch.model.delays import CHANGE_FEED, CHANGES_UNDER_LOAD
+from ckwatch.wire import state as wire
+
+TOPICS_AT_ONCE = 200
+"""Topics in a page at most: two milliseconds of work."""
+
+PAGES_KEPT = 16
+"""Followers that read at different speeds are at different pages; one that is further behind gets pages of its own."""
+
+_SECONDS_PER_DELIVERY = 0.000_1
+"""The pause after a release, for each change and each follower: several times what both sides need for it."""
+
+TopicState = wire.Unit | wire.File | wire.Workspace
+
+
+class _Page(NamedTuple):
+    """`until`: where the next page begins."""
+
+    changes: tuple[wire.Change, ...]
+    until: int
+
+
+class ChangePages:
+    """The changes of all scopes.
+
+    `views` has the scopes that do not see just what MAIN has. `state_of` gives the present state of a topic as a scope
+    sees it; None: it is gone.
+    """
+
+    def __init__(
+        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, str], Awaitable[TopicState | None]]
+    ) -> None:
+        self._feed = feed
+        self._views = views
+        self._state_of = state_of
+        self._released = feed.seq
+        self._next_release = 0.0
+        self._releasing = anyio.Lock(fast_acquire=True)
+        self._making = anyio.Lock(fast_acquire=True)
+        self._pages: dict[int, _Page] = {}
+
+    async def after(self, client: str | None, seq: int) -> tuple[wire.Change, ...]:
+        """The next topics that changed after `seq`, each with a state that is not older; waits until there is one.
+
+        A lone `reset` when `seq` is not a number that this daemon gave out or is too old. Followers that are equally
+        far get the same tuple.
+        """
+        while self._feed.is_known(seq):
+            if seq >= self._released:
+                await self._release(seq)
+            changes, seq = await self._page(client or MAIN, seq)
+            if changes:
+                return changes
+        return (wire.Change(seq=self._feed.seq, topic="reset"),)
+
+    async def _release(self, seq: int) -> None:
+        """Return when something after `seq` may be sent. One follower at a time waits for all; they go on in turns."""
+        async with self._releasing:
+            while self._released <= seq:
+                await self._feed.wait(self._released)
+                await anyio.sleep(CHANGE_FEED.seconds)
+                await anyio.sleep_until(self._next_release)
+                news, self._released = self._feed.seq - self._released, self._feed.seq
+                followers = 1 + self._releasing.statistics().tasks_waiting
+                pause_s = min(news * followers * _SECONDS_PER_DELIVERY, CHANGES_UNDER_LOAD.seconds)
+                self._next_release = anyio.current_time() + pause_s
+
+    async def _page(self, scope: str, seq: int) -> _Page:
+        if scope != MAIN and (scope in self._views or self._feed.has(scope)):
+            return await self._made(scope, seq)
+        async with self._making:
+            page = self._pages.pop(seq, None)
+            if page is None:
+                page = await self._made(MAIN, seq)
+                if len(self._pages) == PAGES_KEPT:
+                    del self._pages[next(iter(self._pages))]
+            self._pages[seq] = page  # the last one that was used stands last
+            return page
+
+    async def _made(self, scope: str, seq: int) -> _Page:
+        until = self._released
+        found = self._feed.after(scope, seq, TOPICS_AT_ONCE, until)
+        changes = [
+            wire.Change.model_construct(seq=at, topic=topic, state=await self._state_of(scope, topic))
+            for at, topic in found
+        ]
+        return _Page(tuple(changes), found[-1][0] if len(found) == TOPICS_AT_ONCE else until)
