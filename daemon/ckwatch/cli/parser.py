@@ -230,7 +230,7 @@ def _add_writing(parser: ProgramParser) -> None:
 
     check = parser.add(
         "check",
-        command("build:check"),
+        command("build_at_once:check"),
         "Check kernels without compiling them",
         "It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
     )
@@ -341,7 +341,7 @@ def _add_build_options(sub: CommandParser) -> None:
 def _add_building(parser: ProgramParser) -> None:
     build = parser.add(
         "build",
-        command("build:build"),
+        command("build_at_once:build"),
         "Compile kernels; unchanged units come from the store",
         "Exit status 1 if a unit fails to compile.",
     )

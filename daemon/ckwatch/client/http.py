@@ -30,6 +30,7 @@ _CHUNK_BYTES = 256 * 1024
 _BUSY_PAUSE_S = 0.01
 _SILENT = f"the daemon has not answered for {ANSWER_LIMIT_S:.0f} s"
 
+
 class Exchange:
     """An answer that is being read. The caller has to `close` it; dropping it does that too, sooner or later."""
 
