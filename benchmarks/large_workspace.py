@@ -42,7 +42,7 @@ _TEMPLATE = """\
 constexpr int number = {number};
 constexpr int edited = 0;
 constexpr int per_block = {{{{ tile.checked(MPerBlock) }}}} * {{{{ NPerBlock }}}};
-extern "C" int {{{{ KERNEL_NAME }}}}(const void* a, const void* b, void* c)
+extern "C" PT_EXPORT int {{{{ KERNEL_NAME }}}}(const void* a, const void* b, void* c)
 {{
     {{% for step in range(4) %}}
     static_assert(per_block % {{{{ KPerBlock }}}} == 0, "step {{{{ step }}}}");
