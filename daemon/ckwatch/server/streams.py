@@ -43,7 +43,7 @@ class SlowReaderError(Exception):
 class SerializedStates:
     """The JSON of states, made once for all followers that are given the same object."""
 
-    def __init__(self, limit: int = 1024) -> None:
+    def __init__(self, limit: int = 256) -> None:
         self._limit = limit
         self._kept: dict[int, tuple[object, bytes]] = {}
 

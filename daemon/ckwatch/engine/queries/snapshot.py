@@ -23,7 +23,7 @@ from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
 from ckwatch.model.delays import CHANGE_FEED
 from ckwatch.wire import state as wire
 
-SENT_UNITS_KEPT = 1000
+SENT_UNITS_KEPT = 256
 """Units whose last states are kept: followers want the same ones at one time."""
 
 TOPICS_AT_ONCE = 200
