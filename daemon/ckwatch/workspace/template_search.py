@@ -125,9 +125,13 @@ class IdentifierCache:
         return found
 
     def _shared(self, found: FileIdentifiers) -> FileIdentifiers:
-        once = self._once
-        sets = {name: once(getattr(found, name)) for name in ("words", "printed", "repeated", "typed")}
-        return replace(found, **sets)
+        return replace(
+            found,
+            words=self._once(found.words),
+            printed=self._once(found.printed),
+            repeated=self._once(found.repeated),
+            typed=self._once(found.typed),
+        )
 
     def _once(self, words: frozenset[str]) -> frozenset[str]:
         known = self._sets.setdefault(words, words)
