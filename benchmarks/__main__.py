@@ -12,6 +12,7 @@ from types import ModuleType
 from benchmarks import (
     analysis,
     captured_text,
+    checking,
     cpp_answers,
     edit_to_artifact,
     edit_to_compiler,
@@ -34,6 +35,7 @@ from benchmarks.quick_daemon import own_trust
 PROGRAMS: tuple[ModuleType, ...] = (
     rendering,
     captured_text,
+    checking,
     rebuilding,
     machine_step,
     watching,

@@ -33,7 +33,7 @@ from ckwatch.workspace.trust import is_trusted
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.messages import BuildLine, WorkspaceDetail
 
-AT_ONCE_S = 0.4
+AT_ONCE_S = 1.0
 """What takes longer is followed, so that it can be seen that something goes on."""
 
 _MORE = ("arch", "no_rules", "header_warnings", "force", "out", "aot", "runner")
