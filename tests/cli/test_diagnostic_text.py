@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
+import re
+from argparse import Namespace
+from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from ckwatch.cli.diagnostic_text import count_summary, display_path, format_diagnostic, print_diagnostics
-from ckwatch.cli.output import json_of
+from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text, display_path
+from ckwatch.cli.json_output import DiagnosticLine
+from ckwatch.cli.output import Output, json_of
 from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import span
@@ -31,7 +33,7 @@ def made(line: int, first: int, last: int, **fields: object) -> Diagnostic:
 
 
 def plain(diagnostic: Diagnostic, root: str | None = "/ws", *, detail: bool = False) -> list[str]:
-    return format_diagnostic(diagnostic, read, root, detail=detail).plain.split("\n")
+    return str(diagnostic_text(diagnostic, read, root, detail=detail)).split("\n")
 
 
 @pytest.mark.parametrize(
@@ -104,23 +106,42 @@ def test_shown_path(path: str, root: str | None, expected: str) -> None:
     assert display_path(path, root) == expected
 
 
-def test_plain_without_a_terminal_and_colours_on_one() -> None:
+def printed(capsys: pytest.CaptureFixture[str], diagnostics: list[Diagnostic], color: str) -> str:
+    Output(Namespace(color=color), Path("/ws")).diagnostics(diagnostics)
+    return capsys.readouterr().out
+
+
+def test_plain_without_a_terminal_and_colours_on_one(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostics = [made(0, 10, 14), made(1, 0, 2, severity=Severity.WARNING, message="[bold]odd[/] :smile:")]
-    piped, terminal = io.StringIO(), io.StringIO()
-    print_diagnostics(Console(file=piped, width=20), diagnostics, read, "/ws")
-    print_diagnostics(Console(file=terminal, force_terminal=True, color_system="standard"), diagnostics, read, "/ws")
-    lines = piped.getvalue().splitlines()
+    piped = printed(capsys, diagnostics, "auto")
+    terminal = printed(capsys, diagnostics, "always")
+    lines = piped.splitlines()
     assert lines[0] == "t.j2:1:11: error: bad thing [clang/x]"
-    assert lines[3] == "t.j2:2:1: warning: [bold]odd[/] :smile: [clang/x]"
+    assert "t.j2:2:1: warning: [bold]odd[/] :smile: [clang/x]" in lines
     assert lines[-1] == "1 error, 1 warning"
-    assert "\x1b[" not in piped.getvalue()
-    assert "\x1b[1;31merror" in terminal.getvalue()
+    assert "\x1b[" not in piped
+    assert "\x1b[1;31merror" in terminal
+    assert re.sub(r"\x1b\[[\d;]*m", "", terminal) == piped
 
 
-def test_nothing_to_say() -> None:
-    out = io.StringIO()
-    print_diagnostics(Console(file=out), [], read)
-    assert out.getvalue() == ""
+@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_the_environment_forces_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert "\x1b[" in printed(capsys, [made(0, 10, 14)], "auto")
+    assert "\x1b[" not in printed(capsys, [made(0, 10, 14)], "never")
+
+
+def test_nothing_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, [], "always") == ""
+
+
+def test_json_is_that_of_the_daemons_diagnostics(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnostic = made(0, 1, 2, related=(Related("r", None),), units=("u",), approximate=True, detail="d")
+    Output(Namespace(color="auto", json=True)).diagnostics([diagnostic])
+    of_daemon = DiagnosticLine.model_construct(**dict(diagnostic_to_wire(diagnostic, stale=False)))
+    assert capsys.readouterr().out == json.dumps(json_of(of_daemon), ensure_ascii=False) + "\n"
 
 
 def test_summary() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from ckwatch.client import DaemonGoneError, DaemonSilentError
 from ckwatch.client.errors import error_of
-from ckwatch.client.http import Exchange, target_of
+from ckwatch.client.http import Exchange
+from ckwatch.client.http_state import target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
+from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.model.kernels import ARTIFACT_LOST
 from ckwatch.system.processes import is_running
 from ckwatch.wire.benchmarks import BenchLine
 from daemon_bench import build, following

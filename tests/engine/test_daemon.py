@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from ckwatch.engine.bootstrap import open_engine
+from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.model.kernels import ARTIFACT_LOST
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following

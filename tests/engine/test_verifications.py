@@ -12,8 +12,9 @@ from ckwatch.bench.job import VerifyJob
 from ckwatch.core.events import AutoBuild
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
+from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.model.verification import EMULATED_ARCHS, FindingKind, ProblemOutcome, Verification
+from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification
 from ckwatch.wire.verification import VerifyLine
 from daemon_bench import KERNEL, MACROS, Bench, build, following
 from fake_verifications import finding_of, problem_of, verification_of

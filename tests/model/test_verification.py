@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.verification import (
     EmulatedFinding,
     FindingKind,
@@ -11,7 +12,6 @@ from ckwatch.model.verification import (
     Verification,
     VerificationOutcome,
     VerifiedProblem,
-    emulated_device,
 )
 
 

@@ -42,7 +42,8 @@ from ckwatch.bench.worker_protocol import (
 )
 from ckwatch.emulation.findings import merged
 from ckwatch.emulation.problems import Trial
-from ckwatch.model.verification import ProblemOutcome, Verification, VerifiedProblem, emulated_device
+from ckwatch.model.emulated_archs import emulated_device
+from ckwatch.model.verification import ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from ckwatch.cli import streams
 from ckwatch.cli.completion import complete
-from ckwatch.cli.parser import make_parser
+from ckwatch.cli.parser import make_parser, parser_for
 from ckwatch.cli.signals import INTERRUPTED, TerminatedError
 from ckwatch.model.errors import CkwatchError, DiagnosedError
 
@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options: Namespace | None = None
     try:
         try:
-            parser = make_parser()
-            complete(parser)
-            options = parser.parse_args(arguments)
+            complete(make_parser)
+            given = sys.argv[1:] if arguments is None else arguments
+            options = parser_for(given).parse_args(given)
             status: int = options.run(options)
         finally:
             sys.stdout.flush()

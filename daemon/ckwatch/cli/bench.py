@@ -14,7 +14,7 @@ import anyio
 from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
-from ckwatch.cli.build import NO_COMPILER
+from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.progress import amount

@@ -1,4 +1,4 @@
-"""`ckwatch check` and `ckwatch build`: asks the daemon, and prints the result of each unit.
+"""`ckwatch check` and `ckwatch build` as they go on: asks the daemon, and prints the result of each unit.
 
 `--out DIR` copies shared objects, code objects, object files and standalone runners to a folder.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,92 +17,46 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ckwatch.cli.mistakes import Mistakes, joined, mistakes_in, named
-from ckwatch.cli.output import Output, diagnostic_of
-from ckwatch.cli.session import asked_patterns, connected, start_of
+from ckwatch.cli.build_results import FinishedUnit, finish, print_start
+from ckwatch.cli.command_words import start_of
+from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
+from ckwatch.cli.output import Output
+from ckwatch.cli.session import asked_patterns, connected
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
-from ckwatch.model.amounts import count
-from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError, plain_errors
-from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.system.durable_files import fitting_name, replace_file
+from ckwatch.wire.record import record_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.cli.json_output import BuiltUnit
     from ckwatch.client.connection import LineIterator
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Unit
 
-NO_COMPILER = "no compiler"
-OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
+
+def check(options: argparse.Namespace, asked: Callable[[], None]) -> int:
+    """Everything that shows without a compiler. `asked` is called when the daemon has the request."""
+    return anyio.run(partial(_run, options, asked, check_only=True))
 
 
-class FinishedUnit:
-    """A unit's end. `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
-    it."""
-
-    def __init__(self, line: BuildLine, began: float, *, check_only: bool) -> None:
-        unit = line.unit
-        self.id = line.id or ""
-        self.unit = unit
-        self._reported = line.diagnostics
-        self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
-        failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
-        if line.problem is not None or unit is None:
-            self.outcome = line.problem or "removed"
-        elif check_only:
-            self.outcome = "failed" if failed else "skipped" if unit.outcome == "skipped" else "checked"
-        else:
-            self.outcome = unit.outcome or "checked"
-        compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
-        self.from_store = not compiled and self.outcome in ("built", "failed") and bool(unit and unit.key)
-        self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
-        self.seconds = unit.seconds if unit is not None and compiled else 0.0
-
-    def to_json(self) -> BuiltUnit:
-        """What `--json` prints."""
-        from ckwatch.cli.json_output import BuiltUnit
-
-        unit = self.unit
-        return BuiltUnit(
-            unit=self.id,
-            kernel=None if unit is None else unit.kernel,
-            instance=None if unit is None else unit.instance,
-            arch=None if unit is None else unit.arch,
-            outcome=self.outcome,
-            from_store=self.from_store,
-            lost=self.lost,
-            seconds=round(self.seconds, 4),
-            symbol=None if unit is None else unit.symbol,
-            key=None if unit is None else unit.key,
-            figures=None if unit is None else unit.figures,
-            products=unit.products if unit is not None and self.outcome == "built" else {},
-            diagnostics=self._reported,
-        )
-
-
-def check(options: argparse.Namespace) -> int:
-    """Everything that shows without a compiler."""
-    return anyio.run(partial(_run, options, check_only=True))
-
-
-def build(options: argparse.Namespace) -> int:
-    """Compile, and copy products out where asked."""
+def build(options: argparse.Namespace, asked: Callable[[], None]) -> int:
+    """Compile, and copy products out where asked. `asked` is called when the daemon has the request."""
     if (options.aot or options.runner) and not options.out:
         raise CkwatchError("--aot and --runner need a folder to write to", "add --out DIR")
-    return anyio.run(partial(_run, options, check_only=False))
+    return anyio.run(partial(_run, options, asked, check_only=False))
 
 
-async def _run(options: argparse.Namespace, *, check_only: bool) -> int:
+async def _run(options: argparse.Namespace, asked: Callable[[], None], *, check_only: bool) -> int:
     async with stoppable():
         start = await to_thread.run_sync(start_of, options, options.words)
         async with connected(options, start) as client:
             output = Output(options, client.root)
-            return await _build(options, client, output, check_only=check_only)
+            return await _build(options, client, output, asked, check_only=check_only)
 
 
-async def _build(options: argparse.Namespace, client: Client, output: Output, *, check_only: bool) -> int:
+async def _build(
+    options: argparse.Namespace, client: Client, output: Output, asked: Callable[[], None], *, check_only: bool
+) -> int:
     began, begun = time.time(), time.monotonic()
     patterns = await asked_patterns(client, options.words)
 
@@ -113,30 +66,27 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
 
     async def follow(*words: str) -> list[FinishedUnit]:
         def take(line: BuildLine) -> FinishedUnit:
-            one = FinishedUnit(line, began, check_only=check_only)
+            one = FinishedUnit(record_of(line), began, check_only=check_only)
             if products is not None:
                 products.add(one)
             return one
 
         async with client.building(*words, force=not check_only and options.force, check_only=check_only) as lines:
+            asked()
             if products is None:
-                return await _follow(client, output, lines, take)
+                return await _follow(client, output, lines, take, compiles=not check_only)
             async with products.written():
-                return await _follow(client, output, lines, take)
+                return await _follow(client, output, lines, take, compiles=True)
 
     try:
         ended = await follow(*patterns)
     except UnknownUnitError as error:
         known = await _known(error, options, client, patterns)
         if not known and output.json:
-            _print_start(output, ())
+            print_start(output, ())
         ended = await follow(*known) if known else []
-    workspace = await client.workspace()
-    mistakes = mistakes_in(workspace, patterns)
-    if workspace.toolchain_problem is not None and any(one.outcome == NO_COMPILER for one in ended):
-        message, _, hint = workspace.toolchain_problem.rpartition("\n")
-        raise ToolchainError(message or hint, hint if message else None)
-    status = _finish(output, ended, mistakes, begun)
+    workspace = record_of(await client.workspace())
+    status = finish(output, ended, workspace, patterns, begun)
     if products is not None and products.error is not None:
         raise products.error
     return status
@@ -172,13 +122,18 @@ def _named(error: UnknownUnitError, options: argparse.Namespace, mistakes: Mista
 
 
 async def _follow(
-    client: Client, output: Output, lines: LineIterator[BuildLine], take: Callable[[BuildLine], FinishedUnit]
+    client: Client,
+    output: Output,
+    lines: LineIterator[BuildLine],
+    take: Callable[[BuildLine], FinishedUnit],
+    *,
+    compiles: bool,
 ) -> list[FinishedUnit]:
     """Print each unit as it ends; all of them."""
     ended = []
     first = await anext(lines)
     if output.json:
-        _print_start(output, first.units)
+        print_start(output, first.units)
         async for line in lines:
             if line.event == "unit":
                 ended.append(take(line))
@@ -188,55 +143,15 @@ async def _follow(
 
     with BuildProgress(output, first.units) as progress:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(progress.follow, client)
+            if compiles:
+                tasks.start_soon(progress.follow, client)
             async for line in lines:
                 if line.event == "unit":
                     one = take(line)
                     ended.append(one)
-                    progress.ended(one.id, one.outcome, one.seconds, from_store=one.from_store, lost=one.lost)
+                    progress.ended(one)
             tasks.cancel_scope.cancel()
     return ended
-
-
-def _print_start(output: Output, units: Sequence[str]) -> None:
-    from ckwatch.cli.json_output import BuildStarted
-
-    output.line(BuildStarted(units=tuple(units)))
-
-
-def _finish(output: Output, ended: list[FinishedUnit], mistakes: Mistakes, begun: float) -> int:
-    counts = Counter(one.outcome for one in ended)
-    from_store = sum(one.from_store for one in ended)
-    status = 1 if mistakes.are_errors or counts["failed"] else 2 if counts["faulted"] or counts["cancelled"] else 0
-    seconds = time.monotonic() - begun
-    from ckwatch.checks.fold import fold
-
-    # With --json each unit's own diagnostics went with the unit; these are all, equal ones once. What sweeps skip is
-    # summed up among the workspace's.
-    own = {one.id: one.diagnostics for one in ended if one.outcome != "skipped"}
-    output.diagnostics(joined(mistakes.concerning, fold(own, len(ended))))
-    if output.json:
-        outcomes = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
-        from ckwatch.cli.json_output import BuildSummary
-
-        output.line(
-            BuildSummary.model_validate(
-                {
-                    **outcomes, "units": len(ended), "from_store": from_store, "seconds": round(seconds, 4),
-                    "exit_status": status, "errors_elsewhere": mistakes.elsewhere,
-                }
-            )
-        )  # fmt: skip
-        return status
-    words = [f"{counts[name]} {name}" for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES})) if counts[name]]
-    if from_store:
-        words.append(f"{from_store} from the store")
-    if lost := sum(one.lost for one in ended):
-        words.append(f"{lost} built again: missing from the store")
-    output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
-    if mistakes.hint:
-        output.text(mistakes.hint, "dim")
-    return status
 
 
 SUFFIXES = {"shared-object": ".so", "code-object": ".hsaco", "object": ".o"}
@@ -302,9 +217,7 @@ class _Products:
 def print_written(output: Output, unit: str, path: Path) -> None:
     """Say that a file of a unit was written."""
     if output.json:
-        from ckwatch.cli.json_output import FileWritten
-
-        output.line(FileWritten(unit=unit, path=str(path)))
+        output.line({"event": "file", "unit": unit, "path": str(path)})
     else:
         output.text(f"wrote {path}")
 

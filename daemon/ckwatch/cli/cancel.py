@@ -9,8 +9,9 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import start_of
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import asked_patterns, start_of
+from ckwatch.cli.session import asked_patterns
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import DaemonGoneError, connect
 from ckwatch.model.amounts import count

@@ -19,13 +19,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def complete(parser: argparse.ArgumentParser) -> None:
+def complete(make_parser: Callable[[], argparse.ArgumentParser]) -> None:
     """Answer a shell that asks for completions, and end the process; otherwise do nothing."""
     if WANTED not in os.environ:
         return
     import argcomplete
 
-    argcomplete.autocomplete(parser, always_complete_options="long")
+    argcomplete.autocomplete(make_parser(), always_complete_options="long")
 
 
 def names(kind: str) -> Callable[..., Iterable[str]]:

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
-
-from ckwatch.checks.fold import counted
-from ckwatch.checks.places import ReadLine
+from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.names import unseen_in
 from ckwatch.model.text import Span
+
+if TYPE_CHECKING:  # a command that prints no colours does not load rich
+    from rich.text import Text
+
+    from ckwatch.checks.places import ReadLine
 
 TAB_CELLS = 4
 """Cells from one tab stop to the next."""
@@ -43,44 +44,32 @@ _STYLES = {
 }
 
 
-def print_diagnostics(
-    console: Console,
-    diagnostics: Sequence[Diagnostic],
-    read_line: ReadLine,
-    root: str | None = None,
-    *,
-    detail: bool = False,
-) -> None:
-    """Print `diagnostics` and a summary line; nothing when there are none.
-
-    Paths below the absolute folder `root` are shown relative to it. `detail` adds all notes and the compiler's own
-    words. Wrapping is left to the terminal, so that output in a file keeps one message on one line.
-    """
-    for diagnostic in diagnostics:
-        console.print(
-            format_diagnostic(diagnostic, read_line, root, detail=detail),
-            soft_wrap=True,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
-    if diagnostics:
-        console.print(Text(count_summary(one.severity for one in diagnostics)), soft_wrap=True, highlight=False)
-
-
 def format_diagnostic(
     diagnostic: Diagnostic, read_line: ReadLine, root: str | None = None, *, detail: bool = False
 ) -> Text:
-    """One diagnostic as styled text, without a line end at its end."""
+    """As `diagnostic_text`, for a console."""
+    return diagnostic_text(diagnostic, read_line, root, detail=detail).for_console()
+
+
+def diagnostic_text(
+    diagnostic: Diagnostic, read_line: ReadLine, root: str | None = None, *, detail: bool = False
+) -> StyledText:
+    """One diagnostic as styled text, without a line end at its end.
+
+    Paths below the absolute folder `root` are shown relative to it. `detail` adds all notes and the compiler's own
+    words.
+    """
     style = _STYLES[diagnostic.severity]
     label = "info" if diagnostic.severity is Severity.INFORMATION else diagnostic.severity.value
     lines = [_headline(diagnostic.span, label, style, diagnostic.message, diagnostic.code, root)]
     lines += _snippet(diagnostic.span, read_line, style)
     if diagnostic.approximate:
         lines.append(_remark("the place is approximate: the text was rearranged after it was printed"))
-    units = counted(diagnostic)
-    if units:
-        lines.append(_remark(units))
+    if diagnostic.units:
+        from ckwatch.checks.fold import counted
+
+        if units := counted(diagnostic):
+            lines.append(_remark(units))
     shown = diagnostic.related if detail else diagnostic.related[:RELATED_SHOWN]
     for entry in shown:
         if entry.span is None:
@@ -92,8 +81,8 @@ def format_diagnostic(
         lines.append(_remark(f"not shown: {len(diagnostic.related) - len(shown)} more"))
     lines += [_remark(f"replace by `{fix.text}` at {fix.span.start}", "fix") for fix in diagnostic.fixes]
     if detail and diagnostic.detail:
-        lines += [Text(f"    {line}", style="dim") for line in diagnostic.detail.split("\n")]
-    return Text("\n").join(lines)
+        lines += [StyledText((f"    {line}", "dim")) for line in diagnostic.detail.split("\n")]
+    return StyledText.lines(lines)
 
 
 def count_summary(severities: Iterable[str]) -> str:
@@ -113,21 +102,20 @@ def display_path(path: str, root: str | None) -> str:
     return whole[len(below) :] if whole.startswith(below) else path
 
 
-def _headline(span: Span, label: str, style: str, message: str, code: str, root: str | None) -> Text:
-    text = Text()
-    text.append(f"{_visible(display_path(span.path, root))}:{span.start}: ", style="bold")
-    text.append(f"{label}: ", style=style)
-    text.append(_visible(message), style="bold" if code else "")
-    if code:
-        text.append(f" [{code}]", style="dim")
-    return text
+def _headline(span: Span, label: str, style: str, message: str, code: str, root: str | None) -> StyledText:
+    return StyledText(
+        (f"{_visible(display_path(span.path, root))}:{span.start}: ", "bold"),
+        (f"{label}: ", style),
+        (_visible(message), "bold" if code else ""),
+        (f" [{code}]" if code else "", "dim"),
+    )
 
 
-def _remark(message: str, label: str = "note") -> Text:
-    return Text.assemble((f"    {label}: ", "bold cyan"), _visible(message))
+def _remark(message: str, label: str = "note") -> StyledText:
+    return StyledText((f"    {label}: ", "bold cyan"), (_visible(message), ""))
 
 
-def _snippet(span: Span, read_line: ReadLine, style: str) -> list[Text]:
+def _snippet(span: Span, read_line: ReadLine, style: str) -> list[StyledText]:
     """The first line of the span with carets under it; nothing when the line cannot be read."""
     line = read_line(span.path, span.start.line)
     if line is None:
@@ -138,9 +126,12 @@ def _snippet(span: Span, read_line: ReadLine, style: str) -> list[Text]:
     line, first, last = _cut(line, first, max(last, first))
     before, marked, after = _widened(line, first, last)
     number = f"{span.start.line + 1:5d}"
-    source = Text.assemble((f"{number} | ", "blue"), before, marked, after)
-    carets = "^" * max(cell_len(marked), 1)
-    return [source, Text.assemble((" " * len(number) + " | ", "blue"), " " * cell_len(before), (carets, style))]
+    source = StyledText((f"{number} | ", "blue"), (f"{before}{marked}{after}", ""))
+    carets = "^" * max(cell_width(marked), 1)
+    return [
+        source,
+        StyledText((" " * len(number) + " | ", "blue"), (" " * cell_width(before), ""), (carets, style)),
+    ]
 
 
 def _cut(line: str, first: int, last: int) -> tuple[str, int, int]:
@@ -161,7 +152,7 @@ def _widened(line: str, first: int, last: int) -> tuple[str, str, str]:
     for at, character in enumerate(line):
         part = 0 if at < first else 1 if at < last else 2
         text = " " * (TAB_CELLS - column % TAB_CELLS) if character == "\t" else _visible(character)
-        column += cell_len(text)
+        column += cell_width(text)
         parts[part] += text
     return parts[0], parts[1], parts[2]
 

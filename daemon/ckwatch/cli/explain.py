@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output, diagnostic_of, span_of
 from ckwatch.cli.render import shell_line
-from ckwatch.cli.session import connected, one_unit, start_of
+from ckwatch.cli.session import connected, one_unit
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.amounts import clock, duration

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.output import diagnostic_of
-from ckwatch.client import Client
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity
 from ckwatch.model.errors import DiagnosedError, UnknownUnitError
 from ckwatch.model.unit_patterns import may_name
 
-if TYPE_CHECKING:  # the wire types load pydantic
+if TYPE_CHECKING:  # the wire types load pydantic, the client anyio
+    from ckwatch.client import Client
     from ckwatch.wire.messages import WorkspaceDetail
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import Position, Span
 from ckwatch.system.user_files import read_file
@@ -95,28 +98,46 @@ class Output:
         terminal = {"always": True, "never": False}.get(self._color)
         return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
 
-    def line(self, value: BaseModel) -> None:
-        """Print a value of `ckwatch.cli.json_output` as a JSON object."""
-        sys.stdout.write(json.dumps(json_of(value), ensure_ascii=False) + "\n")
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are no colours, by the options and by what rich looks at: then nothing of rich is needed."""
+        if self._color == "auto":
+            return not sys.stdout.isatty() and not _FORCED_BY & os.environ.keys()
+        return self._color == "never"
+
+    def line(self, value: BaseModel | Mapping[str, object]) -> None:
+        """Print a value of `ckwatch.cli.json_output`, or what is as one, as a JSON object."""
+        fields = value if isinstance(value, Mapping) else json_of(value)
+        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Print diagnostics, or an object for each."""
-        if self.json and diagnostics:
-            from ckwatch.cli.json_output import DiagnosticLine
-            from ckwatch.engine.to_wire import diagnostic_to_wire
-
+        """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
+        if self.json:
             for diagnostic in diagnostics:
-                self.line(DiagnosticLine.model_construct(**dict(diagnostic_to_wire(diagnostic, stale=False))))
+                self.line({"event": "diagnostic", **asdict(diagnostic), "stale": False})
         elif diagnostics:
-            from ckwatch.cli.diagnostic_text import print_diagnostics
+            from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text
 
-            print_diagnostics(self.console, diagnostics, self._sources.read_line, self.root, detail=self.details)
+            for one in diagnostics:
+                self.styled(diagnostic_text(one, self._sources.read_line, self.root, detail=self.details))
+            self.text(count_summary(one.severity for one in diagnostics))
+
+    def styled(self, text: StyledText) -> None:
+        """Print text for people. Wrapping is left to the terminal: in a file one message stays on one line."""
+        if self.is_plain:
+            sys.stdout.write(f"{text}\n")
+        else:
+            self.console.print(text.for_console(), soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def text(self, text: str, style: str = "") -> None:
         """Print a line for people; nothing with `--json`."""
         if not self.json:
-            self.console.print(text, style=style, markup=False, highlight=False)
+            self.styled(StyledText((text, style)))
+
+
+_FORCED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Variables by which a file is written to as if it were a terminal."""
 
 
 def json_of(value: BaseModel) -> dict[str, Any]:
@@ -138,16 +159,14 @@ def aligned(
     Rows may have different numbers of cells; columns without a word are left out, and no line ends in blanks. A
     `heading` is the first line, without the columns that are left out.
     """
-    from rich.cells import cell_len  # most commands need nothing of rich
-
     columns = max((len(row) for row in rows), default=0)
     if heading:
         filled = [any(at < len(row) and row[at] for row in rows) for at in range(columns)]
         rows = [[word if known else "" for word, known in zip(heading, filled, strict=False)], *rows]
-    widths = [max((cell_len(row[at]) for row in rows if at < len(row)), default=0) for at in range(columns)]
+    widths = [max((cell_width(row[at]) for row in rows if at < len(row)), default=0) for at in range(columns)]
 
     def padded(at: int, cell: str) -> str:
-        blanks = " " * (widths[at] - cell_len(cell))
+        blanks = " " * (widths[at] - cell_width(cell))
         return blanks + cell if at in right else cell + blanks
 
     return [GAP.join(padded(at, cell) for at, cell in enumerate(row) if widths[at]).rstrip() for row in rows]

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ckwatch.cli.completion import names
-from ckwatch.model.verification import EMULATED_ARCHS
+from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.version import __version__
 
 PATTERNS_HELP = (
@@ -138,10 +138,24 @@ class CommandParser(_SuggestingParser):
         self.add_trust()
 
 
-class ProgramParser(_SuggestingParser):
-    """The parser of the whole command line. Its help lists the commands by task."""
+class _UnusedParser:
+    """Takes the options and actions of a command that is not asked for: making all parsers takes longer than a
+    command's own work may."""
 
-    def __init__(self) -> None:
+    def __getattr__(self, _name: str) -> Callable[..., _UnusedParser]:
+        return self._nothing
+
+    def _nothing(self, *_words: object, **_settings: object) -> _UnusedParser:
+        return self
+
+
+class ProgramParser(_SuggestingParser):
+    """The parser of the whole command line. Its help lists the commands by task.
+
+    `only`: the one command that is asked for, where it is known; the others' options are not looked at.
+    """
+
+    def __init__(self, only: str | None = None) -> None:
         super().__init__(
             prog="ckwatch",
             description="Check, compile and time Composable Kernel templates.",
@@ -153,6 +167,12 @@ class ProgramParser(_SuggestingParser):
             dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
         )
         self._groups: dict[str, list[argparse.Action]] = {}
+        self._only = only
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether there is any; not where `only` is no command."""
+        return bool(self._commands.choices)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The options; ends with what is wrong with them."""
@@ -187,6 +207,8 @@ class ProgramParser(_SuggestingParser):
         return add
 
     def _listed(self, name: str, text: str, more: str = "") -> CommandParser:
+        if self._only not in (None, name):
+            return cast("CommandParser", _UnusedParser())
         group = next(reversed(self._groups.values()))
         group.append(argparse.Action([], "command", metavar=name, help=text))
         return self._commands.add_parser(name, description=f"{text}. {more}".rstrip())
@@ -207,9 +229,18 @@ class ProgramParser(_SuggestingParser):
         return formatter.format_help()
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    parser = ProgramParser()
+def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of a command line: of its command alone, where that comes first."""
+    if arguments and not arguments[0].startswith("-"):
+        parser = make_parser(arguments[0])
+        if parser.has_commands:
+            return parser
+    return make_parser()
+
+
+def make_parser(only: str | None = None) -> ProgramParser:
+    """The parser of the whole command line, or of `only` one command."""
+    parser = ProgramParser(only)
     parser.group("Write and check")
     _add_writing(parser)
     parser.group("Build and measure")
@@ -230,7 +261,7 @@ def _add_writing(parser: ProgramParser) -> None:
 
     check = parser.add(
         "check",
-        command("build:check"),
+        command("build_at_once:check"),
         "Check kernels without compiling them",
         "It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
     )
@@ -341,7 +372,7 @@ def _add_build_options(sub: CommandParser) -> None:
 def _add_building(parser: ProgramParser) -> None:
     build = parser.add(
         "build",
-        command("build:build"),
+        command("build_at_once:build"),
         "Compile kernels; unchanged units come from the store",
         "Exit status 1 if a unit fails to compile.",
     )

@@ -13,16 +13,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ckwatch.cli.build_results import FinishedUnit, unit_line
 from ckwatch.cli.output import Output
+from ckwatch.cli.styled_text import StyledText
 from ckwatch.client import Client
-from ckwatch.model.amounts import duration, elapsed
-from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.model.amounts import elapsed
 from ckwatch.wire.state import State
 
-STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
-UNPRINTED = ("checked", "no compiler")
-"""Outcomes that are the same for all units; they are reported once, at the end."""
 
 
 class BuildProgress:
@@ -69,26 +67,18 @@ class BuildProgress:
         self._began.setdefault(unit, time.monotonic())
         if state.slow and state.slow != self._slow.get(unit):
             self._slow[unit] = state.slow
-            self._print("slow", unit, state.slow)
+            self._print(unit_line("slow", unit, state.slow, self._width))
 
-    def ended(self, unit: str, outcome: str, seconds: float, *, from_store: bool, lost: bool) -> None:
-        """Print a unit's line; units that were merely checked are counted at the end.
-
-        `lost`: it was built before, and the store no longer had it.
-        """
+    def ended(self, one: FinishedUnit) -> None:
+        """Print a unit's line; units that were merely checked are counted at the end."""
         self._done += 1
-        self._worked += bool(seconds)
-        self._began.pop(unit, None)
-        if outcome in UNPRINTED:
-            return
-        origin = "from the store" if from_store else duration(seconds) if seconds else ""
-        if lost:
-            origin += f", {ARTIFACT_LOST}"
-        self._print(outcome, unit, origin)
+        self._worked += bool(one.seconds)
+        self._began.pop(one.id, None)
+        if (line := one.line(self._width)) is not None:
+            self._print(line)
 
-    def _print(self, word: str, unit: str, more: str) -> None:
-        line = Text.assemble((f"{word:>8}", STYLES.get(word, "yellow")), f"  {unit:<{self._width}}  {more}")
-        self._output.console.print(line, soft_wrap=True)
+    def _print(self, line: StyledText) -> None:
+        self._output.console.print(line.for_console(), soft_wrap=True)
 
     def _view(self) -> Table:
         table = Table.grid(padding=(0, 2))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output, diagnostic_of, span_of
-from ckwatch.cli.session import asked_patterns, connected, one_unit, start_of
+from ckwatch.cli.session import asked_patterns, connected, one_unit
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import TEMPLATE_END, is_private, patterns_of, start_of
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -22,20 +23,9 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError
 from ckwatch.model.targets import ARCHS, NATIVE, unknown_arch
 from ckwatch.workspace.discovery import find_workspace, working_folder
-from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
-
-KERNEL_END, TEMPLATE_END = ".kernel.toml", ".j2"
-
-NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
-"""When set to anything but nothing, every command does its own work, as with `--no-daemon`."""
 
 ASKED_S = 2.0
 """How long an interrupted command waits for the daemon to say what it goes on with."""
-
-
-def is_private(options: argparse.Namespace) -> bool:
-    """Whether the command does without the workspace's daemon."""
-    return bool(options.no_daemon or os.environ.get(NO_DAEMON_VARIABLE))
 
 
 @asynccontextmanager
@@ -70,15 +60,19 @@ async def what_goes_on(root: Path, *, private: bool = False) -> AsyncIterator[No
         yield
     except anyio.get_cancelled_exc_class():
         if not private:
-            with anyio.move_on_after(ASKED_S, shield=True):
-                line = await _work_left(root)
-                with suppress(OSError):
-                    print(line, end="", file=sys.stderr, flush=True)
+            await say_what_goes_on(root)
         raise
 
 
+async def say_what_goes_on(root: Path) -> None:
+    """Say what the daemon is at work on, and how to end that; nothing where it has nothing to do, or is gone."""
+    with anyio.move_on_after(ASKED_S, shield=True):
+        line = await _work_left(root)
+        with suppress(OSError):
+            print(line, end="", file=sys.stderr, flush=True)
+
+
 async def _work_left(root: Path) -> str:
-    """A line about the units that the daemon is at work on; none where it has nothing to do, or is gone."""
     with suppress(CkwatchError):
         async with connect(root, start=False, client_name="interrupted") as client:
             await client.sync()  # by then it has dropped what only this command asked for
@@ -133,6 +127,8 @@ async def asked_patterns(client: Client, words: Sequence[str]) -> tuple[str, ...
 
 
 async def _units_from(client: Client, path: str) -> list[str]:
+    from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES  # pydantic comes with it
+
     await client.sync()
     found: list[str] = []
     for template in await client.templates():
@@ -142,42 +138,6 @@ async def _units_from(client: Client, path: str) -> list[str]:
     if not found:
         raise CkwatchError(f"no unit is made from {path}", "kernel files name it: template = …")
     return found
-
-
-def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[str, ...]:
-    """The patterns that words mean; none for everything.
-
-    A word that is a folder, a kernel file or a template is passed on as its path, as the daemon names it.
-    """
-    patterns: list[str] = []
-    for word in words:
-        path = path_of(word, here)
-        if path is None:
-            patterns.append(word)
-            continue
-        real_root = root.resolve()
-        if path == real_root:
-            return ()
-        patterns.append(str(root / path.relative_to(real_root)) if path.is_relative_to(real_root) else str(path))
-    return tuple(patterns)
-
-
-def path_of(word: str, here: Path) -> Path | None:
-    """The folder, kernel file or template that a word of the command line is; None for a pattern."""
-    path = (here / word).resolve()
-    try:
-        is_file = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
-    except OSError:  # a name that no file can have
-        return None
-    return path if is_file else None
-
-
-def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
-    """Where to look for the workspace: `-C`, the first path among `words`, the working directory."""
-    here = working_folder()
-    if options.workspace is not None:
-        return Path(options.workspace)
-    return next((path for word in words if (path := path_of(word, here)) is not None), here)
 
 
 async def one_unit(client: Client, word: str) -> str:

@@ -14,8 +14,9 @@ import anyio
 from anyio import to_thread
 from rich.text import Text
 
+from ckwatch.cli.command_words import start_of
 from ckwatch.cli.output import Output, aligned
-from ckwatch.cli.session import connected, start_of
+from ckwatch.cli.session import connected
 from ckwatch.cli.signals import stoppable
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError

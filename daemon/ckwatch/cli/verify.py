@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
-from ckwatch.cli.build import NO_COMPILER
+from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, span_of
 from ckwatch.cli.session import asked_patterns, asking

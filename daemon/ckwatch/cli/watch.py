@@ -14,13 +14,14 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from ckwatch.cli.command_words import TEMPLATE_END, patterns_of, start_of
 from ckwatch.cli.diagnostic_text import format_diagnostic
 from ckwatch.cli.live.board import Board, UnitFilter
 from ckwatch.cli.live.feed import WatchFeed
 from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput, reader_gone, write
 from ckwatch.cli.live.view import RenderedMessages, ViewOptions, in_order, one_line, view
 from ckwatch.cli.output import Output, SourceCache
-from ckwatch.cli.session import TEMPLATE_END, asked_patterns, patterns_of, start_of, what_goes_on
+from ckwatch.cli.session import asked_patterns, what_goes_on
 from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect

@@ -6,8 +6,28 @@ async with connect("path/in/workspace") as ckwatch:
     result = await ckwatch.build("gemm_f16")
 """
 
-from ckwatch.client.client import Client, connect
-from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
-from ckwatch.workspace.discovery import find_workspace
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a command that needs no event loop does not load one
+    from ckwatch.client.client import Client, connect
+    from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
+    from ckwatch.workspace.discovery import find_workspace
 
 __all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect", "find_workspace"]
+
+_PLACES = {
+    "Client": "client.client",
+    "DaemonGoneError": "client.errors",
+    "DaemonSilentError": "client.errors",
+    "connect": "client.client",
+    "find_workspace": "workspace.discovery",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _PLACES:
+        return getattr(import_module(f"ckwatch.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'ckwatch.client' has no attribute '{name}'")

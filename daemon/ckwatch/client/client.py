@@ -20,7 +20,8 @@ from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.events import Events
-from ckwatch.client.http import Query, connection_to
+from ckwatch.client.http import connection_to
+from ckwatch.client.http_state import Query
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors

@@ -14,7 +14,8 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.client.errors import DaemonGoneError, error_of
-from ckwatch.client.http import Exchange, Query, target_of
+from ckwatch.client.http import Exchange
+from ckwatch.client.http_state import Query, target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError
 
 if TYPE_CHECKING:

@@ -1,24 +1,23 @@
 """HTTP over a Unix socket: one request, one connection.
 
 Connecting to a Unix socket takes some microseconds, so connections are not kept. Closing one is how a request is given
-up, and the daemon notices. h11 is the parser that httpx and uvicorn use; httpx itself takes longer to import than most
-commands take to run (`benchmarks/client_start.py`).
+up, and the daemon notices.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import repeat
 from socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socket
-from urllib.parse import quote, urlencode
 
 import anyio
 import anyio.lowlevel
 import h11
 
 from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
+from ckwatch.client.http_state import RESTART, HttpState
 from ckwatch.model.errors import ProtocolError
 
 ANSWER_LIMIT_S = 60.0
@@ -29,29 +28,16 @@ LINE_LIMIT_BYTES = 256 * 1024 * 1024
 
 _CHUNK_BYTES = 256 * 1024
 _BUSY_PAUSE_S = 0.01
-_GONE = "the daemon went away before it had answered"
-_NO_HTTP = "the program on the daemon's socket is not a ckwatch daemon"
 _SILENT = f"the daemon has not answered for {ANSWER_LIMIT_S:.0f} s"
-_RESTART = "`ckwatch restart` starts a new one; `ckwatch logs` may show why"
-
-Query = Sequence[tuple[str, str]]
-
-
-def target_of(segments: Sequence[str], query: Query = ()) -> str:
-    """The request target of a path given by its segments, which may hold any characters."""
-    path = "".join("/" + quote(segment, safe="@") for segment in ("v1", *segments))
-    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
 
 
 class Exchange:
     """An answer that is being read. The caller has to `close` it; dropping it does that too, sooner or later."""
 
     def __init__(self, connection: socket, limit_s: float = ANSWER_LIMIT_S) -> None:
-        self.status = 0
         self._limit_s = limit_s
         self._socket = connection
-        self._http = h11.Connection(h11.CLIENT)
-        self._ended = False
+        self._http = HttpState()
         self._finished = False
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []
@@ -75,11 +61,16 @@ class Exchange:
         exchange = cls(await connection_to(path), limit_s)
         try:
             await exchange._send(method, target, body)
-            await exchange._read_head()
+            await exchange._next_event()
         except BaseException:
             exchange.close()
             raise
         return exchange
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self._http.status
 
     async def read(self) -> bytes:
         """The rest of the answer."""
@@ -124,30 +115,15 @@ class Exchange:
         self._socket.close()
 
     async def _send(self, method: str, target: str, body: bytes | None) -> None:
-        headers = [("Host", "ckwatch"), ("Connection", "close"), ("Accept", "application/json, application/x-ndjson")]
-        if body is not None:
-            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        events: list[h11.Event] = [h11.Request(method=method, target=target, headers=headers)]
-        if body:
-            events.append(h11.Data(data=body))
-        events.append(h11.EndOfMessage())
-        left = memoryview(b"".join(self._http.send(event) or b"" for event in events))
+        left = memoryview(self._http.request(method, target, body))
         while left:
             try:
                 left = left[self._socket.send(left) :]
             except BlockingIOError:
                 await self._until(anyio.wait_writable)
             except OSError:
-                self._http.send_failed()  # who refuses a body answers before it has read it
+                self._http.refused()
                 return
-
-    async def _read_head(self) -> None:
-        event = await self._next_event()
-        while isinstance(event, h11.InformationalResponse):
-            event = await self._next_event()
-        if not isinstance(event, h11.Response):
-            raise ProtocolError(_NO_HTTP)
-        self.status = event.status_code
 
     async def _part(self) -> bytes | None:
         while True:
@@ -158,18 +134,9 @@ class Exchange:
                 return bytes(event.data)
 
     async def _next_event(self) -> h11.Event:
-        try:
-            while True:
-                event = self._http.next_event()
-                if isinstance(event, h11.Event):
-                    return event
-                if event is h11.PAUSED:
-                    raise ProtocolError(_NO_HTTP)
-                self._http.receive_data(await self._receive())
-        except h11.RemoteProtocolError as error:
-            if self._ended:
-                raise DaemonGoneError(_GONE, _RESTART, began=True) from None
-            raise ProtocolError(f"{_NO_HTTP}: {error}") from None
+        while (event := self._http.event()) is None:
+            self._http.receive(await self._receive())
+        return event
 
     async def _receive(self) -> bytes:
         while True:
@@ -181,7 +148,6 @@ class Exchange:
                 continue
             except OSError:
                 data = b""
-            self._ended = not data
             return data
 
     async def _until(self, ready: Callable[[socket], Awaitable[None]]) -> None:
@@ -189,7 +155,7 @@ class Exchange:
             with anyio.fail_after(self._limit_s):
                 await ready(self._socket)
         except TimeoutError:
-            raise DaemonSilentError(_SILENT, _RESTART) from None
+            raise DaemonSilentError(_SILENT, RESTART) from None
 
 
 async def connection_to(path: str | os.PathLike[str]) -> socket:
@@ -204,7 +170,7 @@ async def connection_to(path: str | os.PathLike[str]) -> socket:
                 return connection
             except BlockingIOError:  # more clients come at this moment than the daemon lets wait
                 await anyio.sleep(pause_s)
-        raise DaemonSilentError(_SILENT, _RESTART)
+        raise DaemonSilentError(_SILENT, RESTART)
     except BaseException as error:
         connection.close()
         if isinstance(error, OSError):

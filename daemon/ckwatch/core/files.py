@@ -24,7 +24,8 @@ from ckwatch.core.loading import request_loads
 from ckwatch.core.state import Effects, Invalidation, State, begin
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import renew
-from ckwatch.model.kernels import ARTIFACT_LOST, Outcome
+from ckwatch.model.causes import ARTIFACT_LOST
+from ckwatch.model.kernels import Outcome
 
 UNKNOWN = "?"
 """In place of a SHA-256: equal to none."""

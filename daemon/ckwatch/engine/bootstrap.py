@@ -72,8 +72,8 @@ WORKERS = 8
 RENDERS_PER_WORKER = 8
 """Renders that are begun for each: it need not wait for the next, and gets those of one template."""
 
-REST_S = 60.0
-"""How often workers that have nothing to do are ended."""
+REST_S = 10.0
+"""How often it is seen whether there is nothing to do: then workers end, and what was sent is forgotten."""
 
 UNITS_AT_ONCE = 20
 """Units that one step changes at most: a millisecond or two with their notifications, thrice as long beside a load."""
@@ -127,7 +127,7 @@ async def open_engine(
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
-                tasks.start_soon(_rest, loop, tools)
+                tasks.start_soon(_rest, loop, tools, parts.sent)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
@@ -167,6 +167,7 @@ class _Parts:
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()
         self._lookup = UnitLookup(loop)
+        self.sent = SentUnitCache(loop)
         self._language = LanguageQueries(loop, self.view_loader, self.renders, self._lookup)
         self.cpp = CppQueries(
             root,
@@ -192,7 +193,7 @@ class _Parts:
     def daemon(self, log_file: Path | None) -> DaemonApi:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
-        lookup, sent, side_work = self._lookup, SentUnitCache(loop), self._side_work
+        lookup, sent, side_work = self._lookup, self.sent, self._side_work
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         benchmarks = FollowedBenchmarks(loop, builds, self.measure)
@@ -254,11 +255,16 @@ async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildT
             await tools.collect_garbage()
 
 
-async def _rest(loop: EngineLoop, tools: BuildTools) -> None:
+async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache) -> None:
+    """Keep little in memory while nothing happens."""
+    was_busy = True
     while True:
         await anyio.sleep(REST_S)
-        if not loop.state.busy:
+        is_busy = loop.state.busy
+        if was_busy and not is_busy:
             await tools.rest()
+            sent.clear()
+        was_busy = is_busy
 
 
 def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Path:

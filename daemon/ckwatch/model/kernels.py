@@ -204,10 +204,6 @@ class Unit:
         return f"{self.kernel.name}/{self.instance.name}@{self.arch}"
 
 
-ARTIFACT_LOST = "the store no longer had what was built"
-"""The cause of a build that nothing else asked for."""
-
-
 class Outcome(StrEnum):
     """What is known of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel.
 

@@ -10,17 +10,6 @@ from enum import StrEnum
 
 from ckwatch.model.text import Span
 
-EMULATED = "emulated"
-"""The kind of device, as in `emulated:gfx942`."""
-
-EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
-
-
-def emulated_device(arch: str) -> str | None:
-    """`emulated:gfx942` for `gfx942:xnack-`; None for an arch that is not emulated."""
-    processor = arch.partition(":")[0]
-    return f"{EMULATED}:{processor}" if processor in EMULATED_ARCHS else None
-
 
 class ProblemOutcome(StrEnum):
     """How a problem ended. `refused`: the kernel's own check does not take this shape. `not compared`: it was executed,

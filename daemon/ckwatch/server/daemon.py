@@ -29,6 +29,7 @@ from ckwatch.server.app import make_app
 from ckwatch.server.clients import Activity, Clients
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.uvicorn_server import serve_on
+from ckwatch.system.allocator import return_freed_memory
 from ckwatch.wire.endpoint import Endpoint, acquire, bind, endpoint_of, is_in_place, prepare_folder, release, withdraw
 from ckwatch.workspace.trust import require_trusted
 
@@ -65,6 +66,7 @@ async def run_daemon(
     that cannot be used, and what `open_engine` raises.
     """
     sys.setswitchinterval(SWITCH_S)
+    return_freed_memory()
     require_trusted(root)
     endpoint = endpoint_of(root)
     prepare_folder(endpoint.socket.parent)

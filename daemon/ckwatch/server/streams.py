@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Generic, TypeVar
+from weakref import ref
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -34,47 +36,43 @@ NDJSON = "application/x-ndjson"
 _GOODBYE_S = 1.0
 
 Line = TypeVar("Line", bound=BaseModel)
-Made = TypeVar("Made")
 
 
 class SlowReaderError(Exception):
     """A client did not read within the time."""
 
 
-class _Serialized(Generic[Made]):
-    """What was made of the last objects."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept: dict[int, tuple[object, Made]] = {}
-
-    def of(self, source: object, make: Callable[[], Made]) -> Made:
-        """What `make` gives, which is not called again for the same object."""
-        kept = self._kept.get(id(source))
-        if kept is not None:
-            return kept[1]
-        made = make()
-        if len(self._kept) >= self._limit:
-            del self._kept[next(iter(self._kept))]
-        self._kept[id(source)] = (source, made)  # the object is kept, too, so that its id is not reused
-        return made
-
-
 class SerializedStates:
     """The JSON of states and changes, made once for all followers that are given the same object."""
 
-    def __init__(self, limits: Limits, *, states: int = 6000, pages: int = 16) -> None:
+    def __init__(self, limits: Limits, *, pages: int = 16) -> None:
         self._limits = limits
-        self._states: _Serialized[bytes] = _Serialized(states)
-        self._pages: _Serialized[tuple[bytes, ...]] = _Serialized(pages)
+        self._states: dict[int, tuple[ref[object], bytes]] = {}
+        """By the state's id, as long as the state is kept elsewhere."""
+        self._pages: OrderedDict[int, tuple[Sequence[Change], tuple[bytes, ...]]] = OrderedDict()
+        self._page_limit = pages
 
     def state(self, state: Unit | File | Workspace) -> bytes:
         """The state's JSON."""
-        return self._states.of(state, lambda: json_bytes(state))
+        identity = id(state)
+        kept = self._states.get(identity)
+        if kept is not None:
+            return kept[1]
+        made = json_bytes(state)
+        states = self._states
+        states[identity] = (ref(state, lambda _: states.pop(identity, None)), made)
+        return made
 
     def pieces(self, changes: Sequence[Change]) -> tuple[bytes, ...]:
         """Changes, which never change themselves, as lines of the event stream, some at a time."""
-        return self._pages.of(changes, lambda: tuple(batches(map(self.line, changes), self._limits)))
+        kept = self._pages.get(id(changes))
+        if kept is not None:
+            return kept[1]
+        made = tuple(batches(map(self.line, changes), self._limits))
+        self._pages[id(changes)] = (changes, made)  # they are kept, too, so that the id is not reused
+        if len(self._pages) > self._page_limit:
+            self._pages.popitem(last=False)
+        return made
 
     def line(self, change: Change) -> bytes:
         """A line of the event stream."""

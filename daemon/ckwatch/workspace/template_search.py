@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -38,6 +38,8 @@ VARIANTS_KEPT = 4
 
 UNUSED_KEPT = 1000
 """So many more than twice what a load uses are kept: other loads may use them."""
+
+SETS_KEPT = 200
 
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -80,6 +82,8 @@ class IdentifierCache:
         self._by_stamp: StampCache[FileIdentifiers] = StampCache()
         self._by_text: dict[str, list[tuple[bytes, FileIdentifiers]]] = {}
         self._closures: dict[str, list[IncludeClosure]] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+        """The last different sets of words: a thousand templates that are written alike share them."""
 
     def of_file(self, path: str, stamp: Stamp) -> FileIdentifiers | None:
         """The words of the file at `path`, which has this stamp now; None if it cannot be read."""
@@ -103,7 +107,7 @@ class IdentifierCache:
             if known[0] == digest:
                 move_to_front(variants, known)
                 return known[1]
-        words = _words_of(text)
+        words = self._shared(_words_of(text))
         move_to_front(variants, (digest, words))
         return words
 
@@ -115,8 +119,25 @@ class IdentifierCache:
                 move_to_front(variants, known)
                 return known
         found = _collect(name, look)
+        if found.words is not None:
+            found = replace(found, words=self._once(found.words))
         move_to_front(variants, found)
         return found
+
+    def _shared(self, found: FileIdentifiers) -> FileIdentifiers:
+        return replace(
+            found,
+            words=self._once(found.words),
+            printed=self._once(found.printed),
+            repeated=self._once(found.repeated),
+            typed=self._once(found.typed),
+        )
+
+    def _once(self, words: frozenset[str]) -> frozenset[str]:
+        known = self._sets.setdefault(words, words)
+        if len(self._sets) > SETS_KEPT:
+            del self._sets[next(iter(self._sets))]
+        return known
 
     def forget_unused(self, names: Collection[str], paths: Collection[str]) -> None:
         """Keep memory bounded: drop what a load did not use where that has become much."""

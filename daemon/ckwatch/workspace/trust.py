@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,6 @@ from ckwatch.system.file_locks import locked
 from ckwatch.system.user_files import read_with_status
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import read_text
-from ckwatch.workspace.toml_document import document_of
 
 FILE_VARIABLE = "CKWATCH_TRUST_FILE"
 SHARED = b"shared "
@@ -105,8 +105,7 @@ def named_programs(root: Path, values: Mapping[str, Any] | None = None) -> dict[
     """What `ckwatch.toml` names that is run or loaded and does not lie in the workspace. `values`: its tables, where
     they have been read."""
     if values is None:
-        path = str(root / FILE_NAME)
-        values = document_of(path, read_text(path, Source.WORKSPACE).text, Source.WORKSPACE).values
+        values = _tables(str(root / FILE_NAME))
     found: dict[str, object] = {}
     for section, key in (*PROGRAM_KEYS, *FOLDER_KEYS):
         table = values.get(section)
@@ -116,6 +115,16 @@ def named_programs(root: Path, values: Mapping[str, Any] | None = None) -> dict[
         if value:
             found[f"[{section}] {key}"] = json.loads(json.dumps(value, default=str))
     return found
+
+
+def _tables(path: str) -> Mapping[str, Any]:
+    text = read_text(path, Source.WORKSPACE).text
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        from ckwatch.workspace.toml_document import document_of  # reads what is there, and takes longer to load
+
+        return document_of(path, text, Source.WORKSPACE).values
 
 
 def _outside(root: Path, folder: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ckwatch.model.amounts import change, count, time_of
-from ckwatch.model.verification import emulated_device
+from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_sum, verification_words
 from ckwatch.wire.state import Figures, Unit

@@ -22,9 +22,9 @@ from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
 from ckwatch.bench.runtimes.hip_blas import BlasLibrary, GemmCandidate, available_libraries
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
 from ckwatch.bench.runtimes.stream_gate import StreamGate
+from ckwatch.model.emulated_archs import EMULATED
 from ckwatch.model.gpu_specs import AMD_GPUS, MIB, DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
-from ckwatch.model.verification import EMULATED
 
 EVENTS: Mapping[int, str] = {0x20000000: "without system fence", 0: "with system fence"}
 """Flags of events, the better first. By default HIP writes back and invalidates the L2 cache at each event, which would

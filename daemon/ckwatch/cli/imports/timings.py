@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ckwatch.cli.command_words import is_private
 from ckwatch.cli.output import Output, aligned
-from ckwatch.cli.session import asking, is_private
+from ckwatch.cli.session import asking
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 

@@ -24,10 +24,10 @@ from ckwatch.core.events import (
 from ckwatch.engine.build_tools import BuildTools, default_jobs
 from ckwatch.model.delays import LOAD, URGENT_LOAD_WAIT
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, units_of
 from ckwatch.model.targets import HOST, NATIVE, Language, arch_has_language, language_of
-from ckwatch.model.verification import EMULATED_ARCHS
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
 

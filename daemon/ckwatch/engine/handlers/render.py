@@ -34,10 +34,10 @@ from ckwatch.system.user_files import read_file
 from ckwatch.workspace.files import writable_by_others
 from ckwatch.workspace.loading import Workspace
 
-CHARACTERS_KEPT = 2_000_000
+CHARACTERS_KEPT = 1_000_000
 """Their maps take three times as much."""
 
-TEXTS_KEPT = 500
+TEXTS_KEPT = 100
 
 READS_KEPT = 50
 

@@ -33,10 +33,11 @@ from ckwatch.emulation.library import source_files
 from ckwatch.emulation.problems import Trial, trials_of
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
-from ckwatch.model.verification import EMULATED_ARCHS, Verification, VerificationDepth, emulated_device
+from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.settings import VerifySection
 

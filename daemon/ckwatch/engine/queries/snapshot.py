@@ -53,6 +53,10 @@ class SentUnitCache:
                 del self._kept[next(iter(self._kept))]
         return shown
 
+    def clear(self) -> None:
+        """Nobody has asked for a while."""
+        self._kept.clear()
+
     def forget(self, client: str) -> None:
         """Drop the units of a client's view."""
         self._kept = {key: value for key, value in self._kept.items() if key[0] != client}

@@ -1,0 +1,139 @@
+"""What a build or a check found, and how it is printed.
+
+Nothing here needs an event loop, pydantic or rich: a check is over in less time than they take to load.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ckwatch.cli.mistakes import joined, mistakes_in
+from ckwatch.cli.output import Output, diagnostic_of
+from ckwatch.cli.styled_text import StyledText
+from ckwatch.model.amounts import count, duration
+from ckwatch.model.causes import ARTIFACT_LOST
+from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.errors import ToolchainError
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.wire.messages import BuildLine, WorkspaceDetail
+
+NO_COMPILER = "no compiler"
+UNPRINTED = ("checked", NO_COMPILER)
+"""Outcomes that are the same for all units; they are reported once, at the end."""
+
+STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
+
+SCHEMA = 1
+"""Of what is printed: `ckwatch.cli.json_output.Answer`."""
+
+OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
+
+
+class FinishedUnit:
+    """A unit's end. `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
+    it."""
+
+    def __init__(self, line: BuildLine, began: float, *, check_only: bool) -> None:
+        unit = line.unit
+        self.id = line.id or ""
+        self.unit = unit
+        self._reported = line.diagnostics
+        self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
+        failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
+        if line.problem is not None or unit is None:
+            self.outcome = line.problem or "removed"
+        elif check_only:
+            self.outcome = "failed" if failed else "skipped" if unit.outcome == "skipped" else "checked"
+        else:
+            self.outcome = unit.outcome or "checked"
+        compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
+        self.from_store = not compiled and self.outcome in ("built", "failed") and bool(unit and unit.key)
+        self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
+        self.seconds = unit.seconds if unit is not None and compiled else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """What `--json` prints, a `ckwatch.cli.json_output.BuiltUnit`."""
+        unit = self.unit
+        return {
+            "event": "unit",
+            "unit": self.id,
+            "kernel": None if unit is None else unit.kernel,
+            "instance": None if unit is None else unit.instance,
+            "arch": None if unit is None else unit.arch,
+            "outcome": self.outcome,
+            "from_store": self.from_store,
+            "lost": self.lost,
+            "seconds": round(self.seconds, 4),
+            "symbol": None if unit is None else unit.symbol,
+            "key": None if unit is None else unit.key,
+            "figures": None if unit is None else unit.figures,
+            "products": unit.products if unit is not None and self.outcome == "built" else {},
+            "diagnostics": self._reported,
+        }
+
+    def line(self, width: int) -> StyledText | None:
+        """What is printed when it ends, with its name in `width` characters; None for what is counted at the end."""
+        if self.outcome in UNPRINTED:
+            return None
+        origin = "from the store" if self.from_store else duration(self.seconds) if self.seconds else ""
+        if self.lost:
+            origin += f", {ARTIFACT_LOST}"
+        return unit_line(self.outcome, self.id, origin, width)
+
+
+def unit_line(word: str, unit: str, more: str, width: int) -> StyledText:
+    """A word about a unit, whose name takes `width` characters, and more of them."""
+    return StyledText((f"{word:>8}", STYLES.get(word, "yellow")), (f"  {unit:<{width}}  {more}", ""))
+
+
+def print_start(output: Output, units: Sequence[str]) -> None:
+    """The first line with `--json`: a `ckwatch.cli.json_output.BuildStarted`."""
+    output.line({"event": "start", "schema": SCHEMA, "units": tuple(units)})
+
+
+def finish(
+    output: Output, ended: Sequence[FinishedUnit], workspace: WorkspaceDetail, patterns: Sequence[str], begun: float
+) -> int:
+    """Print what is wrong and the summary of a build of what `patterns` name, which `begun` at that time of the
+    monotonic clock; the exit status. Raises ToolchainError where nothing could be compiled."""
+    mistakes = mistakes_in(workspace, patterns)
+    if workspace.toolchain_problem is not None and any(one.outcome == NO_COMPILER for one in ended):
+        message, _, hint = workspace.toolchain_problem.rpartition("\n")
+        raise ToolchainError(message or hint, hint if message else None)
+    counts = Counter(one.outcome for one in ended)
+    from_store = sum(one.from_store for one in ended)
+    status = 1 if mistakes.are_errors or counts["failed"] else 2 if counts["faulted"] or counts["cancelled"] else 0
+    seconds = time.monotonic() - begun
+
+    # With --json each unit's own diagnostics went with the unit; these are all, equal ones once. What sweeps skip is
+    # summed up among the workspace's.
+    own = {one.id: one.diagnostics for one in ended if one.outcome != "skipped"}
+    output.diagnostics(joined(mistakes.concerning, _folded(own, len(ended))))
+    names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
+    if output.json:
+        outcomes = {name: counts[name] for name in names}
+        line = {"event": "summary", "units": len(ended), **outcomes, "from_store": from_store}
+        more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere}
+        output.line({**line, "seconds": round(seconds, 4), **more})
+        return status
+    words = [f"{counts[name]} {name}" for name in names if counts[name]]
+    if from_store:
+        words.append(f"{from_store} from the store")
+    if lost := sum(one.lost for one in ended):
+        words.append(f"{lost} built again: missing from the store")
+    output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    if mistakes.hint:
+        output.text(mistakes.hint, "dim")
+    return status
+
+
+def _folded(own: Mapping[str, tuple[Diagnostic, ...]], units: int) -> tuple[Diagnostic, ...]:
+    if not any(own.values()):
+        return ()
+    from ckwatch.checks.fold import fold
+
+    return fold(own, units)

@@ -1,0 +1,56 @@
+"""What the words and options of a command mean, as far as no daemon is needed to tell."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ckwatch.workspace.discovery import working_folder
+
+KERNEL_END, TEMPLATE_END = ".kernel.toml", ".j2"
+
+NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
+"""When set to anything but nothing, every command does its own work, as with `--no-daemon`."""
+
+
+def is_private(options: argparse.Namespace) -> bool:
+    """Whether the command does without the workspace's daemon."""
+    return bool(options.no_daemon or os.environ.get(NO_DAEMON_VARIABLE))
+
+
+def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[str, ...]:
+    """The patterns that words mean; none for everything.
+
+    A word that is a folder, a kernel file or a template is passed on as its path, as the daemon names it.
+    """
+    patterns: list[str] = []
+    for word in words:
+        path = path_of(word, here)
+        if path is None:
+            patterns.append(word)
+            continue
+        real_root = root.resolve()
+        if path == real_root:
+            return ()
+        patterns.append(str(root / path.relative_to(real_root)) if path.is_relative_to(real_root) else str(path))
+    return tuple(patterns)
+
+
+def path_of(word: str, here: Path) -> Path | None:
+    """The folder, kernel file or template that a word of the command line is; None for a pattern."""
+    path = (here / word).resolve()
+    try:
+        is_file = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
+    except OSError:  # a name that no file can have
+        return None
+    return path if is_file else None
+
+
+def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
+    """Where to look for the workspace: `-C`, the first path among `words`, the working directory."""
+    here = working_folder()
+    if options.workspace is not None:
+        return Path(options.workspace)
+    return next((path for word in words if (path := path_of(word, here)) is not None), here)

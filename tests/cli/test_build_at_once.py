@@ -1,0 +1,107 @@
+"""Checks that the daemon answers at once, and those that are followed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli import build_at_once, main
+from ckwatch.cli.signals import INTERRUPTED
+from ckwatch.client.blocking_exchange import BlockingExchange
+
+SLOW = {"anyio", "asyncio", "email", "jinja2", "numpy", "pydantic", "pydantic_core", "rich", "ssl"}
+"""Each takes longer to load than the daemon to answer."""
+
+
+@pytest.fixture
+def served(daemons: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A workspace with a daemon, as the working directory, with a mistake in its template."""
+    monkeypatch.chdir(small)
+    assert main(["check", "--trust"]) == 0
+    (small / "templates/t.hip.j2").write_text("int a = {{ Tile + undeclared }};\n")
+    yield small
+    main(["stop"])
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main(["check", *words])
+    found = capsys.readouterr()
+    return status, re.sub(r"in [\d.]+ s$|\"seconds\": [\d.]+", "TIME", found.out, flags=re.MULTILINE), found.err
+
+
+LOADED = """
+import sys
+from ckwatch.cli import build_at_once, main
+build_at_once.AT_ONCE_S = 3600.0
+main(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def loaded(*words: str) -> set[str]:
+    """The modules that a command loads, by the first part of their names."""
+    done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("k/one",), ("k.kernel.toml", "--details")])
+def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
+    modules = loaded("check", *options)
+    assert "h11" in modules
+    assert not SLOW & modules
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--json",), ("k",), (".",), ("k.kernel.toml",), ("templates/t.hip.j2",), ("other",), ("k", "other")]
+)
+def test_the_same_as_when_it_is_followed(
+    served: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 3600.0)
+    at_once = outcome(capsys, *words)
+    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 0.0)
+    assert outcome(capsys, *words) == at_once
+
+
+def test_paths_by_another_name_of_the_workspace(
+    served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(served)
+    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 3600.0)
+    status, out, _ = outcome(capsys, str(link / "k.kernel.toml"))
+    assert status == 1
+    assert out.startswith("  failed  k/one@")
+    assert "\ntemplates/t.hip.j2:1:19: error: " in out
+
+
+def test_what_is_not_trusted_is_asked_for(served: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trust", "--remove"]) == 0
+    status, _, err = outcome(capsys)
+    assert status == 2
+    assert "is not trusted" in err
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_a_signal_ends_it_while_it_waits(
+    served: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    status: int,
+) -> None:
+    def wait(_exchange: BlockingExchange, _until_s: float) -> tuple[int, bytes]:
+        signal.raise_signal(number)
+        raise AssertionError("the signal is ignored")
+
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    monkeypatch.setattr(BlockingExchange, "answer", wait)
+    assert outcome(capsys)[0] == status
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
