@@ -31,7 +31,7 @@ from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import in_memory, poison
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernels
-from ckwatch.bench.report import FailureKind, Samples
+from ckwatch.bench.report import BenchmarkFailure, FailureKind, Samples
 from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.sampling import ContestantRunner, Sampler
@@ -39,12 +39,13 @@ from ckwatch.bench.self_test.problems import library_problem
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
 from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
 from ckwatch.bench.stats.summary import median, summarize
-from ckwatch.bench.worker_protocol import StepTried
+from ckwatch.bench.worker_protocol import SelfTestDone, StepTried
 from ckwatch.model import self_test as names
 from ckwatch.model.gpu_specs import MIB, specs_of
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
+from ckwatch.model.version import __version__
 
 OnStage = Callable[[str, str], None]
 Figures = dict[str, float | int | str]
@@ -124,6 +125,20 @@ class TestedDevice:
 
 class _NoProbesError(Exception):
     """There are no probe kernels."""
+
+
+def self_test(
+    job: SelfTestJob, artifacts: Sequence[bytes], tell: run_job.SendMessage
+) -> SelfTestDone | BenchmarkFailure:
+    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
+    whereabouts = run_job.Progress(tell)
+
+    def run() -> SelfTestDone:
+        held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
+        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
+        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
+
+    return run_job.or_failure(whereabouts, run)
 
 
 def run_steps(
