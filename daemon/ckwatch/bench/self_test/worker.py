@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -285,9 +285,13 @@ def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
     address = runtime.allocate(size_bytes)
     try:
         yield address
-    finally:
-        runtime.synchronize()
-        runtime.free(address)
+    except BaseException:
+        with suppress(BenchmarkError):  # the first error is the one that counts
+            runtime.synchronize()
+            runtime.free(address)
+        raise
+    runtime.synchronize()
+    runtime.free(address)
 
 
 @contextmanager
@@ -296,9 +300,13 @@ def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
     memory = GuardedMemory(runtime)
     try:
         yield memory
-    finally:
-        runtime.synchronize()
-        memory.free()
+    except BaseException:
+        with suppress(BenchmarkError):
+            runtime.synchronize()
+            memory.free()
+        raise
+    runtime.synchronize()
+    memory.free()
 
 
 def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
