@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -295,18 +295,22 @@ def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
 
 
 @contextmanager
-def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
-    """Guarded memory, in the same way."""
-    memory = GuardedMemory(runtime)
+def _in_use(runtime: DeviceRuntime, memory: GuardedMemory) -> Iterator[GuardedMemory]:
+    """Guarded memory that is given back when nothing uses it any more."""
     try:
         yield memory
     except BaseException:
-        with suppress(BenchmarkError):
+        with suppress(BenchmarkError):  # the first error is the one that counts
             runtime.synchronize()
             memory.free()
         raise
     runtime.synchronize()
     memory.free()
+
+
+def _guarded(runtime: DeviceRuntime) -> AbstractContextManager[GuardedMemory]:
+    """New guarded memory, in the same way."""
+    return _in_use(runtime, GuardedMemory(runtime))
 
 
 def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
@@ -892,7 +896,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     ratios: list[float] = []
     times: list[float] = []
     clocks: list[float] = []
-    try:
+    with _in_use(tested.runtime, bench.memory):
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
         floor_us = noise_floor(tested.runtime).us
         warm = bench.sampler.warm_up(runners, CacheState.HOT)
@@ -905,9 +909,6 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
             ratios.append(verdict.ratio)
             times.append(median(first.times_us))
             clocks += first.clocks_mhz
-    finally:
-        tested.runtime.synchronize()
-        bench.memory.free()
     trials = sum(verdicts.values())
     same = verdicts[SpeedVerdict.SAME.value]
     figures: Figures = {
@@ -965,13 +966,10 @@ def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
     if made is None:
         return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
     bench, (launch,) = made
-    try:
+    with _in_use(tested.runtime, bench.memory):
         runner = ContestantRunner(PROBE, launch)
         warm = bench.sampler.warm_up([runner], CacheState.HOT)
         (samples,) = bench.sampler.sample([runner], CacheState.HOT, warm.clock_mhz)
-    finally:
-        tested.runtime.synchronize()
-        bench.memory.free()
     summary = summarize(samples.times_us)
     figures: Figures = {
         "median_us": summary.median_us,
