@@ -373,3 +373,18 @@ def test_a_fault_of_the_device_is_the_contestants() -> None:
     failure, where = failed(Faulty(), job("ours"), shared_object())
     assert failure.kind is FailureKind.FAULT
     assert where[1] == "ours"
+
+
+def test_instruction_caches_cannot_be_flushed_everywhere() -> None:
+    failure, _ = failed(FakeRuntime(), job("ours", flush_instructions=True), shared_object())
+    assert failure.kind is FailureKind.BROKEN
+    assert failure.message == "instruction caches cannot be flushed: there are none for fake devices"
+    assert "instruction_cache" in failure.hint
+
+
+def test_the_report_has_the_noise_floor_and_what_slowed_the_device_down() -> None:
+    found = measure(FakeRuntime(), job("ours"), [shared_object()], lambda _stage, _name: None)
+    assert found.noise_floor is not None
+    assert found.noise_floor.us == max(found.noise_floor.resolution_us, found.noise_floor.jitter_us)
+    assert found.slowed == {}
+    assert not found.flushed_instructions

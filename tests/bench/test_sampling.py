@@ -236,3 +236,26 @@ def test_taking_turns_tells_a_small_difference_under_drift(slower: float, verdic
     track.runtime.cost_us = cost
     ours, theirs = track.sample(CacheState.COLD)
     assert compare_interleaved(ours.times_us, theirs.times_us, ours.blocks).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("cache", "between"),
+    [(CacheState.COLD, ["fill", "flush instructions", "begin"]), (CacheState.HOT, ["flush instructions", "begin"])],
+)
+def test_instruction_caches_are_flushed_before_each_event_pair(cache: CacheState, between: list[str]) -> None:
+    track = Track()
+    sampler = Sampler(
+        track.runtime,
+        PRECISION,
+        GuardedBuffer("flush", track.runtime.allocate(1 << 10), 1 << 10),
+        lambda _stage, _name: None,
+        track.runtime.seconds,
+        flush_instructions=lambda: track.runtime.log.append("flush instructions"),
+    )
+    track.runtime.log.clear()
+    sampler.sample(track.runners, cache, None)
+    log = track.runtime.log
+    begun = [at for at, entry in enumerate(log) if entry == "begin"]
+    assert begun
+    assert all(log[at - len(between) + 1 : at + 1] == between for at in begun)
+    assert log.count("flush instructions") == len(begun)

@@ -18,6 +18,8 @@ import jsonschema_rs
 import pytest
 
 from ck4inductor_fields import GEMM
+from ckwatch.bench.report import Devices as FoundDevices
+from ckwatch.bench.self_test.session import SelfTestResult
 from ckwatch.cli import build, explain, main, render, session, tune
 from ckwatch.cli.completion import names
 from ckwatch.cli.export import python_module
@@ -25,9 +27,14 @@ from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.schema import command_schema, full_schema
+from ckwatch.cli.self_test import command as self_test
+from ckwatch.cli.self_test.kernels import BuiltKernels
 from ckwatch.client import Client, connect
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.model import self_test as names_of_assumptions
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
@@ -209,6 +216,33 @@ def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         *("BenchStarted", "BenchStage", "BenchTiming", "BenchSkipped", "BenchSummary", "DeviceList", "UnitTimings"),
         *("ComparedTimings", "RankedTimings", "BaselineSet", "BaselineList", "BaselineRemoved", "TimingExport"),
     }
+
+
+def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceFacts(name="cpu", description="test processor", arch="host")
+    trial = AssumptionTrial(
+        assumption=names_of_assumptions.EVENT_CLOCK,
+        outcome=TrialOutcome.PASSED,
+        found="it runs",
+        figures={"ratio": 1.0},
+    )
+
+    async def find(*_: Any, **_more: Any) -> FoundDevices:
+        return FoundDevices(devices=(device,))
+
+    async def build(*_: Any) -> BuiltKernels:
+        return BuiltKernels(skipped=[trial])
+
+    async def run(*_: Any) -> SelfTestResult:
+        return SelfTestResult()
+
+    for name, fake in (("find_devices", find), ("build_kernels", build), ("run_self_test", run)):
+        monkeypatch.setattr(self_test, name, fake)
+    monkeypatch.chdir(tmp_path)
+    _, line, summary = reader.run("bench", "--self-test")
+    assert line["trial"]["figures"] == {"ratio": 1.0}
+    assert (summary["passed"], summary["exit_status"]) == (1, 0)
+    assert reader.seen == {"SelfTestStarted", "SelfTestTrial", "SelfTestSummary"}
 
 
 def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,23 +16,20 @@ def event_times_us(runtime: DeviceRuntime, pairs: int = PAIRS) -> tuple[list[flo
     Raises BenchmarkError.
     """
     events = [(runtime.event(), runtime.event()) for _ in range(2 * pairs)]
-    address = runtime.allocate(pairs * _PAGE)
-    try:
-        runtime.fill(address, 0, pairs * _PAGE)
-        runtime.synchronize()
-        with runtime.gate():
-            for begin, end in events[:pairs]:
-                runtime.record(begin)
-                runtime.record(end)
-            for number, (begin, end) in enumerate(events[pairs:], start=1):
-                runtime.record(begin)
-                runtime.fill(address, number & 0xFF, number * _PAGE)
-                runtime.record(end)
-        runtime.wait(events[-1][1])
-        times = [runtime.elapsed_us(begin, end) for begin, end in events]
-    finally:
-        runtime.synchronize()
-        runtime.free(address)
+    address = runtime.allocate(pairs * _PAGE)  # after an error it goes with the runtime
+    runtime.fill(address, 0, pairs * _PAGE)
+    runtime.synchronize()
+    with runtime.gate():
+        for begin, end in events[:pairs]:
+            runtime.record(begin)
+            runtime.record(end)
+        for number, (begin, end) in enumerate(events[pairs:], start=1):
+            runtime.record(begin)
+            runtime.fill(address, number & 0xFF, number * _PAGE)
+            runtime.record(end)
+    runtime.wait(events[-1][1])
+    times = [runtime.elapsed_us(begin, end) for begin, end in events]
+    runtime.free(address)
     return times[:pairs], times[pairs:]
 
 

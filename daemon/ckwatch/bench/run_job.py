@@ -49,7 +49,6 @@ from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_mod
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
 from ckwatch.bench.worker_protocol import (
-    SelfTestDone,
     StepTried,
     TrialVerified,
     VerificationDone,
@@ -69,8 +68,8 @@ _OTHERS_POLL_S = 0.25
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What is being done, for the report of a failure."""
+class Progress:
+    """What is being done, which the session is told, and for the report of a failure."""
 
     tell: SendMessage
     stage: str = ""
@@ -78,6 +77,7 @@ class _Progress:
     device: DeviceFacts | None = None
 
     def at(self, stage: str, contestant: str = "") -> None:
+        """From now on this is done."""
         if (stage, contestant) != (self.stage, self.contestant):
             self.stage, self.contestant = stage, contestant
             self.tell(WorkerStage(name=stage, contestant=contestant))
@@ -85,23 +85,23 @@ class _Progress:
 
 def list_devices(tell: SendMessage) -> Devices | BenchmarkFailure:
     """What devices there are."""
-    whereabouts = _Progress(tell)
+    whereabouts = Progress(tell)
     whereabouts.at("looking for devices")
-    return _or_failure(whereabouts, find_all_devices)
+    return or_failure(whereabouts, find_all_devices)
 
 
 def run_job(job: Job, artifacts: Sequence[bytes], tell: SendMessage) -> BenchmarkReport | BenchmarkFailure:
     """Measure `job`. The device and its lease stay this process's until it ends, for a next job too."""
-    whereabouts = _Progress(tell)
-    return _or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
+    whereabouts = Progress(tell)
+    return or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
 
 
 def verify(job: VerifyJob, artifacts: Sequence[bytes], tell: SendMessage) -> VerificationDone | BenchmarkFailure:
     """Verify on the emulator; each problem's result is told at once."""
     from ckwatch.bench.verify_job import verify_job
 
-    whereabouts = _Progress(tell)
-    return _or_failure(whereabouts, lambda: verify_job(job, artifacts[0], whereabouts.at, tell))
+    whereabouts = Progress(tell)
+    return or_failure(whereabouts, lambda: verify_job(job, artifacts[0], whereabouts.at, tell))
 
 
 _HELD_DEVICES: list[
@@ -109,30 +109,16 @@ _HELD_DEVICES: list[
 ] = []  # nothing is closed: the end of the process does that, whatever state it is in
 
 
-def self_test(job: SelfTestJob, artifacts: Sequence[bytes], tell: SendMessage) -> SelfTestDone | BenchmarkFailure:
-    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
-    from ckwatch.bench.self_test.worker import run_steps
-
-    whereabouts = _Progress(tell)
-
-    def run() -> SelfTestDone:
-        held, runtime = _open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
-        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
-        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
-
-    return _or_failure(whereabouts, run)
-
-
-def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> BenchmarkReport:
+def _run(job: Job, artifacts: Sequence[bytes], whereabouts: Progress) -> BenchmarkReport:
     deadline = time.monotonic() + job.lease_wait_s
-    held, runtime = _open_device(job, deadline, whereabouts)
+    held, runtime = open_device(job, deadline, whereabouts)
     beside = _wait_for_others(job, runtime, deadline, whereabouts)
     report = measure(runtime, job, artifacts, whereabouts.at)
     warnings = (held.warning,) if held.warning else ()
     return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
 
 
-def _open_device(job: Job | SelfTestJob, deadline: float, whereabouts: _Progress) -> tuple[Lease, DeviceRuntime]:
+def open_device(job: Job | SelfTestJob, deadline: float, whereabouts: Progress) -> tuple[Lease, DeviceRuntime]:
     """The device with its lease: the one that this process has, or the one that `job` asks for."""
     known = next((one for one in _HELD_DEVICES if _is_of(one[1].facts, job)), None)
     if known is not None:  # by the job before
@@ -153,7 +139,7 @@ def _is_of(facts: DeviceFacts, job: Job | SelfTestJob) -> bool:
     return job.device in (AUTO, facts.name, facts.identity) and job.kind == facts.kind
 
 
-def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -> Lease:
+def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: Progress) -> Lease:
     whereabouts.at("waiting for the device")
     holders = [""]
 
@@ -175,7 +161,7 @@ def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -
     return held
 
 
-def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabouts: _Progress) -> tuple[str, ...]:
+def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabouts: Progress) -> tuple[str, ...]:
     """Wait until no other process computes on the device. Returns what is to be noted."""
     reported: tuple[str, ...] = ()
     while others := runtime.others():
@@ -194,7 +180,7 @@ def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabo
     return ()
 
 
-def _or_failure(whereabouts: _Progress, do: Callable[[], _Answer]) -> _Answer | BenchmarkFailure:
+def or_failure(whereabouts: Progress, do: Callable[[], _Answer]) -> _Answer | BenchmarkFailure:
     """What `do` returns, or the failure that an exception is."""
     try:
         return do()
@@ -210,7 +196,7 @@ def _or_failure(whereabouts: _Progress, do: Callable[[], _Answer]) -> _Answer | 
         return _failure(whereabouts, FailureKind.BROKEN, what, "This is a bug in ckwatch.", traceback.format_exc())
 
 
-def _failure(whereabouts: _Progress, kind: FailureKind, message: str, hint: str, detail: str) -> BenchmarkFailure:
+def _failure(whereabouts: Progress, kind: FailureKind, message: str, hint: str, detail: str) -> BenchmarkFailure:
     return BenchmarkFailure(
         kind=kind,
         message=message,

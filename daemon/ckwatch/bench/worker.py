@@ -96,7 +96,9 @@ def _answer_request(ask: WorkerRequest, artifacts: list[bytes], answers: BinaryI
     if ask.verify is not None:
         return run_job.verify(ask.verify, artifacts, lambda answer: _send(answers, answer))
     if ask.self_test is not None:
-        return run_job.self_test(ask.self_test, artifacts, lambda answer: _send(answers, answer))
+        from ckwatch.bench.self_test.worker import self_test
+
+        return self_test(ask.self_test, artifacts, lambda answer: _send(answers, answer))
     if ask.job is None:
         return run_job.list_devices(lambda answer: _send(answers, answer))
     return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))

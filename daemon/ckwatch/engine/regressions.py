@@ -103,7 +103,11 @@ def _comparisons(
 
 
 def _is_close(found: Sequence[Comparison]) -> bool:
-    return any(one.against == PREVIOUS and abs(one.ratio - 1) <= CLOSE_RATIO and one.verdict != "SAME" for one in found)
+    """Whether turns may decide what two measurements apart do not: a small difference, or one that clocks explain."""
+    previous = (one for one in found if one.against == PREVIOUS)
+    return any(
+        one.verdict == "UNSURE" or (one.verdict != "SAME" and abs(one.ratio - 1) <= CLOSE_RATIO) for one in previous
+    )
 
 
 def _decided(report: BenchmarkReport, row: Timing, found: tuple[Comparison, ...]) -> tuple[Comparison, ...]:

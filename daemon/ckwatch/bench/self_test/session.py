@@ -94,21 +94,23 @@ async def run_self_test(
     on_stage: OnStage = lambda _stage: None,
 ) -> SelfTestResult:
     """Try every assumption on the device of `job`, whose steps are left empty; `on_trial` gets each trial at once."""
-    tester = _Tester(job, artifacts, start, on_trial, on_stage)
+    runner = StepRunner(job, artifacts, start, on_trial, on_stage)
     for trial in not_assumed(job.kind):
-        tester.take(trial)
+        runner.take(trial)
     assumed = {name for name, one in names.ASSUMPTIONS.items() if job.kind in one.kinds}
-    await tester.steps([SelfTestStep(assumption=name) for name in EARLY if name in assumed])
+    await runner.steps([SelfTestStep(assumption=name) for name in EARLY if name in assumed])
     for name in EXPECTED:
-        await tester.provoke(name)
-    await tester.numerics(kernels.numerics, kernels.numerics_s)
+        await runner.provoke(name)
+    await runner.numerics(kernels.numerics, kernels.numerics_s)
     same = kernels.same or SelfTestStep(assumption=names.SAME)
-    await tester.steps([replace(same, assumption=names.SAME, budget_s=kernels.same_s)])
-    await tester.repeats(replace(same, assumption=names.REPEATS))
-    return tester.result
+    await runner.steps([replace(same, assumption=names.SAME, budget_s=kernels.same_s)])
+    await runner.repeats(replace(same, assumption=names.REPEATS))
+    return runner.result
 
 
-class _Tester:
+class StepRunner:
+    """Tries one thing after the other in workers, and keeps what they show in `result`."""
+
     def __init__(
         self,
         job: SelfTestJob,

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import in_memory, poison
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernels
-from ckwatch.bench.report import FailureKind, Samples
+from ckwatch.bench.report import BenchmarkFailure, FailureKind, Samples
 from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.sampling import ContestantRunner, Sampler
@@ -39,12 +39,13 @@ from ckwatch.bench.self_test.problems import library_problem
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
 from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
 from ckwatch.bench.stats.summary import median, summarize
-from ckwatch.bench.worker_protocol import StepTried
+from ckwatch.bench.worker_protocol import SelfTestDone, StepTried
 from ckwatch.model import self_test as names
 from ckwatch.model.gpu_specs import MIB, specs_of
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
+from ckwatch.model.version import __version__
 
 OnStage = Callable[[str, str], None]
 Figures = dict[str, float | int | str]
@@ -124,6 +125,20 @@ class TestedDevice:
 
 class _NoProbesError(Exception):
     """There are no probe kernels."""
+
+
+def self_test(
+    job: SelfTestJob, artifacts: Sequence[bytes], tell: run_job.SendMessage
+) -> SelfTestDone | BenchmarkFailure:
+    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
+    whereabouts = run_job.Progress(tell)
+
+    def run() -> SelfTestDone:
+        held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
+        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
+        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
+
+    return run_job.or_failure(whereabouts, run)
 
 
 def run_steps(
@@ -270,20 +285,32 @@ def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
     address = runtime.allocate(size_bytes)
     try:
         yield address
-    finally:
-        runtime.synchronize()
-        runtime.free(address)
+    except BaseException:
+        with suppress(BenchmarkError):  # the first error is the one that counts
+            runtime.synchronize()
+            runtime.free(address)
+        raise
+    runtime.synchronize()
+    runtime.free(address)
 
 
 @contextmanager
-def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
-    """Guarded memory, in the same way."""
-    memory = GuardedMemory(runtime)
+def _in_use(runtime: DeviceRuntime, memory: GuardedMemory) -> Iterator[GuardedMemory]:
+    """Guarded memory that is given back when nothing uses it any more."""
     try:
         yield memory
-    finally:
-        runtime.synchronize()
-        memory.free()
+    except BaseException:
+        with suppress(BenchmarkError):  # the first error is the one that counts
+            runtime.synchronize()
+            memory.free()
+        raise
+    runtime.synchronize()
+    memory.free()
+
+
+def _guarded(runtime: DeviceRuntime) -> AbstractContextManager[GuardedMemory]:
+    """New guarded memory, in the same way."""
+    return _in_use(runtime, GuardedMemory(runtime))
 
 
 def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
@@ -869,7 +896,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     ratios: list[float] = []
     times: list[float] = []
     clocks: list[float] = []
-    try:
+    with _in_use(tested.runtime, bench.memory):
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
         floor_us = noise_floor(tested.runtime).us
         warm = bench.sampler.warm_up(runners, CacheState.HOT)
@@ -882,9 +909,6 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
             ratios.append(verdict.ratio)
             times.append(median(first.times_us))
             clocks += first.clocks_mhz
-    finally:
-        tested.runtime.synchronize()
-        bench.memory.free()
     trials = sum(verdicts.values())
     same = verdicts[SpeedVerdict.SAME.value]
     figures: Figures = {
@@ -942,13 +966,10 @@ def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
     if made is None:
         return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
     bench, (launch,) = made
-    try:
+    with _in_use(tested.runtime, bench.memory):
         runner = ContestantRunner(PROBE, launch)
         warm = bench.sampler.warm_up([runner], CacheState.HOT)
         (samples,) = bench.sampler.sample([runner], CacheState.HOT, warm.clock_mhz)
-    finally:
-        tested.runtime.synchronize()
-        bench.memory.free()
     summary = summarize(samples.times_us)
     figures: Figures = {
         "median_us": summary.median_us,
