@@ -100,6 +100,7 @@ class QuickToolchain:
     clang_version: str = "0 (quick)"
     hip_version: str = "0"
     environment: Mapping[str, str] = field(default_factory=dict)
+    workspace: Path | None = None
 
     @property
     def clangxx(self) -> Path:
