@@ -41,19 +41,14 @@ LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to r
 RENDER_CACHE: Final = Delay(0.2, "renders are written to disk after the compiler has started")
 COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))
 COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
-CHANGE_FEED: Final = Delay(
-    0.01, "changes of several units go in one answer", ("diagnostics", "compiler errors", "hints", "rendered source")
-)
+CHANGE_FEED: Final = Delay(0.01, "a follower gets one answer for the changes of several units, and no more often")
 
 # The language server.
-DAEMON_CHANGES: Final = Delay(
-    0.02,
-    "features handle several changes of a workspace at once",
-    ("diagnostics", "compiler errors", "hints", "rendered source"),
-)
+DAEMON_CHANGES: Final = Delay(0.02, "features handle changes of several units at once", ("hints", "rendered source"))
+DIAGNOSTIC_CHANGES: Final = Delay(0.005, "changes of diagnostics, and what comes with them, are handled no more often")
 UNIT_CHANGES: Final = Delay(0.15, "while nothing but units changes, as in a first render of thousands, no more often")
 PUBLISH: Final = Delay(
-    0.02, "what features add to the daemon's diagnostics is published with them", ("diagnostics", "compiler errors")
+    0.02, "what an edit moves and what features add is published with what the daemon reports, which is not delayed"
 )
 REFRESH: Final = Delay(0.1, "a refresh of hints, lenses, units or status concerns all documents", ("hints",))
 VIRTUAL_TEXT: Final = Delay(

@@ -228,6 +228,8 @@ class DiagnosticsDelivery(SessionListener):
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
         self._has_news = anyio.Event()
+        self._is_reported = anyio.Event()
+        """Some of the news come from the daemon."""
         self._pulls: PullDiagnostics | None = None
         self._pushes: PushDiagnostics | None = None
         text = params.capabilities.text_document
@@ -269,8 +271,9 @@ class DiagnosticsDelivery(SessionListener):
         self._mark(path for path in elsewhere if self._session.documents.at(path))
         if self._pushes is not None and topics & {"connection", "workspace"}:
             self._mark(self._pushes.inherited)
-        if self.store.pending:
+        if self._dirty or self.store.pending:
             self._has_news.set()
+            self._is_reported.set()
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """What the editor shows."""
@@ -287,9 +290,10 @@ class DiagnosticsDelivery(SessionListener):
             self._mark(self.reports.paths())
 
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
-        """The files whose diagnostics from other features may change with units."""
+        """The open files whose diagnostics from other features may change with units."""
         names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        return list({folder.units[name].place.path for name in names if name in folder.units})
+        paths = {folder.units[name].place.path for name in names if name in folder.units}
+        return list(paths & self._session.documents.paths())
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)
@@ -299,8 +303,9 @@ class DiagnosticsDelivery(SessionListener):
     async def _run(self) -> None:
         while True:
             await self._has_news.wait()
-            await anyio.sleep(PUBLISH.seconds)
-            self._has_news = anyio.Event()
+            with anyio.move_on_after(PUBLISH.seconds):
+                await self._is_reported.wait()
+            self._has_news, self._is_reported = anyio.Event(), anyio.Event()
             try:
                 await self._deliver()
             except Exception:  # noqa: BLE001  # one report that cannot be made must not end all others

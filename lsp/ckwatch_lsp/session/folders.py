@@ -18,7 +18,7 @@ from anyio import to_thread
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
-from ckwatch.model.delays import DAEMON_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
+from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
 from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
@@ -312,16 +312,17 @@ class WorkspaceFolder:
             self._is_urgent.set()
 
     async def _report_changes(self) -> None:
-        next_s = 0.0
+        reported_s = 0.0
         while True:
             await self._has_changes.wait()
-            with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
+            due_s = max(anyio.current_time() + DAEMON_CHANGES.seconds, reported_s + UNIT_CHANGES.seconds)
+            with anyio.CancelScope(deadline=due_s):
                 await self._is_urgent.wait()
-            await anyio.sleep(DAEMON_CHANGES.seconds)
+            await anyio.sleep_until(reported_s + DIAGNOSTIC_CHANGES.seconds)
             topics, self._changed = frozenset(self._changed), set()
             self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
-            next_s = anyio.current_time() + UNIT_CHANGES.seconds
             self._on_change(self, topics)
+            reported_s = anyio.current_time()
 
     async def _send_focus(self, client: Client) -> None:
         while True:

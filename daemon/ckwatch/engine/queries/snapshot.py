@@ -128,11 +128,12 @@ class SnapshotQueries:
             return [wire.Change(seq=feed.seq, topic="reset")]
         found = feed.after(scope, after, TOPICS_AT_ONCE)
         if not found:
+            began_s = anyio.current_time()
             while not found:
                 # What changes may be other clients' views only.
                 await feed.wait(feed.seq)
                 found = feed.after(scope, after, TOPICS_AT_ONCE)
-            await anyio.sleep(CHANGE_FEED.seconds)
+            await anyio.sleep_until(began_s + CHANGE_FEED.seconds)  # a follower at rest is told at once
         async with self._turns:  # fifty followers that wake up together take turns on the event loop
             await anyio.lowlevel.checkpoint()
             found = feed.after(scope, after, TOPICS_AT_ONCE)
