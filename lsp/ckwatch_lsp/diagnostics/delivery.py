@@ -292,8 +292,7 @@ class DiagnosticsDelivery(SessionListener):
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
         """The open files whose diagnostics from other features may change with units."""
         names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        paths = {folder.units[name].place.path for name in names if name in folder.units}
-        return list(paths & self._session.documents.paths())
+        return list(self._session.documents.paths() & {folder.units.path(name) for name in names})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)

@@ -127,6 +127,11 @@ class Session:
                 return folder, folder.units[name]
         return None
 
+    def kernel_file(self, name: str) -> str | None:
+        """The kernel file in which the unit `KERNEL/INSTANCE@ARCH` stands, of whatever workspace has it."""
+        paths = (folder.units.path(name) for folder in self.folders.values())
+        return next((path for path in paths if path is not None), None)
+
     # Documents.
 
     def opened(self, item: types.TextDocumentItem) -> None:
