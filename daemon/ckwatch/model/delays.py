@@ -50,6 +50,7 @@ UNIT_CHANGES: Final = Delay(0.15, "while nothing but units changes, as in a firs
 PUBLISH: Final = Delay(
     0.02, "what an edit moves and what features add is published with what the daemon reports, which is not delayed"
 )
+OTHER_FILES: Final = Delay(0.2, "diagnostics of files that are not open are published no more often")
 REFRESH: Final = Delay(0.1, "a refresh of hints, lenses, units or status concerns all documents", ("hints",))
 VIRTUAL_TEXT: Final = Delay(
     0.1, "a unit changes several times in a row, and its text is requested once", ("rendered source",)
