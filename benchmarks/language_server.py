@@ -53,6 +53,9 @@ REST_S = 0.8
 RENDERING_S = 30.0
 """Seconds after which the last hover is asked while units are rendered again, if they still are."""
 
+STATUS_S = 2.0
+"""How often the daemon is asked whether it is done: an answer counts all units."""
+
 HOVER_PAUSE_S = 0.02
 """Between two hovers of the same server meanwhile: as someone who moves the mouse, not as another load."""
 
@@ -261,7 +264,7 @@ async def _cancel_at_rest(client: Client, scope: anyio.CancelScope) -> None:
     began = False
     while (busy := (await client.status()).busy) or not began:
         began = began or busy
-        await anyio.sleep(0.5)
+        await anyio.sleep(STATUS_S)
     scope.cancel()
 
 
@@ -347,8 +350,8 @@ def measure() -> list[Row]:
             [1e3 * seconds for seconds in found.clangd_keystrokes[name]],
             reference_name="clangd on a C++ file of as many lines",
             unit="ms",
-            goal="at most 50 ms and 0.8 ×",
-            met=lambda ms, ratio: ms <= 50 and ratio <= 0.8,
+            goal="reported" if name == TAKEN_BACK else "at most 50 ms and 0.8 ×",
+            met=None if name == TAKEN_BACK else lambda ms, ratio: ms <= 50 and ratio <= 0.8,
         )
         for name, times in found.keystrokes.items()
     ]

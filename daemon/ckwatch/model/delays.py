@@ -45,7 +45,9 @@ CHANGE_FEED: Final = Delay(0.01, "a follower gets one answer for the changes of 
 
 # The language server.
 DAEMON_CHANGES: Final = Delay(0.02, "features handle changes of several units at once", ("hints", "rendered source"))
-DIAGNOSTIC_CHANGES: Final = Delay(0.005, "changes of diagnostics, and what comes with them, are handled no more often")
+DIAGNOSTIC_CHANGES: Final = Delay(
+    0.005, "diagnostics of open files, and what comes with them, are handled no more often"
+)
 UNIT_CHANGES: Final = Delay(0.15, "while nothing but units changes, as in a first render of thousands, no more often")
 PUBLISH: Final = Delay(
     0.02, "what an edit moves and what features add is published with what the daemon reports, which is not delayed"

@@ -71,7 +71,8 @@ SHOWN_AT_INSTANCES = ("verify",)
 
 
 class WorkspaceFolder:
-    """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed.
+    """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed; at once where
+    these are diagnostics of a file that `is_open`.
 
     Topics of the daemon are `unit/ID`, `file/PATH` and `workspace`. Others are `connection`; `units` where units are
     new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a template;
@@ -79,7 +80,12 @@ class WorkspaceFolder:
     """
 
     def __init__(
-        self, root: Path, on_change: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
+        self,
+        root: Path,
+        on_change: Callable[[WorkspaceFolder, frozenset[str]], None],
+        *,
+        start: bool = True,
+        is_open: Callable[[str], bool] = lambda _path: True,
     ) -> None:
         self.root = root
         self._inside = f"{root}{os.sep}"
@@ -104,6 +110,7 @@ class WorkspaceFolder:
         self.overlays = OverlaySync()
         self._on_change = on_change
         self._start = start
+        self._is_open = is_open
         self._wake = anyio.Event()
         self._changed: set[str] = set()
         self._has_changes = anyio.Event()
@@ -326,8 +333,12 @@ class WorkspaceFolder:
         """Report `topic` as changed soon."""
         self._changed.add(topic)
         self._has_changes.set()
-        if topic not in PATIENT_TOPICS and not topic.startswith("unit/"):
+        if not self._is_patient(topic):
             self._is_urgent.set()
+
+    def _is_patient(self, topic: str) -> bool:
+        kind, _, name = topic.partition("/")
+        return kind == "unit" or topic in PATIENT_TOPICS or (kind == "file" and not self._is_open(name))
 
     async def _report_changes(self) -> None:
         reported_s = 0.0

@@ -110,7 +110,12 @@ class Session:
         """The workspace at `root`."""
         folder = self.folders.get(root)
         if folder is None:
-            folder = self.folders[root] = WorkspaceFolder(root, self.on_daemon_change, start=self.settings.start_daemon)
+            folder = self.folders[root] = WorkspaceFolder(
+                root,
+                self.on_daemon_change,
+                start=self.settings.start_daemon,
+                is_open=lambda path: path in self.documents.paths(),
+            )
             self._folder_of.clear()
             self.start(folder.run)
         return folder
