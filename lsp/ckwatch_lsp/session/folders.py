@@ -164,10 +164,7 @@ class WorkspaceFolder:
 
     def units_at(self, path: str) -> list[Unit]:
         """The units whose instances stand in the kernel file at `path`."""
-        known = self._by_path.get(path)
-        if known is None:
-            return []
-        return sorted((self.units[name] for name in known), key=_place_in_file)
+        return sorted((self.units[name] for name in self._by_path.get(path, ())), key=_place_in_file)
 
     def kernel_files(self) -> list[str]:
         """The paths of the kernel files that have units."""
@@ -179,7 +176,7 @@ class WorkspaceFolder:
         for index, path in enumerate(sorted(self._by_path)):
             if index % FILES_AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
-            found += self.units_at(path)
+            found += sorted((self.units.once(name) for name in self._by_path[path]), key=_place_in_file)
         return found
 
     @property

@@ -197,6 +197,7 @@ class Session:
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.overlays.closed(document)
+            folder.units.forget()
         for listener in self.listeners:
             listener.closed(document)
 

@@ -1,4 +1,4 @@
-"""The units of a workspace: of each what is asked of thousands at a time, and its whole state when somebody looks."""
+"""The units of a workspace: of each what is asked of thousands at a time, and all of those that are looked at."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Iterator, MutableMapping
 from ckwatch.client.events import UnitInBrief
 from ckwatch.wire.state import Unit
 
-DECODED = 1000
-"""Whole states that are kept beyond those that were looked at last."""
-
 
 class UnitTable(MutableMapping[str, Unit]):
-    """Units by their ids. The state of a unit is the same object as long as it does not change and is looked at."""
+    """Units by their ids. One that was looked at is the same object until it changes, and is whole from then on: units
+    of an open document are looked at again and again, and thousands of a sweep would take long all at once."""
 
     def __init__(self) -> None:
         self._known: dict[str, UnitInBrief | Unit] = {}
@@ -22,17 +20,15 @@ class UnitTable(MutableMapping[str, Unit]):
         known = self._known[name]
         if isinstance(known, Unit):
             return known
-        whole = self._decoded.pop(name, None)
+        whole = self._decoded.get(name)
         if whole is None:
-            whole = known.decoded()
-            if len(self._decoded) >= DECODED:
-                del self._decoded[next(iter(self._decoded))]
-        self._decoded[name] = whole
+            whole = self._decoded[name] = known.decoded()
         return whole
 
     def __setitem__(self, name: str, now: UnitInBrief | Unit) -> None:
         self._known[name] = now
-        self._decoded.pop(name, None)
+        if name in self._decoded:
+            self._decoded[name] = now if isinstance(now, Unit) else now.decoded()
 
     def __delitem__(self, name: str) -> None:
         del self._known[name]
@@ -46,6 +42,15 @@ class UnitTable(MutableMapping[str, Unit]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def once(self, name: str) -> Unit:
+        """Its whole state, for who looks at all units: it is not kept. Raises KeyError."""
+        known = self._decoded.get(name) or self._known[name]
+        return known if isinstance(known, Unit) else known.decoded()
+
+    def forget(self) -> None:
+        """Keep no whole states but of those that are looked at from now on."""
+        self._decoded.clear()
 
     def brief(self, name: str) -> UnitInBrief | Unit | None:
         """Its phase, freshness, generation, and what is timed; None where there is no such unit."""

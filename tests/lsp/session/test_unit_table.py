@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.client.events import UnitInBrief
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.session import unit_table
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 from fake_engine import unit_of
 
@@ -31,12 +28,21 @@ def test_a_unit_is_decoded_when_it_is_looked_at_and_the_same_until_it_changes() 
     assert units.path("k/a@host") is None
 
 
-def test_whole_states_are_kept_of_those_that_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit_table, "DECODED", 2)
-    units = UnitTable()
-    for name in ("a", "b", "c"):
-        units[name] = brief(unit_of(f"k/{name}@host"))
-    first = units["a"]
-    assert len(units) == len([*units.values()]) == 3
-    assert units["a"] == first
-    assert units["a"] is not first
+def test_who_looks_at_all_units_makes_none_of_them_whole() -> None:
+    units, one = UnitTable(), unit_of("k/a@host")
+    units["k/a@host"] = brief(one)
+    assert units.once("k/a@host") == one
+    assert units.once("k/a@host") is not units.once("k/a@host")
+    assert units["k/a@host"] is units.once("k/a@host")
+    kept = units["k/a@host"]
+    units.forget()
+    assert units["k/a@host"] == kept
+    assert units["k/a@host"] is not kept
+
+
+def test_units_that_are_set_whole_stay_so() -> None:
+    units, one = UnitTable(), unit_of("k/a@host")
+    units["k/a@host"] = brief(one)
+    assert units["k/a@host"] is not one
+    units["k/a@host"] = one
+    assert units["k/a@host"] is units.once("k/a@host") is units.brief("k/a@host") is one
