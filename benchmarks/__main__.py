@@ -1,4 +1,5 @@
 """Run benchmarks, all or those named: `python -m benchmarks`, `python -m benchmarks first_error idle --runs 1`.
+`--page` measures nothing and writes the page of the results anew.
 
 What a program measured is written as soon as it is there; one that fails does not keep the others from running.
 """
@@ -12,6 +13,7 @@ from types import ModuleType
 from benchmarks import (
     analysis,
     captured_text,
+    client_start,
     cpp_answers,
     edit_to_artifact,
     edit_to_compiler,
@@ -23,15 +25,17 @@ from benchmarks import (
     language_server,
     machine_step,
     many_files,
+    many_units,
     measurement_cpu,
     rebuilding,
     rendering,
     watching,
 )
-from benchmarks.choosing import arguments, end_in_order, report
+from benchmarks.choosing import arguments, begin, report
 from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
+    client_start,
     rendering,
     captured_text,
     rebuilding,
@@ -40,6 +44,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     edit_to_compiler,
     idle,
     many_files,
+    many_units,
     followers,
     first_error,
     edit_to_artifact,
@@ -57,12 +62,12 @@ def main() -> int:
     by_name = {program.__name__.rpartition(".")[2]: program for program in PROGRAMS}
     failed = []
     chosen = arguments(__doc__, tuple(by_name)) or list(by_name)
-    end_in_order()
+    begin()
     for name in chosen:
         print(f"— {name}", flush=True)
         try:
             with own_trust():
-                report(by_name[name].measure())
+                report(name, by_name[name].measure())
         except Exception:  # noqa: BLE001  # the others are still to run
             traceback.print_exc()
             failed.append(name)

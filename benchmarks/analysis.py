@@ -27,6 +27,8 @@ from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 
+MEASURED_CODE = ("daemon/ckwatch/codeobject",)
+
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 KERNEL = "gemm_f16"
 GOAL_MS = 300.0

@@ -8,6 +8,7 @@ with the map is compared with plain Jinja2's of the same file with the same vari
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -16,13 +17,16 @@ from pathlib import Path
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from benchmarks.reporting import Row, paired, row, write
+from benchmarks.choosing import alone, asked_runs
+from benchmarks.reporting import Row, paired, row
 from ckwatch.model.kernels import Instance, Kernel, Operation, Unit
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.text import span
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.outcome import Lookups, RenderLimits, map_of
 from ckwatch.render.renderer import Renderer, context_of, garbage_kept
+
+MEASURED_CODE = ("daemon/ckwatch/render",)
 
 LINES = 8000
 RUNS = 9
@@ -156,16 +160,16 @@ class Case:
 
 def measure() -> list[Row]:
     """All uses together, some by themselves, and the worst of the others."""
-    rows = []
+    rows, runs = [], asked_runs(RUNS)
     for where, source in (("printed", PRINTED), ("written", WRITTEN)):
-        sums: tuple[list[float], list[float]] = ([0.0] * RUNS, [0.0] * RUNS)
+        sums: tuple[list[float], list[float]] = ([0.0] * runs, [0.0] * runs)
         others: list[Row] = []
         named: list[Row] = []
         for name, use in USES.items():
             with tempfile.TemporaryDirectory() as folder:
                 case = Case(Path(folder), use, source, LINES)
                 assert case.ours() == case.plain(), f"{name}: the two renders differ"
-                mine, plain = paired(case.ours, case.plain, RUNS, time.process_time)
+                mine, plain = paired(case.ours, case.plain, runs, time.process_time)
             for total, times in zip(sums, (mine, plain), strict=True):
                 total[:] = [one + more for one, more in zip(total, times, strict=True)]
             measured = _row(f"{LINES} captured lines, {where}: {name}", mine, plain)
@@ -191,4 +195,4 @@ def _row(name: str, ours: list[float], plain: list[float]) -> Row:
 
 
 if __name__ == "__main__":
-    write(measure())
+    sys.exit(alone(measure, __doc__))

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from benchmarks.reporting import Row, show, write
+from benchmarks.reporting import PROVEN, Row, show, write, write_page
 from ckwatch.model.errors import CkwatchError
 
 RUNS = "CKWATCH_BENCHMARK_RUNS"
 """How many paired runs; fewer than `PROVEN` only try a program out."""
 
-PROVEN = 5
-"""Paired runs below which nothing is written to the results."""
+
+def asked_runs(usual: int = PROVEN) -> int:
+    """How many paired runs the caller wants; `usual` is what the program does otherwise."""
+    return int(os.environ.get(RUNS, usual))
 
 
-def asked_runs() -> int:
-    """How many paired runs the caller wants."""
-    return int(os.environ.get(RUNS, PROVEN))
-
-
-def report(rows: Sequence[Row]) -> None:
-    """Print, and keep it unless there were too few runs."""
-    if asked_runs() >= PROVEN:
-        write(list(rows))
+def report(program: str, rows: list[Row]) -> None:
+    """Print, and keep it unless there were too few runs of anything."""
+    show(rows)
+    fewest = min((entry.runs for entry in rows), default=0)
+    if fewest >= PROVEN:
+        write(program, rows)
     else:
-        show(rows)
-        print(f"{asked_runs()} of {PROVEN} runs: not written to the results")
+        print(f"{fewest} of {PROVEN} runs: not written to the results")
 
 
 def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str]:
@@ -36,8 +37,12 @@ def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if programs:
         parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"all unless named: {', '.join(programs)}")
-    parser.add_argument("--runs", type=int, help=f"paired runs where a program is asked; {PROVEN} otherwise")
+        parser.add_argument("--page", action="store_true", help="measure nothing: write the page of the results anew")
+    parser.add_argument("--runs", type=int, help=f"paired runs; {PROVEN} or more unless given")
     options = parser.parse_args()
+    if getattr(options, "page", False):
+        write_page()
+        sys.exit()
     chosen: list[str] = getattr(options, "programs", [])
     unknown = [name for name in chosen if name not in programs]
     if unknown:
@@ -49,17 +54,19 @@ def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str
     return chosen
 
 
-def end_in_order() -> None:
-    """Let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and folders are cleared away."""
+def begin() -> None:
+    """Say how busy the machine is, and let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and
+    folders are cleared away."""
+    print(f"load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores", flush=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
 def alone(measure: Callable[[], list[Row]], description: str | None) -> int:
     """Be the command line of one program; the exit status."""
     arguments(description)
-    end_in_order()
+    begin()
     try:
-        report(measure())
+        report(Path(inspect.getfile(measure)).stem, measure())
     except CkwatchError as error:
         print(f"error: {error}")
         return 1

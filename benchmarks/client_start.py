@@ -1,12 +1,17 @@
-"""What the client adds to the start of a command, and what one question costs, against httpx doing the same.
+"""What the client adds to the start of a command, what one question costs, and a whole command that finds a mistake.
 
-Imports are measured in fresh processes, on top of anyio's event loop, which both need. The question is the daemon's
-status, over the same socket, with a connection of its own each time (ckwatch) and with one that is kept (httpx).
+Imports are measured in fresh processes, on top of anyio's event loop, which both need; against httpx. The question is
+for the log, over the same socket, with a connection of its own each time (ckwatch) and with one that is kept (httpx).
+
+The command is `ckwatch check UNIT` in the GEMM example, whose daemon runs, at once behind the save of a tile that CK
+rejects: from its start until it has printed the diagnostic of the instance rules and ended. Goal: at most 0.15 s. The
+alternative is the same command with `--no-daemon`; an interpreter that does nothing is printed beside them.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,12 +21,19 @@ from pathlib import Path
 import anyio
 import httpx
 
+from benchmarks.choosing import alone, asked_runs
 from benchmarks.quick_daemon import own_trust
-from benchmarks.reporting import Row, row, write
+from benchmarks.rebuilding import command, environment, example
+from benchmarks.reporting import DAEMON_CODE, Row, row
+from benchmarks.saving import save
 from ckwatch.client import Client, connect
+
+MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/cli")
 
 IMPORTS = 15
 QUESTIONS = 300
+CHECKS = 11
+UNIT = "gemm_f16/v3_128x128x64_intrawave"
 
 IMPORT = """
 import time
@@ -34,14 +46,16 @@ print((time.perf_counter() - began) * 1e3)
 
 def imported_ms(module: str) -> float:
     """Importing `module` in a fresh interpreter."""
-    answer = subprocess.run([sys.executable, "-c", IMPORT.format(module=module)], capture_output=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", IMPORT.format(module=module)], capture_output=True, check=True, env=environment()
+    )
     return float(answer.stdout)
 
 
 def measure_imports() -> list[Row]:
     """Both modules by turns."""
     ours, reference = [], []
-    for _ in range(IMPORTS):
+    for _ in range(asked_runs(IMPORTS)):
         ours.append(imported_ms("ckwatch.client"))
         reference.append(imported_ms("httpx"))
     goal = "less than httpx alone"
@@ -66,7 +80,7 @@ async def measure_questions() -> list[Row]:
             transport = httpx.AsyncHTTPTransport(uds=os.fspath(await _socket(client)))
             async with httpx.AsyncClient(transport=transport, base_url="http://ckwatch/v1") as other:
                 ours, reference = [], []
-                for _ in range(QUESTIONS):
+                for _ in range(asked_runs(QUESTIONS)):
                     began = time.perf_counter()
                     await client.log(1)
                     between = time.perf_counter()
@@ -77,9 +91,44 @@ async def measure_questions() -> list[Row]:
     return [row("a question", ours, reference, reference_name="httpx", unit="ms", goal=goal, met=lambda _, r: r <= 1.1)]
 
 
+def measure_check() -> list[Row]:
+    """The command by turns with the daemon and without; the mistake is another one each time."""
+    ours, reference, bare = list[float](), list[float](), []
+    with example() as workspace:
+        kernel_file = workspace / "gemm_f16.kernel.toml"
+        text = kernel_file.read_text()
+        command(workspace, "build", UNIT, "--trust")
+        for number in range(asked_runs(CHECKS)):
+            for options, times in (((), ours), (("--no-daemon",), reference)):
+                save(kernel_file, text.replace("NPerBlock = 128", f"NPerBlock = {97 + 2 * number + len(options)}", 1))
+                seconds, printed = command(workspace, "check", UNIT, *options, status=1)
+                assert "[rule/" in printed, printed
+                times.append(seconds)
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
+            bare.append(time.perf_counter() - began)
+    print(f"an interpreter that does nothing: {statistics.median(bare):.3f} s")
+    return [
+        row(
+            "`ckwatch check UNIT` of a saved mistake, the whole command",
+            ours,
+            reference,
+            reference_name="the same with `--no-daemon`",
+            unit="s",
+            goal="at most 0.15 s",
+            met=lambda seconds, _: seconds <= 0.15,
+        )
+    ]
+
+
+def measure() -> list[Row]:
+    """Three rows."""
+    return [*measure_imports(), *anyio.run(measure_questions), *measure_check()]
+
+
 async def _socket(client: Client) -> Path:
     return await client._connection._find(None, start=False)
 
 
 if __name__ == "__main__":
-    write([*measure_imports(), *anyio.run(measure_questions)])
+    sys.exit(alone(measure, __doc__))

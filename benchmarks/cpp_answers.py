@@ -41,6 +41,8 @@ from ckwatch.compile.toolchain.clangd import ClangdProgram, find_clangd
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
 
+MEASURED_CODE = ("daemon/ckwatch/cpp", "daemon/ckwatch/engine/queries", "lsp/ckwatch_lsp")
+
 HOVERS = 30
 """At rest, in a run."""
 

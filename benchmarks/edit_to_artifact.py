@@ -26,12 +26,14 @@ from benchmarks.gemm_example import (
     until_idle,
 )
 from benchmarks.hipcc import Hipcc, Run
-from benchmarks.reporting import Row, row
+from benchmarks.reporting import DAEMON_CODE, Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
+
+MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 
 Source = tuple[str, str]
 """A rendered text and the name of its exported function."""

@@ -24,10 +24,12 @@ from benchmarks.edit_to_artifact import artifacts, built_as_it_is, edition, sour
 from benchmarks.gemm_example import BUILD_LIMIT_S, EIGHT, Example, Follower, example_daemon, following, rest, until_idle
 from benchmarks.ninja_build import JOBS, NinjaBuild
 from benchmarks.process_memory import peak_below
-from benchmarks.reporting import Row, row
+from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
+
+MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 
 COLD_GOAL, AGAIN_GOAL, MEMORY_GOAL = 0.65, 0.5, 1.2
 

@@ -38,6 +38,8 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.verification import VerificationDepth, VerificationOutcome
 from ckwatch.workspace.loading import load_workspace
 
+MEASURED_CODE = ("daemon/ckwatch/emulation", "daemon/ckwatch/bench")
+
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 NAME = "gemm_f16/v3_128x128x64_intrawave"
 ARCH = "gfx942"

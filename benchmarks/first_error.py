@@ -35,12 +35,14 @@ from benchmarks.gemm_example import (
     until_idle,
 )
 from benchmarks.hipcc import Hipcc, Run
-from benchmarks.reporting import Row, row
+from benchmarks.reporting import DAEMON_CODE, Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Diagnostic
+
+MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 
 HOST_SEES: Parameters = {"MXdlPerWave": 3}
 """128 % (32 · 3) ≠ 0: the tile is not made of whole waves."""

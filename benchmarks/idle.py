@@ -1,14 +1,14 @@
 """What a daemon costs while nothing happens and one client follows it: processor time, and memory.
 
-Goals: under 0.4 % of a core, under 100 MB. Measured are a workspace of 5,000 units and the GEMM example, with the
-processes that watch files and render. The alternative is a bare process that only watches the same folder with
-watchfiles.awatch, at a step of 20 ms and at its own of 50.
+Goals: under 0.4 % of a core, at most 90 MB with 5,000 units, 100 MB else. Measured are a workspace of 5,000 units and
+the GEMM example, with the processes that watch files and render. The alternative is a bare process that only watches
+the same folder with watchfiles.awatch, at a step of 20 ms and at its own of 50.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,11 +18,14 @@ from pathlib import Path
 
 import anyio
 
+from benchmarks.choosing import alone, asked_runs
 from benchmarks.large_workspace import UNITS, large_workspace
 from benchmarks.quick_daemon import PROGRAM, apart, daemon_of
-from benchmarks.reporting import Row, row, write
+from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import DAEMON
+
+MEASURED_CODE = DAEMON_CODE
 
 IDLE_S = 30.0
 CALM_S = 3.0
@@ -121,8 +124,34 @@ async def bare_cost(root: Path, step_ms: int) -> Cost:
     return cost
 
 
-async def compare(name: str, root: Path, program: tuple[str, ...]) -> list[Row]:
-    """Rows for one workspace."""
+async def compare(name: str, root: Path, program: tuple[str, ...], most_mb: float) -> list[Row]:
+    """Rows for one workspace; `most_mb` is the goal for memory."""
+    runs = [await once(name, root, program) for _ in range(asked_runs())]
+    own_pace = statistics.median(bare[50].percent for _, _, bare in runs)
+    return [
+        row(
+            f"idle daemon, {name}: processor",
+            [daemon.percent + others.percent for daemon, others, _ in runs],
+            [bare[20].percent for _, _, bare in runs],
+            reference_name=f"watchfiles alone, step 20 ms; {own_pace:.2g} % at its own 50 ms",
+            unit="% of a core",
+            goal="under 0.4 %",
+            met=lambda percent, _: percent < 0.4,
+        ),
+        row(
+            f"idle daemon, {name}: memory",
+            [daemon.resident_mb for daemon, _, _ in runs],
+            [bare[20].resident_mb for _, _, bare in runs],
+            reference_name="watchfiles alone",
+            unit="MB",
+            goal=f"at most {most_mb:g} MB",
+            met=lambda mb, _: mb <= most_mb,
+        ),
+    ]
+
+
+async def once(name: str, root: Path, program: tuple[str, ...]) -> tuple[Cost, Cost, dict[int, Cost]]:
+    """Of the daemon, of the processes that it has started, and of watchfiles alone by its step."""
     daemon, others = await daemon_cost(root, program)
     bare: dict[int, Cost] = {}
 
@@ -140,26 +169,7 @@ async def compare(name: str, root: Path, program: tuple[str, ...]) -> list[Row]:
         print(
             f"{name}: {what:<24} {cost.percent:6.3f} %   {cost.resident_mb:6.1f} MB resident, share {cost.share_mb:.1f}"
         )
-    return [
-        row(
-            f"idle daemon, {name}: processor",
-            [daemon.percent + others.percent],
-            [bare[20].percent],
-            reference_name=f"watchfiles alone, step 20 ms; {bare[50].percent:.2g} % at its own 50 ms",
-            unit="% of a core",
-            goal="under 0.4 %",
-            met=lambda percent, _: percent < 0.4,
-        ),
-        row(
-            f"idle daemon, {name}: memory",
-            [daemon.resident_mb],
-            [bare[20].resident_mb],
-            reference_name="watchfiles alone",
-            unit="MB",
-            goal="under 100 MB",
-            met=lambda mb, _: mb < 100,
-        ),
-    ]
+    return daemon, others, bare
 
 
 def measure() -> list[Row]:
@@ -167,14 +177,13 @@ def measure() -> list[Row]:
     large = large_workspace()
     rows = []
     with apart():
-        rows += anyio.run(compare, f"{UNITS} units", large.root, PROGRAM)
+        rows += anyio.run(compare, f"{UNITS} units", large.root, PROGRAM, 90)
     with apart(), tempfile.TemporaryDirectory() as folder:
         example = Path(folder).resolve() / "gemm"
         shutil.copytree(EXAMPLE, example)
-        rows += anyio.run(compare, "the GEMM example", example, DAEMON)
+        rows += anyio.run(compare, "the GEMM example", example, DAEMON, 100)
     return rows
 
 
 if __name__ == "__main__":
-    print(f"load {os.getloadavg()[0]:.1f}")
-    write(measure())
+    sys.exit(alone(measure, __doc__))

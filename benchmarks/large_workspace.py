@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +36,10 @@ INSTANCES = 5
 UNITS = TEMPLATES * INSTANCES
 MACROS = 20
 OTHERS = 8000
+DIFFERENT = 5000
+"""Files in which the branches `MAIN` and `OTHER` differ: all templates, all kernel files, and some of the others."""
+
+MAIN, OTHER = "main", "other"
 
 _TEMPLATE = """\
 {{% import "macros/m{macro:02}.j2" as tile %}}
@@ -42,7 +47,7 @@ _TEMPLATE = """\
 constexpr int number = {number};
 constexpr int edited = 0;
 constexpr int per_block = {{{{ tile.checked(MPerBlock) }}}} * {{{{ NPerBlock }}}};
-extern "C" int {{{{ KERNEL_NAME }}}}(const void* a, const void* b, void* c)
+extern "C" PT_EXPORT int {{{{ KERNEL_NAME }}}}(const void* a, const void* b, void* c)
 {{
     {{% for step in range(4) %}}
     static_assert(per_block % {{{{ KPerBlock }}}} == 0, "step {{{{ step }}}}");
@@ -69,6 +74,11 @@ NPerBlock = 128
 KPerBlock = 32
 """
 
+_SETTINGS = """\
+[verify]
+automatic = "off"  # what stands in for artifacts cannot be executed
+"""
+
 _INSTANCE = """\
 [[instance]]
 name = "tile_{size}"
@@ -92,7 +102,7 @@ class LargeWorkspace:
         for name in ("templates/macros", "kernels", "data"):
             (self.root / name).mkdir(parents=True)
         store = json.dumps(str(self.folder / "store"))
-        (self.root / "ckwatch.toml").write_text(f"[store]\nfolder = {store}\n")
+        (self.root / "ckwatch.toml").write_text(f"[store]\nfolder = {store}\n{_SETTINGS}")
         for number in range(MACROS):
             (self.root / f"templates/macros/m{number:02}.j2").write_text(_MACRO.format(number=number))
         self.common.write_text(_COMMON)
@@ -104,6 +114,26 @@ class LargeWorkspace:
             path = self.other(number)
             path.parent.mkdir(exist_ok=True)
             path.write_text("0\n")
+        self._commit()
+
+    def _commit(self) -> None:
+        """Put the files into a repository, on two branches; `MAIN` is checked out."""
+        self.git("init", "--quiet", "--initial-branch", MAIN)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", MAIN)
+        self.git("checkout", "--quiet", "-b", OTHER)
+        for number in range(TEMPLATES):
+            template, kernel_file = self.template(number), self.kernel_file(number)
+            template.write_text(template.read_text().replace("number = ", f"number = {TEMPLATES} + "))
+            kernel_file.write_text(f"# on the other branch\n{kernel_file.read_text()}")
+        for number in range(DIFFERENT - 2 * TEMPLATES):
+            self.other(number).write_text("1\n")
+        self.git("commit", "--quiet", "--all", "--message", OTHER)
+        self.git("checkout", "--quiet", MAIN)
+
+    def git(self, *arguments: str) -> None:
+        """Run git on the workspace, without the user's settings."""
+        git_in(self.root, *arguments)
 
     def template(self, number: int) -> Path:
         """A template with five units."""
@@ -143,6 +173,13 @@ class LargeWorkspace:
                 await until_at_rest(daemon)
 
 
+def git_in(folder: Path, *arguments: str) -> None:
+    """Run git, without the user's settings. Raises CalledProcessError."""
+    settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    people = {f"GIT_{who}_{what}": "benchmark" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(["git", *arguments], cwd=folder, env=os.environ | settings | people, check=True, capture_output=True)
+
+
 def machine_of(daemon: DaemonApi) -> State:
     """What the daemon knows. Asking it for its status takes longer: it counts."""
     return runtime_of(daemon).state
@@ -165,8 +202,8 @@ async def until_at_rest(daemon: DaemonApi, quiet_s: float = 0.2) -> float:
 
 def large_workspace() -> LargeWorkspace:
     """The one that is kept, built if need be."""
-    texts = (_TEMPLATE, _MACRO, _COMMON, _KERNEL, _INSTANCE, PROGRAM)
-    made_of = repr((texts, HEADERS, TEMPLATES, INSTANCES, MACROS, OTHERS))
+    texts = (_TEMPLATE, _MACRO, _COMMON, _SETTINGS, _KERNEL, _INSTANCE, PROGRAM)
+    made_of = repr((texts, HEADERS, TEMPLATES, INSTANCES, MACROS, OTHERS, DIFFERENT))
     name = f"ckwatch-benchmark-{os.getuid()}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
     workspace = LargeWorkspace(Path(tempfile.gettempdir()).resolve() / name)
     done = workspace.folder / "built"

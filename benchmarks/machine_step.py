@@ -12,12 +12,14 @@ from __future__ import annotations
 import gc
 import itertools
 import statistics
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.reporting import Row, row, write
+from benchmarks.choosing import alone, asked_runs
+from benchmarks.reporting import PROVEN, Row, row
 from ckwatch.core.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan
 from ckwatch.core.events import (
     AnyEvent,
@@ -46,6 +48,8 @@ from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Instance, Kernel, Operation, Outcome, Unit
 from ckwatch.model.text import span
+
+MEASURED_CODE = ("daemon/ckwatch/core", "daemon/ckwatch/model")
 
 TEMPLATES = 1000
 INSTANCES = 5
@@ -209,8 +213,9 @@ def measure() -> list[Row]:
 
 def _measure() -> list[Row]:
     daemon = built([kernel_units(number) for number in range(TEMPLATES)])
+    runs = asked_runs(RUNS)
     edits, kernels, scans = [], [], []
-    for run in range(RUNS):
+    for run in range(runs):
         path = template(run)
         daemon.contents[path] = "edited"
         edits.append(daemon.news(FilesChanged({path: "edited"}))[0] * 1e3)
@@ -238,19 +243,25 @@ def _measure() -> list[Row]:
             met=lambda *_: max(kernels) < 10,
         ),
     ]
-    for name, seconds in news_of_many(daemon):
-        steps = [one * 1e3 for one in seconds]
-        typical = f"median {statistics.median(steps):.2f} ms, p99 {_p99(steps):.2f} ms"
-        rows.append(
-            row(
-                f"{name}: longest of {len(steps)} steps ({typical})",
-                *([max(steps)], [sum(steps)]),
-                reference_name="all in one step",
-                unit="ms",
-                goal="no step over 10 ms",
-                met=lambda ms, _: ms < 10,
-            )
+    found: dict[str, tuple[list[float], list[float]]] = {}
+    for _ in range(min(runs, PROVEN)):
+        for name, seconds in news_of_many(built([kernel_units(number) for number in range(TEMPLATES)])):
+            steps = [one * 1e3 for one in seconds]
+            print(f"{name}: {len(steps)} steps, median {statistics.median(steps):.2f} ms, p99 {_p99(steps):.2f} ms")
+            longest, sums = found.setdefault(name, ([], []))
+            longest.append(max(steps))
+            sums.append(sum(steps))
+    rows += [
+        row(
+            f"{name}: longest step",
+            *times,
+            reference_name="all in one step",
+            unit="ms",
+            goal="no step over 10 ms",
+            met=lambda ms, _: ms < 10,
         )
+        for name, times in found.items()
+    ]
     return rows
 
 
@@ -259,4 +270,4 @@ def _p99(values: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    write(measure())
+    sys.exit(alone(measure, __doc__))

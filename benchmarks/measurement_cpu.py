@@ -34,6 +34,8 @@ from ckwatch.model.roofline import CacheState
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
 
+MEASURED_CODE = ("daemon/ckwatch/bench",)
+
 EXAMPLE = Path(__file__).parents[1] / "examples/cpp"
 UNIT = "gemm_f32/6x16@host"
 SIZE = 192

@@ -128,7 +128,7 @@ class QuickCompiler:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._program = folder / "hipcc"
+        self.program = folder / "hipcc"
         self._include = folder / "include"
         self._runs = folder / "runs"
 
@@ -145,13 +145,13 @@ class QuickCompiler:
         source = self.folder / "hipcc.c"
         source.write_text(PROGRAM)
         compiler = shutil.which("cc") or shutil.which("gcc") or "clang"
-        subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", self._program, source], check=True)
+        subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", self.program, source], check=True)
 
     @property
     def find_toolchain(self) -> FindToolchain:
         """For `open_engine`."""
         environment = {"PATH": os.defpath, "QUICK_COMPILER": str(self.folder)}
-        toolchain = QuickToolchain(self._program, self.folder, self._include, environment=environment)
+        toolchain = QuickToolchain(self.program, self.folder, self._include, environment=environment)
         return cast("FindToolchain", lambda _choice, _environment: cast("Toolchain", toolchain))
 
     def started_ns(self) -> list[int]:

@@ -6,13 +6,15 @@ files for changes on every render. Goal: at most 2 times plain Jinja2, and under
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import ckwatch_templates
-from benchmarks.reporting import Row, paired, row, write
+from benchmarks.choosing import alone, asked_runs
+from benchmarks.reporting import Row, paired, row
 from ckwatch.model.kernels import Unit
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.text import span
@@ -20,6 +22,8 @@ from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.outcome import Lookups, RenderLimits, map_of
 from ckwatch.render.renderer import Renderer, context_of, garbage_kept
 from ckwatch.workspace.loading import load_workspace
+
+MEASURED_CODE = ("daemon/ckwatch/render", "templates/ckwatch_templates/ck/gemm_universal.hip.j2")
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 RUNS = 200
@@ -62,7 +66,7 @@ def measure() -> list[Row]:
     assert outcome.rendered is not None, outcome.diagnostics
     text, _ = renderer.expand(unit, RenderLimits(), {}, Lookups())
     assert text == plain_renderer(unit), "the two renders differ"
-    mine, others = paired(ours, lambda: plain_renderer(unit), RUNS)
+    mine, others = paired(ours, lambda: plain_renderer(unit), asked_runs(RUNS))
     return [
         row(
             f"render {kernel.template} with map ({len(outcome.rendered.text)} characters)",
@@ -77,4 +81,4 @@ def measure() -> list[Row]:
 
 
 if __name__ == "__main__":
-    write(measure())
+    sys.exit(alone(measure, __doc__))

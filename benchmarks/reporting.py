@@ -1,17 +1,26 @@
-"""The form in which every benchmark reports, and the machine it ran on."""
+"""The form in which every benchmark reports: rows, and with them when, where and at which commit they were measured.
+
+A program says in `MEASURED_CODE` which paths of the repository it measures. A row whose commit is older than the last
+change of these is marked on the page.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +29,32 @@ import ckwatch
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
 
-RESULTS = Path(__file__).parent / "results"
+REPOSITORY = Path(__file__).parent.parent
+RESULTS = REPOSITORY / "benchmarks/results"
+
+PROVEN = 5
+"""Paired runs below which nothing is written to the results."""
+
+EVERYTHING = ("daemon/ckwatch", "lsp/ckwatch_lsp", "templates")
+"""What a program measures that has no `MEASURED_CODE`: paths in the repository, as git takes them."""
+
+DAEMON_CODE = tuple(
+    f"daemon/ckwatch/{room}"
+    for room in ("checks", "client", "core", "engine", "model", "render", "server", "system", "wire", "workspace")
+)
+"""What is measured where a daemon with a compiler that takes no time is."""
+
+_ORIGIN = ("program", "date", "commit", "dirty", "cpu", "cores", "python", "ckwatch", "hip", "compiler")
+SHORT = 9
+"""Characters of a commit that are shown."""
+
+_HEAD = f"""\
+# Benchmarks
+
+Written by `python -m benchmarks --page` from `latest.json`. What a program measures: [the list](../README.md).
+† marks what is no claim about today's code: the code that the program measures has changed since, or there were fewer
+than {PROVEN} runs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +85,13 @@ def row(
     goal: str,
     met: Callable[[float, float], bool] | None = None,
 ) -> Row:
-    """Medians and their ratio; `met(ours, ratio)` decides whether the goal is reached."""
+    """Medians and their ratio; `met(ours, ratio)` decides whether the goal is reached.
+
+    The runs are those of whichever was measured less often.
+    """
     mine, other = statistics.median(ours), statistics.median(reference)
-    ratio = mine / other
-    return Row(name, mine, other, reference_name, unit, ratio, goal, met(mine, ratio) if met else None, len(ours))
+    ratio, runs = mine / other, min(len(ours), len(reference))
+    return Row(name, mine, other, reference_name, unit, ratio, goal, met(mine, ratio) if met else None, runs)
 
 
 def paired(
@@ -92,34 +129,89 @@ def machine() -> dict[str, str | int]:
         "python": platform.python_version(),
         "ckwatch": ckwatch.__version__,
         **compiler,
-        "date": datetime.now(UTC).date().isoformat(),
     }
 
 
-def write(rows: list[Row]) -> None:
-    """Print the table and write `latest.json` and `latest.md`, replacing rows of the same name."""
-    RESULTS.mkdir(exist_ok=True)
+def commit() -> str:
+    """The one that is checked out."""
+    return _git("rev-parse", "HEAD")
+
+
+def code_of(program: str) -> tuple[str, ...]:
+    """The files and folders that a program measures, and itself. Raises ModuleNotFoundError when there is none."""
+    module = importlib.import_module(f"benchmarks.{program}")
+    return (*getattr(module, "MEASURED_CODE", EVERYTHING), f"benchmarks/{program}.py")
+
+
+def write(program: str, rows: list[Row]) -> None:
+    """Replace the rows of this program in `latest.json`, and write the page."""
     path = RESULTS / "latest.json"
-    kept: dict[str, dict[str, object]] = {}
-    if path.exists():
-        kept = {entry["name"]: entry for entry in json.loads(path.read_text())["rows"]}
-    kept.update({entry.name: asdict(entry) for entry in rows})
-    path.write_text(json.dumps({"machine": machine(), "rows": list(kept.values())}, indent=1) + "\n")
-    header = "| what | ckwatch | reference | ratio | goal | met | runs |\n|---|---|---|---|---|---|---|\n"
-    lines = [
+    origin = {
+        "program": program,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "dirty": bool(_git("status", "--porcelain", "--", *code_of(program))),
+        **machine(),
+    }
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for entry in json.loads(path.read_text())["rows"]:
+        kept.setdefault(entry["program"], []).append(entry)
+    kept[program] = [asdict(entry) | origin for entry in rows]
+    path.write_text(json.dumps({"rows": [entry for entries in kept.values() for entry in entries]}, indent=1) + "\n")
+    write_page()
+
+
+def write_page() -> None:
+    """Write `latest.md` anew from what was measured, with marks of what is older than the code.
+
+    Rows of programs that there are no more are left out of both files.
+    """
+    path = RESULTS / "latest.json"
+    rows = json.loads(path.read_text())["rows"]
+    programs = [name for name in dict.fromkeys(entry["program"] for entry in rows) if find_spec(f"benchmarks.{name}")]
+    rows = [entry for entry in rows if entry["program"] in programs]
+    path.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    parts = [_HEAD]
+    for origin, group in groupby(rows, lambda entry: {key: entry.get(key) for key in _ORIGIN}):
+        doubt = doubt_of(origin["commit"], code_of(origin["program"]), dirty=origin["dirty"])
+        made = ", ".join(f"{key} {origin[key]}" for key in _ORIGIN[4:] if origin[key] is not None)
+        parts.append(f"\n## {origin['program']}\n\n{origin['date']}, commit {origin['commit'][:SHORT]}; {made}.\n")
+        parts.append(f"\n† {doubt}.\n" if doubt else "")
+        parts.append("\n| what | ckwatch | reference | ratio | goal | met | runs |\n|---|---|---|---|---|---|---|\n")
+        parts += [_line(entry, "†" if doubt or entry["runs"] < PROVEN else "") for entry in group]
+    (RESULTS / "latest.md").write_text("".join(parts))
+
+
+def doubt_of(measured_at: str, code: Sequence[str], *, dirty: bool = False) -> str:
+    """Why figures that were measured at this commit are not those of today's code; nothing if they are."""
+    try:
+        changes = _git("log", "--format=%cs %H", f"{measured_at}..HEAD", "--", *code).splitlines()
+    except subprocess.CalledProcessError:
+        return "the commit is not in this repository's history"
+    if changes:
+        date, _, first = changes[-1].partition(" ")
+        times = "once" if len(changes) == 1 else f"{len(changes)} times, first"
+        return f"older than the code, which has changed since: {times} on {date} in {first[:SHORT]}"
+    return "measured with changes that were not committed" if dirty else ""
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def _line(entry: dict[str, Any], mark: str) -> str:
+    met = {True: "yes", False: "no", None: ""}[entry["met"]]
+    return (
         f"| {entry['name']} | {entry['ours']:.4g} {entry['unit']} | {entry['reference']:.4g} {entry['unit']} "
-        f"({entry['reference_name']}) | {entry['ratio']:.3g} | {entry['goal']} | "
-        f"{ {True: 'yes', False: 'no', None: ''}[entry['met']] } | {entry['runs']} |\n"  # type: ignore[index]
-        for entry in kept.values()
-    ]
-    about = ", ".join(f"{key} {value}" for key, value in machine().items())
-    (RESULTS / "latest.md").write_text(f"# Benchmarks\n\nLast run: {about}.\n\n{header}{''.join(lines)}")
-    show(rows)
+        f"({entry['reference_name']}) | {entry['ratio']:.3g} | {entry['goal']} | {met}{mark} | {entry['runs']} |\n"
+    )
 
 
 def show(rows: Iterable[Row]) -> None:
     """Print the table."""
-    table = Table("what", "ckwatch", "reference", "ratio", "goal", "met")
+    table = Table("what", "ckwatch", "reference", "ratio", "goal", "met", "runs")
     for entry in rows:
         table.add_row(
             entry.name,
@@ -128,5 +220,6 @@ def show(rows: Iterable[Row]) -> None:
             f"{entry.ratio:.3g}",
             entry.goal,
             {True: "yes", False: "no", None: ""}[entry.met],
+            str(entry.runs),
         )
     Console().print(table)

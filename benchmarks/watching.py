@@ -21,12 +21,15 @@ import anyio
 import watchfiles
 from watchfiles._rust_notify import RustNotify
 
+from benchmarks.choosing import alone, asked_runs
 from benchmarks.idle import family, ran_s
-from benchmarks.reporting import Row, row, write
+from benchmarks.reporting import Row, row
 from ckwatch.engine.watch import Batch, Watcher
 from ckwatch.server.daemon import SWITCH_S
 
-SAVES = 50
+MEASURED_CODE = ("daemon/ckwatch/engine/watch",)
+
+SAVES = 10
 MANY = 10_000
 IDLE_S = 20
 STEP_MS = 20
@@ -190,16 +193,18 @@ async def start_theirs(places: Places) -> None:
 
 async def compare(places: Places) -> list[Row]:
     """All rows."""
-    figures: dict[str, list[list[float]]] = {}
-    for watching in (ours, theirs):
-        for name, measure in (("latency", latencies_ms), ("idle", idle_percent), ("many", many_ms)):
-            async with watching(places) as arrivals:
-                figures.setdefault(name, []).append(await measure(places, arrivals))
-    for start in (start_ours, start_theirs):
-        pauses = [await longest_pause_ms(partial(start, places)) for _ in range(5)]
-        figures.setdefault("pause", []).append(pauses)
+    figures: dict[str, tuple[list[float], list[float]]] = {}
+    for _ in range(asked_runs()):
+        for side, watching in enumerate((ours, theirs)):
+            for name, measure in (("latency", latencies_ms), ("idle", idle_percent), ("many", many_ms)):
+                async with watching(places) as arrivals:
+                    figures.setdefault(name, ([], []))[side].extend(await measure(places, arrivals))
+        for side, start in enumerate((start_ours, start_theirs)):
+            pause_ms = await longest_pause_ms(partial(start, places))
+            figures.setdefault("pause", ([], []))[side].append(pause_ms)
     ordered = sorted(figures["latency"][0])
-    print(f"save to batch: p50 {ordered[SAVES // 2]:.1f}, p90 {ordered[SAVES * 9 // 10]:.1f}, max {ordered[-1]:.1f} ms")
+    middle, ninth = ordered[len(ordered) // 2], ordered[len(ordered) * 9 // 10]
+    print(f"save to batch: p50 {middle:.1f}, p90 {ninth:.1f}, max {ordered[-1]:.1f} ms")
     name = f"watchfiles, step {STEP_MS} ms"
     return [
         row(
@@ -238,11 +243,11 @@ async def compare(places: Places) -> list[Row]:
 
 
 def measure() -> list[Row]:
-    """Four rows; takes two minutes."""
+    """Four rows; takes six minutes."""
     sys.setswitchinterval(SWITCH_S)  # as in a daemon's own process
     with tempfile.TemporaryDirectory() as folder:
         return anyio.run(compare, Places(Path(folder).resolve()))
 
 
 if __name__ == "__main__":
-    write(measure())
+    sys.exit(alone(measure, __doc__))

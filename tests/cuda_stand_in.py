@@ -47,9 +47,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Event:
-    """When it was reached."""
+    """When it was reached, and on which stream it was put last."""
 
     at_us: float | None = None
+    stream: int = 0
 
 
 class StandIn:
@@ -76,6 +77,10 @@ class StandIn:
         self.now_us = 0.0
         self.fault = ""
         self.memory_bytes = memory_bytes
+        self.modules: list[str] = []
+        self.eager = False  # events are reached as soon as that can be, at the host's time
+        self.cache_bytes = _ATTRIBUTES["L2_CACHE_SIZE"]
+        self.cached_gbps, self.memory_gbps = 5000.0, 2000.0
         self._devices = devices
         self._version = version
 
@@ -201,18 +206,74 @@ class StandIn:
 
     def _cuEventRecord(self, event: Event, stream: int) -> None:
         def reach() -> None:
-            event.at_us = self.now_us
+            event.at_us = self.now_us + (time.perf_counter() * 1e6 if self.eager else 0.0)
 
+        event.at_us, event.stream = None, stream
         self.streams[stream].work.append((None, reach))
+        if self.eager:
+            self.streams[stream].run()
+
+    def _cuEventSynchronize(self, event: Event) -> str | None:
+        while event.at_us is None and not self.streams[event.stream].run():
+            time.sleep(0.001)
+        return self.fault or None
 
     def _cuEventElapsedTime(self, begin: Event, end: Event) -> float | str:
         if begin.at_us is None or end.at_us is None:
             return "CUDA_ERROR_NOT_READY"
         return (end.at_us - begin.at_us) / 1e3
 
+    def _cuModuleLoadData(self, address: int) -> str:
+        text = ctypes.string_at(address).decode()
+        self.modules.append(text)
+        return text
+
+    def _cuModuleGetFunction(self, module: str, name: bytes) -> str:
+        entry = f".visible .entry {name.decode()}("
+        return name.decode() if entry in module else "CUDA_ERROR_NOT_FOUND"
+
+    def _cuLaunchKernel(self, function: str, *arguments: Any) -> str | None:
+        """The probe kernels of `ckwatch.bench.probes.cuda`, each as the test's device runs it."""
+        *_, stream, places, extra = arguments
+        assert extra == 0
+        values = {
+            "ckwatch_read": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64),
+            "ckwatch_spin": (ctypes.c_int64,),
+            "ckwatch_fault": (ctypes.c_uint64,),
+            "ckwatch_cycles": (ctypes.c_uint64,),
+            "ckwatch_flush_instructions": (ctypes.c_float, ctypes.c_float, ctypes.c_uint64),
+        }[function]
+        pointers = (ctypes.c_void_p * len(values)).from_address(places)
+        given = [kind.from_address(pointer or 0).value for kind, pointer in zip(values, pointers, strict=True)]
+        if function == "ckwatch_fault":
+            self.launch(stream, 1.0, self._break)
+        elif function == "ckwatch_read":
+            _, count, passes, _ = given
+            size = 16 * int(count)
+            gbps = self.cached_gbps if size <= self.cache_bytes else self.memory_gbps
+            self.launch(stream, size * int(passes) / gbps / 1e3)
+        elif function == "ckwatch_flush_instructions":
+            self.launch(stream, 50.0)
+        elif function == "ckwatch_cycles":
+            at = int(given[0])
+            self.launch(stream, 1.0, lambda: self._count(at))
+        else:
+            self.launch(stream, int(given[0]) / 2e3)
+        return None
+
+    def _break(self) -> None:
+        self.fault = "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+    def _count(self, address: int) -> None:
+        units = _ATTRIBUTES["MULTIPROCESSOR_COUNT"]
+        counters = (ctypes.c_int64 * units).from_address(address)
+        for unit in range(units):
+            counters[unit] = 1 + unit + int(self.now_us * 2000)
+
 
 def _allocated(into: dict[int, Any], size_bytes: int) -> int:
-    memory = (ctypes.c_char * size_bytes)()
+    whole = (ctypes.c_char * (size_bytes + 256))()
+    memory = (ctypes.c_char * size_bytes).from_buffer(whole, -ctypes.addressof(whole) % 256)
     address = ctypes.addressof(memory)
     into[address] = memory
     return address

@@ -48,9 +48,12 @@ class FakeBenchmarks:
         device: str | None,
         force: bool,
         race: Race | None = None,
+        flush_instructions: bool = False,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        self._ask("bench", patterns, shapes, device, force, *([] if race is None else [race]))
+        self._ask(
+            "bench", patterns, shapes, device, force, *([] if race is None else [race]), *["flush"] * flush_instructions
+        )
         self.viewer = client
 
         async def lines() -> AsyncIterator[BenchLine]:

@@ -76,9 +76,14 @@ class TimingClient:
 
     @asynccontextmanager
     async def bench(
-        self, *patterns: str, shapes: Iterable[str] | None, device: str | None, force: bool
+        self,
+        *patterns: str,
+        shapes: Iterable[str] | None,
+        device: str | None,
+        force: bool,
+        flush_instructions: bool,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        self._ask("bench", patterns, shapes, device, force)
+        self._ask("bench", patterns, shapes, device, force, *["flush"] * flush_instructions)
 
         async def lines() -> AsyncIterator[BenchLine]:
             for line in self.lines:

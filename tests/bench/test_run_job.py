@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench_kernels import gemm_problem, job, shared_object
+from ckwatch.bench.event_noise import PAIRS
 from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
 from ckwatch.bench.report import BenchmarkReport, DeviceReading, FailureKind
@@ -366,7 +367,7 @@ def test_a_fault_of_the_device_is_the_contestants() -> None:
     class Faulty(FakeRuntime):
         def wait(self, event: DeviceEvent) -> None:
             super().wait(event)
-            if self.log.count("end") > 20:
+            if self.log.count("end") > 20 + 2 * PAIRS:
                 raise BenchmarkError(FailureKind.FAULT, "hipErrorIllegalAddress")
 
     failure, where = failed(Faulty(), job("ours"), shared_object())

@@ -77,7 +77,7 @@ SCRIPTS = [
     (
         "say(WorkerHello(protocol=PROTOCOL + 1, version='9', pid=1, host='box')); time.sleep(1000)",
         FailureKind.GARBLED,
-        r"the worker on box is of ckwatch 9 \(protocol 3\); this is .* \(protocol 2\)",
+        r"the worker on box is of ckwatch 9 \(protocol 4\); this is .* \(protocol 3\)",
     ),
     (
         "say(hello, stage); sys.exit(5)",

@@ -400,7 +400,7 @@ def test_best(client: TimingClient, capsys: Capture) -> None:
     assert run("best", "gemm") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["gemm", "", "small, gfx942, cold cache, hip:7, test device, 0000:07:00.0"]
-    assert lines[3].split() == ["RANK", "INSTANCE", "MEDIAN", "ERROR", "COMPARED"]
+    assert lines[3].split() == ["RANK", "INSTANCE", "MEDIAN", "ERROR", "CLOCK", "COMPARED"]
     assert lines[4].split()[:4] == ["1", "a", "100.0", "µs"]
     assert lines[5].split()[:4] == ["2", "b", "200.0", "µs"]
     assert "SLOW 2.000 × a" in lines[5]

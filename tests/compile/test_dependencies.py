@@ -9,11 +9,11 @@ import pytest
 from ckwatch.compile.dependencies import (
     format_dependency_file,
     missing_headers,
-    not_there,
     parse_dependency_file,
     parse_header_list,
     read_headers,
 )
+from ckwatch.compile.store.header_sets import not_there
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_parse(text: str, expected: list[str]) -> None:
 
 def test_written_as_read() -> None:
     headers = ["/a b/c.h", "/d#e$f.h", "/ü.h", "/g\\h.h"]
-    assert parse_dependency_file(format_dependency_file("k l.so", headers)) == headers
+    assert parse_dependency_file(format_dependency_file("k l.so", tuple(headers))) == headers
 
 
 def test_header_list() -> None:
@@ -54,6 +54,6 @@ def test_missing() -> None:
 def test_both_lists_are_read_and_the_source_left_out(tmp_path: Path) -> None:
     (tmp_path / "k.d").write_text(f"k.o: kernel.hip {tmp_path}/kernel.hip /host.h /both.h\n")
     (tmp_path / "headers.txt").write_text("/device only.h\n/both.h\n./local.h\n")
-    assert read_headers(tmp_path, "k.d", "headers.txt") == ["/both.h", "/device only.h", "/host.h"]
-    assert read_headers(tmp_path, "none", "headers.txt") == ["/both.h", "/device only.h"]
-    assert read_headers(tmp_path, "none", "none") == []
+    assert read_headers(tmp_path, "k.d", "headers.txt") == ("/both.h", "/device only.h", "/host.h")
+    assert read_headers(tmp_path, "none", "headers.txt") == ("/both.h", "/device only.h")
+    assert read_headers(tmp_path, "none", "none") == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ckwatch.core.effects import Compile
-from ckwatch.core.events import BuildRequested, FocusChanged, MemoryMeasured, PassFinished, WorkKind
+from ckwatch.core.events import BuildRequested, CompilerEnded, FocusChanged, MemoryMeasured, PassFinished, WorkKind
 from ckwatch.core.phases import Phase
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
@@ -83,6 +83,16 @@ def test_a_pass_that_has_ended_makes_room() -> None:
     world.send(PassFinished(world.works[world.find(WorkKind.COMPILE)].effect.work))
     assert compilers(world.run(*QUICK)) == ["compile k2/c"]
     assert not wide(world, "k2/c"), "one process is left for it"
+    world.drain()
+
+
+def test_what_is_being_stored_leaves_its_cores_to_others() -> None:
+    world = built(**{TOML: APART})
+    world.send(BuildRequested("r", "", (A, C), force=True))
+    assert compilers(world.run(*QUICK)) == ["compile k1/a"]
+    world.send(CompilerEnded(world.works[world.find(WorkKind.COMPILE)].effect.work))
+    assert compilers(world.run(*QUICK)) == ["compile k2/c"]
+    assert wide(world, "k2/c"), "both cores are free"
     world.drain()
 
 

@@ -19,6 +19,7 @@ from ckwatch.core.events import (
     CancelRequested,
     Cause,
     ClientLost,
+    CompilerEnded,
     CompileStarted,
     FilesChanged,
     FocusChanged,
@@ -293,13 +294,13 @@ class Sequences(RuleBasedStateMachine):
         self.world.send(CancelRequested(scope, units))
 
     @precondition(lambda self: any(one.effect.work.kind in COMPILERS for one in self.world.works.values()))
-    @rule(pick=st.integers(0, 5), narrowed=st.booleans(), works=works)
-    def report_output(self, pick: int, narrowed: bool, works: int) -> None:
-        """A compiler reports what it has found, or that one of its passes has ended."""
+    @rule(pick=st.integers(0, 5), ended=st.sampled_from((None, PassFinished, CompilerEnded)), works=works)
+    def report_output(self, pick: int, ended: type[PassFinished | CompilerEnded] | None, works: int) -> None:
+        """A compiler reports what it has found, or that one of its passes or all have ended."""
         numbers = [number for number, one in self.world.works.items() if one.effect.work.kind in COMPILERS]
         number = numbers[pick % len(numbers)]
-        if narrowed:
-            self.world.send(PassFinished(self.world.works[number].effect.work))
+        if ended is not None:
+            self.world.send(ended(self.world.works[number].effect.work))
         else:
             self.world.report_output(number)
         self._go_on(works)

@@ -184,7 +184,8 @@ class World:
         unit = self.state.find(work.key)
         assert forced or looked or (unit is not None and unit.demand.force), "compiled without a look at the store"
         kinds = (WorkKind.CHECK, WorkKind.COMPILE)
-        compiling = [one.effect.work for one in self.works.values() if one.effect.work.kind in kinds]
+        works = [one.effect.work for one in self.works.values() if one.effect.work.kind in kinds]
+        compiling = [work for work in works if work.number not in self.state.storing]
         processes = sum(2 if self._is_wide(work) else 1 for work in compiling)
         assert processes <= self.state.jobs
         if len(compiling) > 1 and self.state.memory_bytes is not None:

@@ -26,12 +26,12 @@ from jinja2.runtime import Context
 from jinja2.utils import Cycler, Joiner, Namespace
 
 import ckwatch_templates
+from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.kernels import Unit
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
-from ckwatch.render.worker_pool import RenderPool
 from patience import PATIENCE_S
 from torture.rounds import Rounds
 from units import unit
@@ -378,7 +378,8 @@ def explode(rounds: Rounds, portal: BlockingPortal, pool: RenderPool, folder: Pa
     async def both() -> tuple[RenderOutcome, RenderOutcome]:
         with anyio.fail_after(PATIENCE_S):
             bad = await pool.render(made("b.hip.j2"), RenderLimits(BOMB_LIMIT_S))
-            return bad, await pool.render(made("good.hip.j2"), RenderLimits(PATIENCE_S))
+            good = await pool.render(made("good.hip.j2"), RenderLimits(PATIENCE_S))
+            return bad.outcome, good.outcome
 
     bad, good = portal.call(both)
     check(bad, folder)

@@ -65,6 +65,8 @@ class Job:
     of the `ragged` problems, whose sizes no tile divides, that it does not refuse. Several contestants take turns
     (ABBA), so that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is
     timed. `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
+    `flush_instructions`: before each launch the instruction caches are flushed, by the probe kernels
+    (`ckwatch.bench.probes`), of which `probes` is the artifact's number where they are one.
     """
 
     device: str
@@ -80,6 +82,35 @@ class Job:
     lease_wait_s: float = 600.0
     shared: bool = False
     threads: int | None = None
+    flush_instructions: bool = False
+    probes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestStep:
+    """An assumption to try. `contestants`: on which kernels, `problems`: on the first of these that they do not refuse;
+    `name` is what they are called in the report. `budget_s`: how long it may take, where it can be shortened."""
+
+    assumption: str
+    name: str = ""
+    contestants: tuple[Contestant, ...] = ()
+    problems: tuple[KernelProblem, ...] = ()
+    budget_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestJob:
+    """Steps of a self-test on one device; `device`, `kind`, `arch`, `lease_wait_s`, `shared`, `threads` and `probes` as
+    those of a `Job`."""
+
+    device: str
+    kind: str
+    arch: str
+    steps: tuple[SelfTestStep, ...]
+    lease_wait_s: float = 600.0
+    shared: bool = False
+    threads: int | None = None
+    probes: int | None = None
 
 
 VERIFYING = "verifying "

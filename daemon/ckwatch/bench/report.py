@@ -94,6 +94,20 @@ class ContestantResult:
         return next((samples for samples in self.samples if samples.cache is cache), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """What a device's events can tell, in microseconds: the least difference of times, and how far the times lie apart
+    of pairs of events with nothing between."""
+
+    resolution_us: float
+    jitter_us: float
+
+    @property
+    def us(self) -> float:
+        """Differences below it say nothing of a kernel."""
+        return max(self.resolution_us, self.jitter_us)
+
+
 class FailureKind(StrEnum):
     """Why there is no timing, by whose fault it is."""
 
@@ -155,7 +169,10 @@ class BenchmarkFailure:
 class BenchmarkReport:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
-    `warning`: why others may have measured at the same time. `raced`: taken as a `Race`."""
+    `warning`: why others may have measured at the same time. `raced`: taken as a `Race`.
+    `flushed_instructions`: before each launch, instruction caches were flushed. `noise_floor`: None of those
+    that were taken before it was. `slowed`: during which part of the blocks of launches something held the device's
+    clock down, by what it was."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -166,3 +183,6 @@ class BenchmarkReport:
     seconds: float = 0.0
     warning: str = ""
     raced: bool = False
+    flushed_instructions: bool = False
+    noise_floor: NoiseFloor | None = None
+    slowed: Mapping[str, float] = field(default_factory=dict)

@@ -21,8 +21,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ckwatch.bench.event_noise import noise_floor
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
-from ckwatch.bench.job import Contestant, Job, VerifyJob
+from ckwatch.bench.job import Contestant, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
@@ -30,6 +31,7 @@ from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
+from ckwatch.bench.probes.kernels import probe_kernels
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -37,6 +39,7 @@ from ckwatch.bench.report import (
     DeviceReading,
     Devices,
     FailureKind,
+    NoiseFloor,
     NumericsVerification,
     Samples,
 )
@@ -45,7 +48,14 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime,
 from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
-from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WaitingForDevice, WorkerStage
+from ckwatch.bench.worker_protocol import (
+    SelfTestDone,
+    StepTried,
+    TrialVerified,
+    VerificationDone,
+    WaitingForDevice,
+    WorkerStage,
+)
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
@@ -53,7 +63,7 @@ from ckwatch.model.roofline import CacheState, bound
 from ckwatch.model.version import __version__
 
 _Answer = TypeVar("_Answer")
-SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified], None]
+SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified | StepTried], None]
 
 _OTHERS_POLL_S = 0.25
 
@@ -99,8 +109,31 @@ _HELD_DEVICES: list[
 ] = []  # nothing is closed: the end of the process does that, whatever state it is in
 
 
+def self_test(job: SelfTestJob, artifacts: Sequence[bytes], tell: SendMessage) -> SelfTestDone | BenchmarkFailure:
+    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
+    from ckwatch.bench.self_test.worker import run_steps
+
+    whereabouts = _Progress(tell)
+
+    def run() -> SelfTestDone:
+        held, runtime = _open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
+        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
+        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
+
+    return _or_failure(whereabouts, run)
+
+
 def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> BenchmarkReport:
     deadline = time.monotonic() + job.lease_wait_s
+    held, runtime = _open_device(job, deadline, whereabouts)
+    beside = _wait_for_others(job, runtime, deadline, whereabouts)
+    report = measure(runtime, job, artifacts, whereabouts.at)
+    warnings = (held.warning,) if held.warning else ()
+    return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
+
+
+def _open_device(job: Job | SelfTestJob, deadline: float, whereabouts: _Progress) -> tuple[Lease, DeviceRuntime]:
+    """The device with its lease: the one that this process has, or the one that `job` asks for."""
     known = next((one for one in _HELD_DEVICES if _is_of(one[1].facts, job)), None)
     if known is not None:  # by the job before
         held, runtime = known
@@ -113,13 +146,10 @@ def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> Benchm
         runtime = runtime_module(facts.kind).open(facts, **options)
         _HELD_DEVICES.append((held, runtime))
     whereabouts.device = runtime.facts
-    beside = _wait_for_others(job, runtime, deadline, whereabouts)
-    report = measure(runtime, job, artifacts, whereabouts.at)
-    warnings = (held.warning,) if held.warning else ()
-    return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
+    return held, runtime
 
 
-def _is_of(facts: DeviceFacts, job: Job) -> bool:
+def _is_of(facts: DeviceFacts, job: Job | SelfTestJob) -> bool:
     return job.device in (AUTO, facts.name, facts.identity) and job.kind == facts.kind
 
 
@@ -243,6 +273,13 @@ def measure(runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: On
     return _Measurement(runtime, job, at).report(artifacts)
 
 
+def verify_artifacts(
+    runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage
+) -> tuple[ContestantResult, ...]:
+    """Verify what `job` names on its problem, without timing it: results without samples. Raises BenchmarkError."""
+    return _Measurement(runtime, job, at).verify(artifacts)
+
+
 PROBLEMS_KEPT = 8
 """A worker that lasts keeps the inputs and references of so many problems and seeds: with them, verifying an instance
 takes a tenth of the time."""
@@ -261,6 +298,9 @@ class _Measurement:
         self._buffers: dict[str, GuardedBuffer] = {}
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
+        self._flush_instructions: Launch | None = None
+        self._noise_floor: NoiseFloor | None = None
+        self._slowed: dict[str, float] = {}
         self._in_turn: _LoadedContestant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
@@ -273,6 +313,7 @@ class _Measurement:
         began_at, began = time.time(), time.monotonic()
         self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
+        self._load_instruction_flush(artifacts)
         flush_bytes = self._flush_bytes()
         self._check_memory(entrants, flush_bytes)
         self._allocate(entrants)
@@ -283,6 +324,8 @@ class _Measurement:
         # Last seed first, so that the one that is timed is in place.
         for seed in self._job.seeds[::-1]:
             self._verify(entrants, seed, "before timing", twice=True)
+        self._at("looking at events", "")
+        self._noise_floor = noise_floor(self._runtime)
         measured = self._time(entrants, flush, readings)
         self._check_untouched(entrants)
         for seed in self._job.seeds:
@@ -305,6 +348,9 @@ class _Measurement:
             notes=tuple(self._notes),
             started_at=began_at,
             seconds=time.monotonic() - began,
+            flushed_instructions=self._job.flush_instructions,
+            noise_floor=self._noise_floor,
+            slowed=self._slowed,
         )
 
     def _verify_ragged(self, artifacts: Sequence[bytes]) -> None:
@@ -331,8 +377,8 @@ class _Measurement:
             return True
         return False
 
-    def verify(self, artifacts: Sequence[bytes]) -> None:
-        """Verify without timing. Raises BenchmarkError."""
+    def verify(self, artifacts: Sequence[bytes]) -> tuple[ContestantResult, ...]:
+        """Verify without timing: results without samples. Raises BenchmarkError."""
         entrants = self._load(artifacts)
         self._check_memory(entrants, 0)
         self._allocate(entrants)
@@ -341,6 +387,15 @@ class _Measurement:
         for seed in self._job.seeds:
             self._verify(entrants, seed, "before timing", twice=True)
         self._memory.free()
+        return tuple(
+            ContestantResult(
+                contestant=entrant.name,
+                samples=(),
+                workspace_bytes=entrant.workspace_bytes,
+                verification=self._verification(entrant),
+            )
+            for entrant in entrants
+        )
 
     def _load(self, artifacts: Sequence[bytes]) -> list[_LoadedContestant]:
         loader = ArtifactLoader()
@@ -356,6 +411,21 @@ class _Measurement:
                 entrant.workspace_bytes = entrant.function.workspace_bytes(self._runtime.stream)
             entrants.append(entrant)
         return entrants
+
+    def _load_instruction_flush(self, artifacts: Sequence[bytes]) -> None:
+        if not self._job.flush_instructions:
+            return
+        self._at("loading the kernel that flushes instruction caches", "")
+        probes = probe_kernels(self._runtime, None if self._job.probes is None else artifacts[self._job.probes])
+        if isinstance(probes, str):
+            raise BenchmarkError(
+                FailureKind.BROKEN,
+                f"instruction caches cannot be flushed: {probes}",
+                '`instruction_cache = "warm"` under [bench] measures without.',
+            )
+        probes.flush_instructions()
+        self._runtime.synchronize()
+        self._flush_instructions = probes.flush_instructions
 
     def _flush_bytes(self) -> int:
         if CacheState.COLD not in self._job.caches:
@@ -500,7 +570,9 @@ class _Measurement:
     def _time(
         self, entrants: Sequence[_LoadedContestant], flush: GuardedBuffer, readings: list[DeviceReading]
     ) -> dict[str, list[Samples]]:
-        sampler = Sampler(self._runtime, self._job.precision, flush, self._at)
+        sampler = Sampler(
+            self._runtime, self._job.precision, flush, self._at, flush_instructions=self._flush_instructions
+        )
         runners = [self._runner(entrant) for entrant in entrants]
         measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
         for cache in self._job.caches:
@@ -519,6 +591,7 @@ class _Measurement:
                         f"{self._job.precision.clock_floor:.0%} of the warm-up's clock"
                     )
         readings.append(self._runtime.reading())
+        self._slowed = {reason: count / sampler.blocks for reason, count in sorted(sampler.slowed.items())}
         self._notes += [
             f"slowed down by {reason} during {count} of {sampler.blocks} blocks of launches"
             for reason, count in sorted(sampler.slowed.items())

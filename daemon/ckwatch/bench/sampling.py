@@ -6,7 +6,8 @@ all of them alike. Where the clock can be read, it is read while a block runs; a
 is discarded for all.
 
 Cold: before each event pair at least twice the last-level cache is written. Hot: a block begins with a launch that is
-not counted, so that the caches hold what this contestant's launch leaves.
+not counted, so that the caches hold what this contestant's launch leaves. Instruction caches are flushed by a kernel of
+ours before each event pair where that is asked for; else they hold what the launch before left.
 """
 
 from __future__ import annotations
@@ -96,8 +97,10 @@ class Sampler:
         flush: GuardedBuffer,
         at: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
+        flush_instructions: Launch | None = None,
     ) -> None:
         """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` gets what is done.
+        `flush_instructions` is launched before each launch that is timed, where instruction caches are to be empty.
 
         `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
         """
@@ -105,6 +108,7 @@ class Sampler:
         self._runtime = runtime
         self._precision = precision
         self._flush = flush
+        self._flush_instructions = flush_instructions
         self._at = at
         self._events: list[_PendingBlock] = [[] for _ in range(AHEAD)]
         self._begun = 0
@@ -241,6 +245,8 @@ class Sampler:
             for begin, end in pairs:
                 if cold:
                     self._flush_caches()
+                if self._flush_instructions is not None:
+                    self._flush_instructions()
                 runtime.record(begin)
                 runner.launch()
                 runtime.record(end)

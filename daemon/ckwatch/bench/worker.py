@@ -24,6 +24,7 @@ from ckwatch.bench.worker_protocol import (
     GarbledError,
     Message,
     PipeFrame,
+    SelfTestDone,
     VerificationDone,
     WorkerHello,
     WorkerRequest,
@@ -59,7 +60,7 @@ def main() -> None:
 _Asked = tuple[Message, list[bytes]] | GarbledError | None
 """A request with its artifacts; None at the end of the input."""
 
-_Answer = BenchmarkReport | Devices | VerificationDone | BenchmarkFailure | None
+_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | BenchmarkFailure | None
 
 
 def _answer(question: tuple[Message, list[bytes]] | GarbledError, answers: BinaryIO) -> tuple[_Answer, bool]:
@@ -85,14 +86,17 @@ def _answer_request(ask: WorkerRequest, artifacts: list[bytes], answers: BinaryI
             f"and is asked in protocol {ask.protocol}",
             hint="The same version of ckwatch is needed where the launcher leads to.",
         )
-    if ask.job is not None and ask.job.kind == "cpu":
+    job = ask.job or ask.self_test
+    if job is not None and job.kind == "cpu":
         from ckwatch.bench.runtimes import processors
 
-        processors.occupy(processors.choose(ask.job.threads))
+        processors.occupy(processors.choose(job.threads))
     from ckwatch.bench import run_job
 
     if ask.verify is not None:
         return run_job.verify(ask.verify, artifacts, lambda answer: _send(answers, answer))
+    if ask.self_test is not None:
+        return run_job.self_test(ask.self_test, artifacts, lambda answer: _send(answers, answer))
     if ask.job is None:
         return run_job.list_devices(lambda answer: _send(answers, answer))
     return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))

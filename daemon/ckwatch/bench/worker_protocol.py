@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,11 +18,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from ckwatch.bench.job import Job, VerifyJob
+from ckwatch.bench.job import Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Grows with every change that the other side would not understand."""
 
 
@@ -61,19 +63,36 @@ class TrialVerified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepTried:
+    """What one step of a `SelfTestJob` has shown, by its number: a worker that ends later has not lost it."""
+
+    number: int
+    trial: AssumptionTrial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestDone:
+    """All steps of a `SelfTestJob` were tried. `versions` of everything that took part."""
+
+    device: DeviceFacts
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationDone:
     """All problems of a `VerifyJob` were told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """What the session asks, followed by `artifacts` frames of bytes: shared objects. `job` and `verify` None: which
-    devices? `lasting`: another request may follow the answer."""
+    """What the session asks, followed by `artifacts` frames of bytes: shared objects. `job`, `verify` and `self_test`
+    None: which devices? `lasting`: another request may follow the answer."""
 
     protocol: int
     job: Job | None
     artifacts: int = 0
     verify: VerifyJob | None = None
+    self_test: SelfTestJob | None = None
     lasting: bool = False
 
 
@@ -84,6 +103,8 @@ WorkerMessage = (
     | Devices
     | TrialVerified
     | VerificationDone
+    | StepTried
+    | SelfTestDone
     | BenchmarkReport
     | BenchmarkFailure
 )
@@ -109,6 +130,8 @@ _MESSAGE_TYPES: dict[str, type] = {
     "Failure": BenchmarkFailure,
     "TrialVerified": TrialVerified,
     "VerificationDone": VerificationDone,
+    "StepTried": StepTried,
+    "SelfTestDone": SelfTestDone,
 }
 """By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then kept timings are measured again."""
 _TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}

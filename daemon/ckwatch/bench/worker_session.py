@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from ckwatch.bench.job import VERIFYING, Job, VerifyJob
+from ckwatch.bench.job import VERIFYING, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
 from ckwatch.bench.worker_protocol import (
@@ -27,6 +27,8 @@ from ckwatch.bench.worker_protocol import (
     GarbledError,
     Message,
     PipeFrame,
+    SelfTestDone,
+    StepTried,
     TrialVerified,
     VerificationDone,
     WaitingForDevice,
@@ -70,7 +72,7 @@ _FAULT_SIGNALS = frozenset(
 """Signals that a process brings upon itself."""
 
 _MANGLED = MARK[:4]
-_Answer = TypeVar("_Answer", BenchmarkReport, Devices, VerificationDone)
+_Answer = TypeVar("_Answer", BenchmarkReport, Devices, VerificationDone, SelfTestDone)
 
 
 async def measure(
@@ -172,6 +174,27 @@ async def verify(
         findings=merged(finding for one in told for finding in one.findings),
         checked=job.checked,
     )
+
+
+async def try_steps(
+    job: SelfTestJob,
+    artifacts: Sequence[bytes],
+    *,
+    command: Sequence[str] = WORKER,
+    launcher: Sequence[str] = (),
+    time_limit_s: float,
+    on_message: OnMessage | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path("/"),
+    grace_s: float = GRACE_S,
+) -> SelfTestDone | BenchmarkFailure:
+    """Have one worker try the steps of `job`; `on_message` gets what each has shown (`StepTried`).
+
+    As `measure`. The failure is that of a step that took the worker along, or of the host.
+    """
+    request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=len(artifacts), self_test=job)
+    session = _Session(request, artifacts, on_message, time_limit_s, grace_s)
+    return await session.run([*launcher, *command], bool(launcher), environment, folder, SelfTestDone)
 
 
 class LastingWorker:
@@ -420,13 +443,14 @@ class _Session:
                 raise GarbledError(f"the worker's first word was {tag(said)}")
             self._greet(said)
         elif isinstance(said, WaitingForDevice):
-            wait_s = self._ask.job.lease_wait_s if self._ask.job is not None else 0.0
+            job = self._ask.job or self._ask.self_test
+            wait_s = 0.0 if job is None else job.lease_wait_s
             self._allow(wait_s + self._time_limit_s)
             self._stage = WorkerStage(name="waiting for the device")
             self._on_message(said)
         elif isinstance(said, WorkerStage):
             self._enter(said)
-        elif isinstance(said, TrialVerified):
+        elif isinstance(said, TrialVerified | StepTried):
             self._on_message(said)
         elif isinstance(said, WorkerHello | WorkerRequest):
             raise GarbledError(f"the worker said {tag(said)} in the middle of its work")

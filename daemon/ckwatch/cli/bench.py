@@ -43,8 +43,14 @@ SHOWN_UNITS = 3
 
 def run(options: argparse.Namespace) -> int:
     """Time units: 1 when a kernel does not build or is at fault, 2 when the machine is why something was not timed."""
+    if options.self_test:
+        from ckwatch.cli.self_test import command
+
+        return command.run(options)
+    if options.output is not None:
+        raise CkwatchError("--output names the report of --self-test", "add --self-test")
     if options.devices:
-        given = [name for name in ("words", "shape", "device", "force") if getattr(options, name)]
+        given = [name for name in ("words", "shape", "device", "force", "flush_instructions") if getattr(options, name)]
         if given:
             raise CkwatchError("--devices only lists the devices", "leave out all other arguments")
         return anyio.run(partial(_devices, options))
@@ -59,7 +65,13 @@ async def _run(options: argparse.Namespace) -> int:
         shapes = options.shape or None
         async with (
             explained(client, *patterns),
-            client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines,
+            client.bench(
+                *patterns,
+                shapes=shapes,
+                device=options.device,
+                force=options.force,
+                flush_instructions=options.flush_instructions,
+            ) as lines,
         ):
             await bench.follow(lines)
         bench.warning = (await client.status()).warnings.get("device", "")

@@ -36,8 +36,8 @@ LEAST_BAR = 10
 """Where less is left of the line, there are no bars."""
 
 MOST_BAR = 40
-HEADING = ("RANK", "INSTANCE", "MEDIAN", "ERROR", "RATE", "BOUND", "COMPARED")
-_RIGHT = frozenset({0, 2, 3})
+HEADING = ("RANK", "INSTANCE", "MEDIAN", "ERROR", "CLOCK", "RATE", "BOUND", "SOL", "COMPARED")
+_RIGHT = frozenset({0, 2, 3, 7})
 CHARTS = ("heat-map", "roofline")
 
 
@@ -147,10 +147,17 @@ def _cells(row: RankedTiming) -> list[str]:
         return [f"{row.rank}", row.instance]
     if not is_figure(timing):
         return [f"{row.rank}", row.instance, NO_FIGURES]
-    middle, error, _, rate, bound = timing_cells(timing)
+    middle, error, _, clock, rate, bound = timing_cells(timing)
     against = ", ".join([*doubts(timing), *map(comparison_words, timing.comparisons)])
     stale = "" if timing.standing == "fresh" else timing.standing
-    return [f"{row.rank}", row.instance, middle, error, rate, bound, stale or against]
+    return [f"{row.rank}", row.instance, middle, error, clock, rate, bound, sol_of(row), stale or against]
+
+
+def sol_of(row: RankedTiming) -> str:
+    """`0.62`; with `of baseline` where that, not the library, is what is compared with."""
+    if row.sol_score is None:
+        return ""
+    return f"{row.sol_score:.2f}" + (" of baseline" if row.sol_baseline == "baseline" else "")
 
 
 def _with_bars(output: Output, rows: Sequence[RankedTiming], lines: Sequence[str]) -> list[str]:

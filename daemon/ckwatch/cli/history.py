@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 SPARKS = 60
 """Medians of the small chart, the last ones."""
 
-HEADING = ("TAKEN", "MEDIAN", "ERROR", "INTERVAL", "RATE", "BOUND", "ARTIFACT", "COMMIT", "STANDING", "COMPARED")
-_RIGHT = frozenset({1, 2, 4})
+HEADING = (
+    "TAKEN",
+    "MEDIAN",
+    "ERROR",
+    "INTERVAL",
+    "CLOCK",
+    "RATE",
+    "BOUND",
+    "ARTIFACT",
+    "COMMIT",
+    "STANDING",
+    "COMPARED",
+)
+_RIGHT = frozenset({1, 2, 5})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,9 +119,9 @@ def _print_group(output: Output, title: tuple[str, str, str], timings: Sequence[
 def _rows(timings: Sequence[Timing]) -> Iterator[list[str]]:
     for timing in timings:
         if timing.failure is not None:
-            cells = [timing.failure, "", "", "", "", timing.message]
+            cells = [timing.failure, "", "", "", "", "", timing.message]
         elif not is_figure(timing):
             cells = [NO_FIGURES]
         else:
             cells = [*timing_cells(timing), ", ".join([*doubts(timing), *map(comparison_words, timing.comparisons)])]
-        yield [timestamp(timing.taken_at), *cells[:5], *provenance(timing), *cells[5:]]
+        yield [timestamp(timing.taken_at), *cells[:6], *provenance(timing), *cells[6:]]

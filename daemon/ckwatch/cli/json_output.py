@@ -12,7 +12,9 @@ from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
 from ckwatch.compile.toolchain.doctor import CheckState
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import Verification
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import BestInstance, ShapeResult
@@ -165,6 +167,35 @@ class BenchSummary(Printed):
     seconds: float
     exit_status: int
     warning: str
+
+
+class SelfTestStarted(Answer):
+    """With `--self-test`: the first line, the device that is tried."""
+
+    event: Literal["self-test"] = "self-test"
+    device: DeviceFacts
+
+
+class SelfTestTrial(Printed):
+    """With `--self-test`: what trying an assumption has shown. `otherwise`: what it would mean if it did not hold."""
+
+    event: Literal["trial"] = "trial"
+    title: str
+    otherwise: str
+    trial: AssumptionTrial
+
+
+class SelfTestSummary(Printed):
+    """With `--self-test`: the last line. `versions` of what took part; `report`: the file that can be attached."""
+
+    event: Literal["self-test-summary"] = "self-test-summary"
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+    exit_status: int
+    versions: dict[str, str]
+    report: str
 
 
 class TuneStarted(Answer):
@@ -633,7 +664,10 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "import inductor": (ImportedTemplate,),
     "import timings": (ImportedTimingFiles, ImportedTimingsList, ImportedTimingsRemoved),
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
-    "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
+    "bench": (
+        *(BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
+        *(SelfTestStarted, SelfTestTrial, SelfTestSummary),
+    ),
     "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),
     "tune": (TuneStarted, TuneStep, TuneSummary),
     "history": (UnitTimings,),

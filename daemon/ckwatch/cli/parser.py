@@ -370,6 +370,20 @@ def _add_timings(parser: ProgramParser) -> None:
     bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, or auto")
     bench.add_argument("--devices", action="store_true", help="only list the devices")
     bench.add_argument("--force", action="store_true", help="time units again that have a timing")
+    bench.add_argument(
+        "--flush-instructions",
+        action="store_true",
+        help='empty the instruction caches before each launch, as `instruction_cache = "flush"` under [bench] does',
+    )
+    bench.add_argument(
+        "--self-test",
+        action="store_true",
+        help="try everything that timings on the device rest on, in about two minutes, and write a report; exit status "
+        "1 if something does not hold",
+    )
+    bench.add_argument(
+        "--output", type=Path, metavar="FILE", help="where the report goes (default: ckwatch-self-test.md)"
+    )
 
     verify = parser.add(
         "verify",

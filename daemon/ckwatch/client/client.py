@@ -419,12 +419,14 @@ class Client:
         force: bool = False,
         race: bool = False,
         limit_us: float | None = None,
+        flush_instructions: bool = False,
     ) -> AsyncIterator[LineIterator[BenchLine]]:
         """Build units and time them, as this client sees them; leaving the context gives up what no other one wants.
 
         `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
         `race`: units that compete, which are timed as briefly as the precision allows, and given up when they are
-        certainly slower than `limit_us`.
+        certainly slower than `limit_us`. `flush_instructions`: with empty instruction caches, whatever the workspace
+        says.
         """
         from ckwatch.wire.benchmarks import BenchLine, BenchRequest
 
@@ -435,6 +437,7 @@ class Client:
             force=force,
             race=race,
             limit_us=limit_us,
+            flush_instructions=flush_instructions,
             client=await self._viewer(),
         )
         async with self._connection.answer("POST", ("benchmarks",), body=request, retry="unsent") as exchange:

@@ -11,12 +11,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import link_flags
 from ckwatch.compile.includes import unreadable, unreadable_includes
 from ckwatch.compile.keys import native_cpu, request_key
@@ -32,7 +31,7 @@ from ckwatch.compile.request import (
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -84,7 +83,12 @@ _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
 _Taken = TypeVar("_Taken")
-_CompileIn = Callable[[Path, "PendingHostPass | None"], Awaitable[CompileOutcome]]
+
+
+class _CompileIn(Protocol):
+    def __call__(
+        self, folder: Path, checked: PendingHostPass | None, *, refused: str | None
+    ) -> Awaitable[CompileOutcome]: ...
 
 
 @dataclass(slots=True)
@@ -94,6 +98,8 @@ class _Claim:
     lock: int | None
     found: BuildOutcome | None
     folder: Path | None = None
+    refused: str | None = None
+    """What is wrong with headers that a compiler would not finish to read; None where nobody has looked."""
 
 
 class Builder:
@@ -113,6 +119,7 @@ class Builder:
         self._store = store
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
+        self._observer = HeaderObserver(store.contents, self._roots)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
@@ -175,6 +182,7 @@ class Builder:
         on_said: OnPassLine | None = None,
         on_start: Callable[[], None] | None = None,
         on_narrow: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
         look: ContentSnapshot | None = None,
         force: bool = False,
         side_by_side: bool = True,
@@ -184,10 +192,11 @@ class Builder:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
-        called when a compiler is about to start, `on_said` with each line that it writes, `on_used` with what it has
-        used of the processor; none for what is in the store. With `force` it is compiled whatever the store has.
-        `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises ToolchainError when the compiler
-        cannot be started, StoreError when the store cannot be written (a full one is a `fault`).
+        called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
+        with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
+        store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
+        `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be started, StoreError when the store
+        cannot be written (a full one is a `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
             compiled = other.compiled
@@ -196,6 +205,7 @@ class Builder:
                 on_said=on_said,
                 on_start=on_start,
                 on_narrow=on_narrow,
+                on_end=on_end,
                 look=look,
                 force=force,
                 on_used=on_used,
@@ -205,7 +215,7 @@ class Builder:
         key = await self.key(request)
         async with self._flight(key):
             # Between threads and the event loop this goes once: every turn takes a millisecond on a busy machine.
-            claim = await self._claim(key, look, force)
+            claim = await self._claim(key, request, look, force)
             try:
                 if claim.found is not None:
                     return claim.found
@@ -222,10 +232,11 @@ class Builder:
                     force=force,
                     on_used=on_used,
                 )
-                return await self._compile(key, request, claim, compile_in, force)
+                return await self._compile(key, request, claim, compile_in, force, on_end)
             finally:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(self._release, key, claim)
+                if claim.folder is not None or claim.lock is not None:
+                    with anyio.CancelScope(shield=True):
+                        await anyio.to_thread.run_sync(self._release, key, claim)
 
     def _key(self, request: CompileRequest, arch: str) -> str:
         known = self._keys.get(request)
@@ -266,9 +277,16 @@ class Builder:
             return None
 
     async def _compile(
-        self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
+        self,
+        key: str,
+        request: CompileRequest,
+        claim: _Claim,
+        compile_in: _CompileIn,
+        force: bool,
+        on_end: Callable[[], None],
     ) -> BuildOutcome:
         for _ in range(_ATTEMPTS):
+            artifact: Artifact | None = None
             checked = await self._checks.take(key, request)
             folder = claim.folder if checked is None else checked.folder
             try:
@@ -282,25 +300,37 @@ class Builder:
             if checked is None:
                 claim.folder = None
             try:
-                outcome = await self._undisturbed(compile_in, folder, checked)
-                artifact = None
+                outcome = await self._undisturbed(compile_in, claim, folder, checked)
+                claim.refused = None
+                on_end()
                 if outcome.status is not CompileStatus.TRANSIENT:
-                    publish = partial(self._publish, key, request, outcome, folder, force)
+                    store = partial(self._stored, key, request, outcome, folder, force, claim)
                     # What has been compiled is stored, even when no client waits for it any more.
                     with anyio.CancelScope(shield=True):
-                        artifact, outcome = await anyio.to_thread.run_sync(publish)
+                        artifact, outcome = await anyio.to_thread.run_sync(store)
             finally:
-                await remove_work_folder(folder)
+                if artifact is None:
+                    await remove_work_folder(folder)
             if artifact is not None or outcome.fault not in (CompileFault.HEADERS_CHANGED, CompileFault.STORE_GONE):
                 break
         return BuildOutcome(key, artifact, outcome, False, outcome.log, request.source)
 
+    def _stored(
+        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool, claim: _Claim
+    ) -> tuple[Artifact | None, CompileOutcome]:
+        """Store what came of a compile; then nothing is left of it elsewhere. For a thread."""
+        artifact, outcome = self._publish(key, request, outcome, folder, force)
+        if artifact is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._release(key, claim)
+        return artifact, outcome
+
     async def _undisturbed(
-        self, compile_in: _CompileIn, folder: Path, checked: PendingHostPass | None
+        self, compile_in: _CompileIn, claim: _Claim, folder: Path, checked: PendingHostPass | None
     ) -> CompileOutcome:
         """What came of a compile, unless the store was deleted under it: then its messages do not count."""
         try:
-            outcome = await compile_in(folder, checked)
+            outcome = await compile_in(folder, checked, refused=claim.refused)
         except (OSError, CkwatchError):
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
@@ -317,12 +347,14 @@ class Builder:
         folder: Path,
         checked: PendingHostPass | None,
         *,
+        refused: str | None,
         side_by_side: bool,
         waiting: int,
         force: bool,
         on_used: OnStageUsed | None,
     ) -> CompileOutcome:
-        refused = await self._unreadable(request)
+        if refused is None:
+            refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
             on_narrow()
             return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
@@ -353,7 +385,9 @@ class Builder:
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
         """
         ladder = self.ladder
-        if ladder is None or request.language is not Language.HIP or await self._unreadable(request):
+        if ladder is None or request.language is not Language.HIP:
+            return None
+        if await anyio.to_thread.run_sync(_unreadable, request):
             return None
         key = await self.key(request)
         async with self._flight(key):
@@ -362,14 +396,8 @@ class Builder:
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
-        folders = [*request.include_folders, *self._toolchain.include_folders]
-        headers = HeaderSet.observe(
-            outcome.headers,
-            not_there(outcome.headers, outcome.missing, folders),
-            self._store.contents,
-            self._roots,
-            outcome.begun_ns,
-        )
+        folders = (*request.include_folders, *self._toolchain.include_folders)
+        headers = self._observer.observe(outcome.headers, outcome.missing, folders, outcome.begun_ns)
         if headers is None:
             found = ((path, unreadable(path)) for path in outcome.headers)
             path, reason = next((one for one in found if one[1] is not None), ("", None))
@@ -410,14 +438,6 @@ class Builder:
             return None, _without_space(error, outcome)
         return artifact, outcome
 
-    async def _unreadable(self, request: CompileRequest) -> str:
-        """What is wrong with headers that a compiler would not finish to read, as a log."""
-        folders = [Path(flag[2:]) for flag in request.flags if flag.startswith("-I/")]
-        find = partial(
-            unreadable_includes, request.source, request.language.source_name, [*request.include_folders, *folders]
-        )
-        return await anyio.to_thread.run_sync(find)
-
     @asynccontextmanager
     async def _flight(self, key: str) -> AsyncIterator[None]:
         """One task of this process at a time per key."""
@@ -433,20 +453,20 @@ class Builder:
             else:
                 self._flights[key] = (lock, waiting - 1)
 
-    async def _claim(self, key: str, look: ContentSnapshot | None, force: bool) -> _Claim:
+    async def _claim(self, key: str, request: CompileRequest, look: ContentSnapshot | None, force: bool) -> _Claim:
         """What the store has, or the right to compile: one process at a time per key.
 
         A store that cannot be locked is written without: publishing bears it.
         """
         while True:
             with anyio.CancelScope(shield=True):
-                claim = await anyio.to_thread.run_sync(self._claim_now, key, look, force)
+                claim = await anyio.to_thread.run_sync(self._claim_now, key, request, look, force)
             if claim is not None:
                 return claim
             look = None
             await anyio.sleep(_POLL_S)
 
-    def _claim_now(self, key: str, look: ContentSnapshot | None, force: bool) -> _Claim | None:
+    def _claim_now(self, key: str, request: CompileRequest, look: ContentSnapshot | None, force: bool) -> _Claim | None:
         lockable, lock = _try_lock(self._lock_path(key))
         if lock is None and lockable:
             return None
@@ -457,19 +477,28 @@ class Builder:
                 # Where there is none it is asked for again, which says why.
                 with suppress(StoreError):
                     claim.folder = self._store.work_folder()
+                claim.refused = _unreadable(request)
         except BaseException:
             self._release(key, claim)
             raise
         return claim
 
     def _release(self, key: str, claim: _Claim) -> None:
-        if claim.folder is not None:
-            shutil.rmtree(claim.folder, ignore_errors=True)
-        if claim.lock is not None:
-            unlock(self._lock_path(key), claim.lock)
+        folder, claim.folder = claim.folder, None
+        lock, claim.lock = claim.lock, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            unlock(self._lock_path(key), lock)
 
     def _lock_path(self, key: str) -> Path:
         return self._store.locks / f"{key}.lock"
+
+
+def _unreadable(request: CompileRequest) -> str:
+    """What is wrong with headers that a compiler would not finish to read, as a log. For a thread."""
+    folders = [Path(flag[2:]) for flag in request.flags if flag.startswith("-I/")]
+    return unreadable_includes(request.source, request.language.source_name, [*request.include_folders, *folders])
 
 
 def _try_lock(path: Path) -> tuple[bool, int | None]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
-from ckwatch.compile.store.header_sets import shadows
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
@@ -30,7 +31,8 @@ def parse_dependency_file(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def format_dependency_file(target: str, headers: Iterable[str]) -> str:
+@lru_cache(maxsize=8)
+def format_dependency_file(target: str, headers: tuple[str, ...]) -> str:
     """A make rule: `target` depends on `headers`."""
     return " \\\n  ".join([f"{_escape(target)}:", *map(_escape, headers)]) + "\n"
 
@@ -50,20 +52,23 @@ def missing_headers(log: str) -> list[str]:
     return list(found)
 
 
-def not_there(headers: Iterable[str], missing: Iterable[str], folders: Sequence[Path]) -> set[str]:
-    """Files that a compile would have read, had they existed: those `missing`, and any ahead of those it found."""
-    looked_for = {f"{folder}/{name}" for name in missing if not name.startswith("/") for folder in folders}
-    return looked_for | {name for name in missing if name.startswith("/")} | shadows(headers, folders)
-
-
-def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[str]:
+def read_headers(folder: Path, dependency_file: str, header_list: str) -> tuple[str, ...]:
     """The headers of the compile that ran in `folder`, as absolute paths, those in `folder` itself left out."""
-    names: list[str] = []
-    for file, parse in ((dependency_file, parse_dependency_file), (header_list, parse_header_list)):
-        path = folder / file
-        if path.exists():
-            names += parse(os.fsdecode(read_file(path, SIDE_FILE_LIMIT_BYTES)))
-    return sorted(outside(names, folder))
+    texts = ["", ""]
+    for index, file in enumerate((dependency_file, header_list)):
+        with suppress(FileNotFoundError):
+            texts[index] = os.fsdecode(read_file(folder / file, SIDE_FILE_LIMIT_BYTES))
+    names, absolute = _sorted_names(*texts)
+    if absolute and not any(str(folder) in text for text in texts):
+        return names
+    return tuple(sorted(outside(names, folder)))
+
+
+@lru_cache(maxsize=8)
+def _sorted_names(dependency_file: str, header_list: str) -> tuple[tuple[str, ...], bool]:
+    """What both name, and whether all are absolute paths: a thousand compiles of one kernel name the same."""
+    names = tuple(sorted({*parse_dependency_file(dependency_file), *parse_header_list(header_list)}))
+    return names, all(name.startswith("/") for name in names)
 
 
 def outside(names: Iterable[str], folder: Path) -> set[str]:

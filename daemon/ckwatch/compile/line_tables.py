@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished, unwritten
-from ckwatch.compile.dependencies import not_there, read_headers
+from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.keys import request_key
@@ -27,7 +27,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.single_call import DEPENDENCIES
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
 from ckwatch.system.async_processes import ExitReason, Launcher, run_process
 

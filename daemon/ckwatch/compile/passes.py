@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished
-from ckwatch.compile.dependencies import not_there, outside, parse_header_list
+from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.keys import request_key
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
@@ -24,7 +24,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import ArtifactRecord, LostArtifactError, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
 from ckwatch.model.keys import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.request import CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
 from ckwatch.compile.work_folder import remove_work_folder
 
 if TYPE_CHECKING:

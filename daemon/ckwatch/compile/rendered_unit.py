@@ -45,6 +45,11 @@ def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awa
     )
 
 
+def has_all_headers(toolchain: Toolchain | NvccToolchain) -> bool:
+    """Whether no text can lack headers of AMD's libraries."""
+    return not isinstance(toolchain, Toolchain) or (toolchain.ck is not None and toolchain.ck_tile is not None)
+
+
 def lacking_headers(toolchain: Toolchain | NvccToolchain, workspace: Workspace, unit: Unit, rendered: Rendered) -> str:
     """The library of AMD's that the text includes and no folder of headers holds, and how to get it; for a thread.
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -74,7 +75,7 @@ async def compile_source(
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
-    headers = tuple(await anyio.to_thread.run_sync(read_headers, folder, DEPENDENCIES, HEADER_LIST))
+    headers = await anyio.to_thread.run_sync(read_headers, folder, DEPENDENCIES, HEADER_LIST)
     if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
         return unfinished(job, compiled, headers)
     return await linked(job, headers, None)
@@ -92,18 +93,12 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
     if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
         return unfinished(job, done, headers)
     files = {ProductKind.OBJECT: folder / OBJECT, ProductKind.SHARED_OBJECT: folder / SHARED_OBJECT}
+    files[ProductKind.DEPENDENCIES] = folder / DEPENDENCIES
     try:
-        exports = await anyio.to_thread.run_sync(elf.exported_symbols, files[ProductKind.SHARED_OBJECT])
-        if request.language is Language.HIP:
-            target = folder / f"kernel.{request.arch.replace(':', '-')}.hsaco"
-            if code_object is not None:
-                await anyio.to_thread.run_sync(code_object.rename, target)
-                files[ProductKind.CODE_OBJECT] = target
-            elif (code := await _device_code(job, files[ProductKind.OBJECT])) is not None:
-                files[ProductKind.CODE_OBJECT] = target
-                await anyio.to_thread.run_sync(target.write_bytes, code)
-        files[ProductKind.DEPENDENCIES] = folder / DEPENDENCIES
-        await anyio.to_thread.run_sync(write_dependencies, files[ProductKind.DEPENDENCIES], headers)
+        gather = partial(_gathered, job, files, headers, code_object)
+        exports, compressed = await anyio.to_thread.run_sync(gather)
+        if compressed:
+            await _unpack(job, files)
     except OSError as error:
         return unwritten(job, error)
     except ValueError as error:
@@ -171,14 +166,38 @@ def link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[
     return [*arguments, *toolchain.link_arguments, *link_flags(request), "-o", SHARED_OBJECT]
 
 
-async def _device_code(job: CompileJob, file: Path) -> bytes | None:
-    arch = job.request.arch
-    try:
-        return await anyio.to_thread.run_sync(elf.device_code, file, arch)
-    except elf.CompressedBundleError:
-        bundle = await anyio.to_thread.run_sync(elf.fat_binary, file)
-        if bundle is None:
-            return None
+def _code_object(job: CompileJob) -> Path:
+    return job.folder / f"kernel.{job.request.arch.replace(':', '-')}.hsaco"
+
+
+def _gathered(
+    job: CompileJob, files: dict[ProductKind, Path], headers: tuple[str, ...], code_object: Path | None
+) -> tuple[tuple[str, ...], bool]:
+    """Complete the files of a compile that has linked; what it exports, and whether the device's code is still in a
+    compressed bundle. For a thread."""
+    write_dependencies(files[ProductKind.DEPENDENCIES], headers)
+    exports = elf.exported_symbols(files[ProductKind.SHARED_OBJECT])
+    if job.request.language is not Language.HIP:
+        return exports, False
+    target = _code_object(job)
+    if code_object is not None:
+        code_object.rename(target)
+    else:
+        try:
+            code = elf.device_code(files[ProductKind.OBJECT], job.request.arch)
+        except elf.CompressedBundleError:
+            return exports, True
+        if code is None:
+            return exports, False
+        target.write_bytes(code)
+    files[ProductKind.CODE_OBJECT] = target
+    return exports, False
+
+
+async def _unpack(job: CompileJob, files: dict[ProductKind, Path]) -> None:
+    bundle = await anyio.to_thread.run_sync(elf.fat_binary, files[ProductKind.OBJECT])
+    if bundle is not None:
+        arch = job.request.arch
         await anyio.to_thread.run_sync((job.folder / "bundle").write_bytes, bundle)
         done = await job.run(
             [
@@ -191,8 +210,9 @@ async def _device_code(job: CompileJob, file: Path) -> bytes | None:
             ]
         )
         if done.exit_status != 0:
-            raise ValueError("its offload bundle cannot be unpacked") from None
-        return await anyio.to_thread.run_sync((job.folder / "code").read_bytes)
+            raise ValueError("its offload bundle cannot be unpacked")
+        files[ProductKind.CODE_OBJECT] = _code_object(job)
+        await anyio.to_thread.run_sync((job.folder / "code").rename, files[ProductKind.CODE_OBJECT])
 
 
 async def compile_cu(

@@ -33,12 +33,13 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Render and check a unit."""
+    """Render and check a unit; `awaited`: somebody looks at it, or edits it."""
 
     work: Work
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
+    awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,8 @@ class Measure:
     """None: the workspace's choice."""
     race: Race | None = None
     """It competes with others."""
+    flush_instructions: bool = False
+    """Whatever the workspace's choice is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,8 +357,8 @@ class MeasureFinished(Event):
 @dataclass(frozen=True, slots=True)
 class MeasureRequested(Event):
     """A client wants timings of units that are built, on these shapes (None: all), on `device` (None: the workspace's
-    choice); with `force` also where they are known; those of a `race`, which has its own settings, in any case.
-    Requests are numbered from 1."""
+    choice); with `force` also where they are known; those of a `race`, which has its own settings, and with
+    `flush_instructions`, in any case. Requests are numbered from 1."""
 
     number: int
     units: tuple[str, ...]
@@ -367,6 +367,7 @@ class MeasureRequested(Event):
     device: str | None = None
     race: Race | None = None
     scope: str = MAIN
+    flush_instructions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +442,13 @@ class CompilerOutput(Event):
 @dataclass(frozen=True, slots=True)
 class PassFinished(Event):
     """One of the two passes of this work has ended."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerEnded(Event):
+    """No compiler of this work runs any more; what came of it is still to be stored."""
 
     work: Work
 
@@ -559,7 +567,8 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
+    | CompilerOutput | PassFinished | CompilerEnded
+    | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
     | RequestDropped | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped
     | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip

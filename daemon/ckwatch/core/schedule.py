@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, timing_schedule, verification_schedule
-from ckwatch.core.demand import REQUESTED, priority
+from ckwatch.core.demand import REQUESTED, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.core.events import UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
@@ -13,6 +13,9 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import expected_memory_bytes
 
 RECORDED_AT_ONCE = 500
+
+STORED_AT_ONCE = 32
+"""Compiles whose results are being stored when the next compiler starts: one look at the headers serves them all."""
 
 PASSES = 2
 """Processes of one compile, where they run side by side."""
@@ -28,7 +31,8 @@ def start_work(state: State, out: Effects) -> None:
         move(unit, Phase.RENDERING)
         work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)
         publish(out, unit)
-        out.append(Render(work, unit.unit, view.overlays.copy(), view.options))
+        awaited = bool(view.overlays) or is_in_focus(state, unit)
+        out.append(Render(work, unit.unit, view.overlays.copy(), view.options, awaited=awaited))
     while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
         unit, view = _next(state, state.look_queue)
         work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))
@@ -96,7 +100,11 @@ def _is_occupied(state: State) -> bool:
 
 
 def _compilers(state: State) -> list[Work]:
-    return [work for work in state.running.values() if work.kind in (WorkKind.CHECK, WorkKind.COMPILE)]
+    return [
+        work
+        for work in state.running.values()
+        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE) and work.number not in state.storing
+    ]
 
 
 def _processes(state: State) -> int:
@@ -113,6 +121,8 @@ def _reserved(state: State) -> int:
 
 def _fits(state: State) -> bool:
     """Whether the next compiler has a core and memory. One may always run, however little memory there is."""
+    if len(state.storing) >= STORED_AT_ONCE:
+        return False
     processes = _processes(state)
     if not processes:
         return True

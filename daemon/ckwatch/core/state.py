@@ -288,6 +288,8 @@ class State:
     """Running tasks that are being stopped."""
     single_pass_compiles: set[int] = field(default_factory=set)
     """Compiles that run one pass at a time, or of whose two passes one has ended."""
+    storing: set[int] = field(default_factory=set)
+    """Compiles whose compilers have ended."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)
@@ -468,6 +470,7 @@ def release(state: State, work: Work) -> bool:
     stopped = work.number in state.cancelled
     state.cancelled.discard(work.number)
     state.single_pass_compiles.discard(work.number)
+    state.storing.discard(work.number)
     if not state.running:
         state.recent_changes.clear()
     elif state.recent_changes and work.number == oldest:

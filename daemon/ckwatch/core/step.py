@@ -28,6 +28,7 @@ from ckwatch.core.events import (
     CheckFinished,
     ClientLost,
     CompileFinished,
+    CompilerEnded,
     CompilerOutput,
     CompileStarted,
     Continued,
@@ -234,6 +235,11 @@ def _record_finished(state: State, out: Effects, event: RecordFinished) -> None:
     _set_warning(state, out, "history", event.problem)
 
 
+def _compiler_ended(state: State, out: Effects, event: CompilerEnded) -> None:  # noqa: ARG001  # as all handlers
+    if event.work.number in state.running:
+        state.storing.add(event.work.number)
+
+
 def _load_finished(state: State, out: Effects, event: LoadFinished) -> None:
     release(state, event.work)
     loading.load_finished(state, out, event)
@@ -294,6 +300,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     CompileStarted: _compile_started,
     CompilerOutput: _compiler_output,
     PassFinished: _pass_finished,
+    CompilerEnded: _compiler_ended,
     FilesChanged: files.files_changed,
     OverlayChanged: clients.overlay_changed,
     OptionsChanged: clients.options_changed,

@@ -107,9 +107,14 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
             known = unit.timing.by_shape.get(shape.name)
             result = unit.compile.result
             fresh = known is not None and result is not None and known.artifact == result.artifact and not known.raced
-            if event.force or event.device is not None or event.race is not None or not fresh:
+            asked_otherwise = event.device is not None or event.race is not None or event.flush_instructions
+            if event.force or asked_otherwise or not fresh:
                 unit.timing.requested[shape.name] = TimingRequest(
-                    requested=True, force=event.force, device=event.device, race=event.race
+                    requested=True,
+                    force=event.force,
+                    device=event.device,
+                    race=event.race,
+                    flush_instructions=event.flush_instructions,
                 )
         publish(out, unit)
         state.newly_settled.append(unit.key)
@@ -170,7 +175,7 @@ def start(state: State, out: Effects) -> None:
             state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
         )
         unit.timing.work = state.measuring[timing_request.device or ""] = work
-        how = (timing_request.force, timing_request.device, timing_request.race)
+        how = (timing_request.force, timing_request.device, timing_request.race, timing_request.flush_instructions)
         out.append(Measure(work, unit.unit, unit.compile.result, shape, *how))
         publish(out, unit)
 

@@ -37,6 +37,8 @@ class TimingRequest:
     """None: the workspace's choice."""
     race: Race | None = None
     """It competes with others."""
+    flush_instructions: bool = False
+    """Whatever the workspace's choice is."""
 
 
 @dataclass(frozen=True, slots=True)

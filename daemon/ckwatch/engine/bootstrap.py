@@ -66,8 +66,14 @@ HISTORY_FILE_NAME = "history.sqlite"
 
 log = logging.getLogger(__name__)
 
-RENDERS_AHEAD = 1
-"""Renders that are started beyond those that workers run: what comes before and after a render need not wait."""
+WORKERS = 8
+"""Processes that render at most: as many as there are cores."""
+
+RENDERS_PER_WORKER = 8
+"""Renders that are begun for each: it need not wait for the next, and gets those of one template."""
+
+REST_S = 60.0
+"""How often workers that have nothing to do are ended."""
 
 UNITS_AT_ONCE = 20
 """Units that one step changes at most: a millisecond or two with their notifications, thrice as long beside a load."""
@@ -95,9 +101,9 @@ async def open_engine(
     """
     await to_thread.run_sync(require_trusted, root)
     with young_only():
-        renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-        tools = BuildTools(environment, renders, launch, find_toolchain)
-        state = State(renders=renders + RENDERS_AHEAD, units_at_once=UNITS_AT_ONCE, root=str(root))
+        workers = min(WORKERS, len(os.sched_getaffinity(0)))
+        tools = BuildTools(environment, workers, launch, find_toolchain)
+        state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
         parts: _Parts | None = None
@@ -118,9 +124,10 @@ async def open_engine(
             await recorder.note_start(os.getpid(), __version__)
             daemon = parts.daemon(log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
-                tasks.start_soon(loop.run, parts.handlers, parts.renders.finish)
+                tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
+                tasks.start_soon(_rest, loop, tools)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
@@ -245,6 +252,13 @@ async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildT
         if compiles.compiled != done and not loop.state.busy:
             done = compiles.compiled
             await tools.collect_garbage()
+
+
+async def _rest(loop: EngineLoop, tools: BuildTools) -> None:
+    while True:
+        await anyio.sleep(REST_S)
+        if not loop.state.busy:
+            await tools.rest()
 
 
 def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Path:

@@ -20,9 +20,9 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.core.events import HeaderFacts
+from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.render.cache import RenderCache
-from ckwatch.render.worker_pool import RenderPool
+from ckwatch.render.cache import prune
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.workspace.settings import Settings, ToolchainSection
 
@@ -145,10 +145,15 @@ class BuildTools:
             pool = self._pools[folders] = RenderPool(folders, self._renders)
         return pool
 
-    def render_cache(self, folders: tuple[Path, ...]) -> RenderCache | None:
-        """Renders of earlier daemons."""
-        store = self.store
-        return None if store is None else RenderCache(store.folder / "renders", folders, store.contents.look().digest)
+    @property
+    def render_cache_folder(self) -> Path | None:
+        """Where renders of earlier daemons are."""
+        return None if self.store is None else self.store.folder / "renders"
+
+    async def rest(self) -> None:
+        """Nothing is to be rendered: one worker will do for the next edit."""
+        for pool in self._pools.values():
+            await pool.rest()
 
     def load_product(self, path: Path) -> bytes:
         """A file of an artifact, as it was stored; for a thread. Raises LostArtifactError and StoreError."""
@@ -178,11 +183,8 @@ class BuildTools:
         for store in list(self._stores.values()):
             await to_thread.run_sync(store.collect_garbage)
             await to_thread.run_sync(store.contents.save)
-        for folders in self._pools:
-            cache = self.render_cache(folders)
-            if cache is not None:
-                await to_thread.run_sync(cache.prune)
-                break
+        if self.render_cache_folder is not None:
+            await to_thread.run_sync(prune, self.render_cache_folder)
 
     async def aclose(self) -> None:
         """End the render workers and close the stores."""

@@ -57,9 +57,6 @@ WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[AnyEvent]]]
 """By the type of the effect, what performs it. A CkwatchError that it raises becomes a `WorkAborted`."""
 
-Finisher = Callable[[Render], Awaitable[None]]
-"""What is done after the event of a render was posted."""
-
 
 class EngineLoop:
     """Feeds events to the core and performs its effects.
@@ -77,7 +74,6 @@ class EngineLoop:
         self.on_unit_removed: Callable[[UnitKey], None] = lambda _key: None
         self.longest_step_s = 0.0
         self._handlers: Handlers = {}
-        self._finish_render: Finisher | None = None
         self._send, self._inbox = anyio.create_memory_object_stream[AnyEvent](INBOX_SIZE)
         self._cancel_scopes: dict[int, CancelScope] = {}
         self._tasks: TaskGroup | None = None
@@ -96,9 +92,9 @@ class EngineLoop:
         self._send.close()
         self._inbox.close()
 
-    async def run(self, handlers: Handlers, finish_render: Finisher | None = None) -> None:
+    async def run(self, handlers: Handlers) -> None:
         """Run until cancelled; all work is stopped before this returns."""
-        self._handlers, self._finish_render = handlers, finish_render
+        self._handlers = handlers
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._measure_memory)
             self._perform(start(self.state))
@@ -191,8 +187,6 @@ class EngineLoop:
             event = WorkAborted(work, f"{type(error).__name__}: {error}", at=time.time())
         del self._cancel_scopes[work.number]
         await self._send.send(event)
-        if isinstance(effect, Render) and self._finish_render is not None:
-            await self._finish_render(effect)
 
     async def _measure_memory(self) -> None:
         """Report the free memory while compilers run or wait."""

@@ -17,6 +17,7 @@ from ckwatch.engine.queries.comparison import (
     compare_interleaved_results,
     compare_results,
     compare_with_contestant,
+    floor_of,
 )
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
@@ -94,7 +95,9 @@ def _comparisons(
     cache = CacheState(row.cache)
     others = ((before, PREVIOUS), (baseline, BASELINE))
     found = [
-        compare_results(record.measured, other.measured, cache, name) for other, name in others if other is not None
+        compare_results(record.measured, other.measured, cache, name, floor_us=floor_of(record.report, other.report))
+        for other, name in others
+        if other is not None
     ]
     return tuple(one for one in (*found, compare_with_contestant(record, LIBRARY, cache)) if one is not None)
 
@@ -108,7 +111,11 @@ def _decided(report: BenchmarkReport, row: Timing, found: tuple[Comparison, ...]
     cache = CacheState(row.cache)
     ours, theirs = report.measured
     samples = ours.of(cache)
-    decided = None if samples is None else compare_interleaved_results(ours, theirs, cache, PREVIOUS, samples.blocks)
+    decided = (
+        None
+        if samples is None
+        else compare_interleaved_results(ours, theirs, cache, PREVIOUS, samples.blocks, floor_us=floor_of(report))
+    )
     return tuple(decided if one.against == PREVIOUS and decided is not None else one for one in found)
 
 

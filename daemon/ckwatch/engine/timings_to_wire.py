@@ -63,6 +63,9 @@ def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tup
         return
     more = {
         "verified": measured.verification is not None,
+        "flushed_instructions": report.flushed_instructions,
+        "limited_by": tuple(report.slowed),
+        "noise_floor_us": None if report.noise_floor is None else report.noise_floor.us,
         "temperature_c": next(
             (one.temperature_c for one in reversed(report.readings) if one.temperature_c is not None), None
         ),
@@ -128,7 +131,15 @@ def _figure_fields(
         "bound_percent": None if specified is None else 100 * specified.time_us / middle,
         "observed_percent": None if observed is None else 100 * observed.time_us / middle,
         "clock_mhz": clock,
+        "cycles": _cycles(samples),
     }
+
+
+def _cycles(samples: Samples) -> float | None:
+    """The median of the samples' cycles; None where the clock was not read beside each."""
+    if not samples.clocks_mhz or len(samples.clocks_mhz) != len(samples.times_us):
+        return None
+    return median([time_us * mhz for time_us, mhz in zip(samples.times_us, samples.clocks_mhz, strict=True)])
 
 
 def _detail(record: TimingRecord, timing: Timing, samples: Samples | None) -> TimingDetail:

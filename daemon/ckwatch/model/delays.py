@@ -38,7 +38,6 @@ WATCH_UPDATE: Final = Delay(0.25, "the set of watched files is updated no more o
 # The daemon's work.
 URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may change what is to be rendered")
 LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to renders")
-RENDER_CACHE: Final = Delay(0.2, "renders are written to disk after the compiler has started")
 COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))
 COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
 CHANGE_FEED: Final = Delay(0.01, "a follower gets one answer for the changes of several units, and no more often")

@@ -1,8 +1,9 @@
 """A cache of renders on disk, valid while nothing that they read has changed.
 
-An entry is keyed by what goes into a render (template, operation, parameters, arch, search path, and this version of
-the renderer and checks) and holds while every template that was read has the same contents and none has appeared where
-one was looked for. Only renders without diagnostics are kept.
+An entry is keyed by what goes into a render (the template and its contents, operation, parameters, arch, search path,
+and this version of the renderer and checks), so that each branch of a repository has its own. It holds while every
+template that was read has the same contents and none has appeared where one was looked for. Only renders without
+diagnostics are kept.
 """
 
 from __future__ import annotations
@@ -14,21 +15,20 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
-from pydantic import TypeAdapter
-
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import Operation, Unit
 from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
-FORMAT = 3
+FORMAT = 4
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 """An entry begins with the SHA-256 of the rest, which is MessagePack: reading one executes nothing."""
 
-KEPT = 5000
-"""Entries that `prune` leaves; each takes about 40 kB."""
+SIZE_LIMIT_BYTES = 400_000_000
+"""What `prune` leaves: ten thousand entries."""
 
 Entry = tuple[str, bytes, str, str, tuple[str, ...], tuple[str, ...], dict[str, str], tuple[str, ...]]
 """Text, source map, symbol, token key, names mentioned, templates' folders, files read and their hashes, files looked
@@ -45,6 +45,7 @@ class RenderCache:
         self._folder = folder
         self._template_folders = template_folders
         self._digest = digest
+        self._last: tuple[Operation, str] | None = None
 
     def get(self, unit: Unit) -> RenderOutcome | None:
         """The render of `unit`, if it would come out the same now."""
@@ -53,9 +54,7 @@ class RenderCache:
             digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
             if hashlib.sha256(body).digest() != digest:
                 return None
-            text, map_bytes, symbol, token_key, mentioned, folders, read, missed = _entry().validate_python(
-                plain_values(body), strict=True
-            )
+            text, map_bytes, symbol, token_key, mentioned, folders, read, missed = _entry(plain_values(body))
         except (OSError, ValueError):  # a damaged entry is a miss
             return None
         if any(self._digest(path) != digest for path, digest in read.items()):
@@ -82,24 +81,47 @@ class RenderCache:
             target.parent.mkdir(parents=True, exist_ok=True)
             replace_file(target, hashlib.sha256(body).digest() + body, flushed=False)
 
-    def prune(self, keep: int = KEPT) -> None:
-        """Remove the oldest entries beyond `keep`."""
-        with suppress(OSError):
-            files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-            for file in files[keep:]:
-                file.unlink(missing_ok=True)
-
     def _file(self, unit: Unit) -> Path:
+        template = unit.kernel.template
+        if self._last is None or self._last[0] is not unit.kernel.operation:
+            self._last = (unit.kernel.operation, repr(unit.kernel.operation))
+        contents = next(filter(None, (self._digest(f"{folder}/{template}") for folder in self._template_folders)), "")
         parts = (
-            *(FORMAT, renderer_identity(), unit.kernel.template, unit.arch, unit.kernel.operation),
+            *(FORMAT, renderer_identity(), template, contents, unit.arch, self._last[1]),
             *(sorted(unit.instance.parameters.items()), self._template_folders),
         )
         return self._folder / hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-@cache
-def _entry() -> TypeAdapter[Entry]:
-    return TypeAdapter(Entry)
+def prune(folder: Path, size_limit_bytes: int = SIZE_LIMIT_BYTES) -> None:
+    """Remove the oldest entries in `folder` until the limit holds."""
+    with suppress(OSError):
+        sizes = {file: file.stat() for file in folder.iterdir()}
+        size = sum(status.st_size for status in sizes.values())
+        for file in sorted(sizes, key=lambda file: sizes[file].st_mtime):
+            if size <= size_limit_bytes:
+                break
+            file.unlink(missing_ok=True)
+            size -= sizes[file].st_size
+
+
+def _entry(values: object) -> Entry:
+    """The values of an entry. Raises ValueError for others."""
+    match values:
+        case (
+            str(),
+            bytes(),
+            str(),
+            str(),
+            tuple() as mentioned,
+            tuple() as folders,
+            dict() as read,
+            tuple() as missed,
+        ):
+            texts = (*mentioned, *folders, *read, *read.values(), *missed)
+            if all(isinstance(text, str) for text in texts):
+                return cast("Entry", values)
+    raise ValueError("no render")
 
 
 @cache

@@ -6,7 +6,7 @@ offset it belongs to, so that a run-time error finds its tag, not only its line.
 
 Bounds are checked where templates spend time and memory: at the beginning of each loop and every few hundred rounds, at
 each call, each `*`, `**`, `+` and `~`, and in the stream of pieces. What slips through (a filter that builds gigabytes
-in one C call) is stopped by the limits of the worker process (`ckwatch.render.worker_pool`).
+in one C call) is stopped by the limits of the worker process (`ckwatch.engine.render_pool`).
 """
 
 from __future__ import annotations

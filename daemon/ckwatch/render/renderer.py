@@ -1,6 +1,6 @@
 """Renders one unit: from template, operation and instance to text, source map, diagnostics and files read.
 
-Synchronous and bounded; it runs in a process of its own (`ckwatch.render.worker_pool`). An error in a template is a
+Synchronous and bounded; it runs in a process of its own (`ckwatch.engine.render_pool`). An error in a template is a
 value, never an exception.
 """
 

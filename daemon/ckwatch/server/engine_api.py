@@ -32,6 +32,7 @@ class BenchmarkEngine(Protocol):
         device: str | None,
         force: bool,
         race: Race | None = None,
+        flush_instructions: bool = False,
         client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` gives up what no other client wants."""

@@ -382,6 +382,7 @@ class Handlers:
             device=request.device,
             force=request.force,
             race=Race(limit_us=request.limit_us) if request.race else None,
+            flush_instructions=request.flush_instructions,
             client=request.client,
         )
         return LineStream(begin, BenchLine(event="heartbeat"), self._clients, self._shared, request.client)

@@ -51,6 +51,9 @@ class Timing(Value):
     were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
     `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
     `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
+    `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time ×
+    clock, where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`:
+    what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing.
     """
 
     id: int
@@ -92,6 +95,10 @@ class Timing(Value):
     message: str = ""
     standing: Literal["fresh", "stale", "running"] = "fresh"
     comparisons: tuple[Comparison, ...] = ()
+    flushed_instructions: bool = False
+    cycles: float | None = None
+    limited_by: tuple[str, ...] = ()
+    noise_floor_us: float | None = None
 
 
 class Samples(Value):
@@ -113,7 +120,12 @@ class TimingDetail(Samples):
 
 
 class RankedTiming(Value):
-    """An instance's place on a shape: its best timing, or why it has none."""
+    """An instance's place on a shape: its best timing, or why it has none.
+
+    `sol_score`: how much of the gap between a baseline and the roofline's bound it closes, as SOL-ExecBench defines
+    it: 0.5 is the baseline's, 1 the bound's. The baseline took `sol_baseline_us`: the vendor's library on this shape,
+    else what `ckwatch baseline` named. Null where there is no bound or no baseline.
+    """
 
     unit: str
     instance: str
@@ -121,6 +133,9 @@ class RankedTiming(Value):
     rank: int | None
     timing: Timing | None
     why_not: str = ""
+    sol_score: float | None = None
+    sol_baseline: Literal["library", "baseline", ""] = ""
+    sol_baseline_us: float | None = None
 
 
 class BenchLine(Value):
@@ -175,7 +190,8 @@ class BenchRequest(Request):
     """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
     again what the history has; `device` overrides the workspace's choice. `race`: the units compete, and each is timed
     with one cache state, as briefly as the precision allows; one whose median is certainly above `limit_us` is given
-    up. On different devices, units of different requests are timed side by side."""
+    up. `flush_instructions`: with empty instruction caches, whatever the workspace says. On different devices, units of
+    different requests are timed side by side."""
 
     units: list[Name] | None = None
     shapes: list[Name] | None = None
@@ -183,6 +199,7 @@ class BenchRequest(Request):
     force: bool = False
     race: bool = False
     limit_us: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    flush_instructions: bool = False
     client: ClientId | None = None
 
 

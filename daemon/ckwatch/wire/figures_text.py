@@ -80,8 +80,9 @@ def imported_words(timing: ImportedTiming, instance: str = "") -> str:
 
 
 def timing_cells(timing: Timing) -> list[str]:
-    """Median, error, interval, rate and part of the roofline's bound, of a timing that has figures."""
-    return [time_of(timing.median_us), error_of(timing), interval_of(timing), rate_of(timing), bound_of(timing)]
+    """Median, error, interval, clock, rate and part of the roofline's bound, of a timing that has figures."""
+    median, error, interval = time_of(timing.median_us), error_of(timing), interval_of(timing)
+    return [median, error, interval, clock_of(timing), rate_of(timing), bound_of(timing)]
 
 
 def error_of(timing: Timing) -> str:
@@ -95,6 +96,21 @@ def interval_of(timing: Timing) -> str:
     unit = time_of(timing.median_us).rpartition(" ")[2]
     scale = {"µs": 1.0, "ms": 1e3, "s": 1e6}[unit]
     return f"[{digits(timing.minimum_us / scale)}, {digits(timing.q3_us / scale)}] {unit}"
+
+
+def clock_of(timing: Timing) -> str:
+    """`1500 MHz, 482.1 kcycles`, and what held the clock down: `, power`; empty where the clock was not read."""
+    if timing.clock_mhz is None:
+        return ", ".join(timing.limited_by)
+    words = [f"{timing.clock_mhz:.0f} MHz"]
+    if timing.cycles is not None:
+        words.append(cycles_of(timing.cycles))
+    return ", ".join([*words, *(f"{reason} limit" for reason in timing.limited_by)])
+
+
+def cycles_of(cycles: float) -> str:
+    """`482.1 kcycles`, or Mcycles from a million on."""
+    return f"{digits(cycles / 1e6, 4)} Mcycles" if cycles >= 1e6 else f"{digits(cycles / 1e3, 4)} kcycles"
 
 
 def rate_of(timing: Timing, significant: int = 4) -> str:
@@ -125,8 +141,9 @@ def provenance(timing: Timing) -> list[str]:
 
 
 def device_words(timing: Timing) -> str:
-    """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`."""
-    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "") if part)
+    """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`, and `instruction caches flushed` where they were."""
+    flushed = "instruction caches flushed" if timing.flushed_instructions else ""
+    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "", flushed) if part)
 
 
 def doubts(timing: Timing) -> list[str]:

@@ -242,6 +242,11 @@ class BenchSection(Section):
         ["cold", "hot"],
         description="what the caches hold when a launch begins: nothing of the operands, or what the last one left",
     )
+    instruction_cache: Literal["warm", "flush"] = Field(
+        "warm",
+        description="what the instruction caches of a GPU hold when a launch begins: what the last one left, or, with "
+        '`"flush"`, none of the kernel\'s code',
+    )
     budget_s: Seconds = Field(3.0, description="longest measurement of one instance on one shape with one cache state")
     save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
     time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")

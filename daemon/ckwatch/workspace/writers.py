@@ -12,7 +12,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -60,6 +60,16 @@ class Writers:
             return None
         file = real_path(path) if os.path.islink(path) else path  # noqa: PTH114
         return found or self._of_folder(os.path.dirname(file))  # noqa: PTH120
+
+    def foreign(self, paths: Iterable[str], overlays: Container[str], builtin: str) -> tuple[str, str] | None:
+        """The first of `paths` that counts as another user's code, and why. Unsaved texts (`overlays`) and what lies in
+        the folder `builtin` do not."""
+        for path in paths:
+            if path not in overlays and not path.startswith(f"{builtin}{os.sep}"):
+                refusal = self.refusal(path)
+                if refusal is not None:
+                    return path, refusal
+        return None
 
     def _of_folder(self, folder: str) -> str | None:
         """The same of the folders around a file, up to one of `folders`: who can write there can replace it."""

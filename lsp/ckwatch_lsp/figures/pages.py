@@ -13,6 +13,7 @@ from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.figures_text import (
     NO_FIGURES,
     best_imported,
+    clock_of,
     comparison_with,
     error_of,
     imported_on,
@@ -226,6 +227,7 @@ def timing_table(unit: Unit) -> PageTable:
                 each.shape + (f", {each.cache} cache" if several else ""),
                 time_of(each.median_us),
                 error_of(each),
+                clock_of(each),
                 rate_of(each),
                 "" if each.bound_us is None else time_of(each.bound_us),
                 _percent(each),
@@ -233,7 +235,7 @@ def timing_table(unit: Unit) -> PageTable:
                 "" if freshness == "fresh" else freshness,
             )
         )
-    return PageTable(("shape", "time", "error", "rate", "bound", "of bound", *COMPARED, " "), tuple(rows))
+    return PageTable(("shape", "time", "error", "clock", "rate", "bound", "of bound", *COMPARED, " "), tuple(rows))
 
 
 def resource_words(figures: Figures) -> str:

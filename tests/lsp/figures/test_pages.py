@@ -40,9 +40,9 @@ def test_all_that_is_known() -> None:
     found = lines(WHOLE, PAST)
     assert [" ".join(line.split()) for line in found] == [
         "k/one@gfx942 (built in 2.0 s)",
-        "shape time error rate bound of bound previous library",
+        "shape time error clock rate bound of bound previous library",
         "4096, cold cache 50.00 µs ±1 % 100.0 TFLOP/s 25.00 µs 50 % −10.0 % FAST +1.0 % SAME",
-        "4096, hot cache 80.00 µs ±1 % 100.0 TFLOP/s 25.00 µs 50 % (60 % at the observed clock) stale",
+        "4096, hot cache 80.00 µs ±1 % 1000 MHz 100.0 TFLOP/s 25.00 µs 50 % (60 % at the observed clock) stale",
         "odd: wrong: Y[3] is 2, not 1",
         "4096, cold cache: █▅▁ 3 timings, 50.00 µs to 52.00 µs",
         "VGPR SGPR spills LDS waves per SIMD limited by MFMA use, predicted",

@@ -26,6 +26,8 @@ from ckwatch.model.kernels import ParameterValue
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+FLUSHED_INSTRUCTIONS = "instruction caches flushed"
+
 _COUNTS = struct.Struct("<II")
 
 
@@ -67,9 +69,13 @@ class TimingRecord:
         return None if self.failure is None else self.failure.device
 
     @property
-    def place(self) -> tuple[str, str]:
-        """What tells one device from another: its identity, and what it is."""
-        return ("", "") if self.device is None else (self.device.identity, self.device.description)
+    def place(self) -> tuple[str, ...]:
+        """What tells one device from another: its identity, and what it is; and what its instruction caches held, since
+        times with and without their flush are as those of two devices."""
+        if self.device is None:
+            return ("", "")
+        flushed = self.report is not None and self.report.flushed_instructions
+        return (self.device.identity, self.device.description, *((FLUSHED_INSTRUCTIONS,) if flushed else ()))
 
     @property
     def measured(self) -> ContestantResult | None:

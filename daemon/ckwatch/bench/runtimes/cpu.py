@@ -30,6 +30,9 @@ ARCH = "host"
 """`ckwatch.model.targets.HOST`."""
 
 _ALIGNMENT = 4096
+OTHER_PROCESSES = "other processes"
+"""What a reading is slowed down by when others compute on the processors."""
+
 _NEIGHBOUR_LIMIT = 0.05
 """Of the processors' time: what others use beyond it is reported."""
 
@@ -165,7 +168,7 @@ class CpuRuntime:
         before, self._throttled = self._throttled, processors.throttle_count(self._cpus)
         slowed = {
             "heat or power": self._throttled > before,
-            "other processes": self._neighbours.share() > _NEIGHBOUR_LIMIT,
+            OTHER_PROCESSES: self._neighbours.share() > _NEIGHBOUR_LIMIT,
         }
         return DeviceReading(
             clock_mhz=self._clock(),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
-from ckwatch.bench.job import Job
+from ckwatch.bench.job import Job, SelfTestJob
 from ckwatch.bench.report import Devices, FailureKind, UnavailableKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, RuntimeModule
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -51,7 +51,7 @@ def find_all_devices() -> Devices:
     return Devices(devices=tuple(devices), absent=tuple(absent))
 
 
-def select_device(job: Job) -> DeviceFacts:
+def select_device(job: Job | SelfTestJob) -> DeviceFacts:
     """The device that `job` asks for: by name, by PCI address, or the best that runs its artifacts.
 
     Raises BenchmarkError: NO_DRIVER, NO_DEVICE, or WRONG_ARCH for a device that the artifacts are not made for.
@@ -112,7 +112,7 @@ def _capability(arch: str) -> tuple[int, int, str] | None:
     return (int(digits[:-1]), int(digits[-1]), suffix) if len(digits) > 1 and digits.isdecimal() else None
 
 
-def _wrong_arch(job: Job, found: Sequence[DeviceFacts]) -> BenchmarkError:
+def _wrong_arch(job: Job | SelfTestJob, found: Sequence[DeviceFacts]) -> BenchmarkError:
     return BenchmarkError(
         FailureKind.WRONG_ARCH,
         f"the artifacts are made for {job.arch}, and there is {_device_list(found)}",

@@ -8,6 +8,9 @@ Those are compared by pairs. In the order ABBA ABBA … each block of A has a ne
 even rate makes A look slower in one pair of four blocks by as much as it makes B in the other, so that their mean is
 free of it. What is left is a handful of independent ratios, whose centre and interval are those of Wilcoxon's signed
 rank test (Hodges and Lehmann's estimate), since a stall may hit a whole block.
+
+Both have a noise floor (`ckwatch.bench.stats.noise_floor`): no difference below it is FAST or SLOW. And of measurements
+that were taken apart at different clocks, none that the clocks alone explain.
 """
 
 from __future__ import annotations
@@ -48,18 +51,31 @@ CLEAR = 0.05
 NORMAL_95 = 1.959964
 """Deviations of a normal distribution that enclose 95 %."""
 
+NORMAL_99 = 2.575829
+"""The same of 99 %: what FAST and SLOW need, so that of a hundred comparisons of equals at most one is either."""
 
-def compare(ours: TimeSummary, theirs: TimeSummary, *, threshold: float = THRESHOLD) -> SpeedComparison:
+
+def compare(
+    ours: TimeSummary,
+    theirs: TimeSummary,
+    *,
+    threshold: float = THRESHOLD,
+    floor_us: float = 0.0,
+    clock_ratio: float = 1.0,
+) -> SpeedComparison:
     """Compare two measurements that were taken apart.
 
-    FAST and SLOW: the intervals are disjoint by `threshold`. SAME: the medians differ by no more than that, and are
-    known well enough to say so.
+    FAST and SLOW: the intervals are disjoint by `threshold`, and the medians differ by more than the noise floor,
+    `floor_us`, and by more than the clocks do (`clock_ratio`: ours over theirs). SAME: the medians differ by no more
+    than `threshold` or the floor, and are known well enough to say so.
     """
     ratio = _ratio(ours.median_us, theirs.median_us)
-    close = abs(ratio - 1) <= CLEAR
-    if ours.q3_us < theirs.minimum_us * (1 - threshold):
+    threshold = max(threshold, floor_us / theirs.median_us)
+    explained = max(clock_ratio, 1 / clock_ratio) * (1 + threshold)
+    close = abs(ratio - 1) <= max(CLEAR, explained - 1)
+    if ours.q3_us < theirs.minimum_us * (1 - threshold) and ratio < 1 / explained:
         return SpeedComparison(verdict=SpeedVerdict.FAST, ratio=ratio, close=close)
-    if ours.minimum_us > theirs.q3_us * (1 + threshold):
+    if ours.minimum_us > theirs.q3_us * (1 + threshold) and ratio > explained:
         return SpeedComparison(verdict=SpeedVerdict.SLOW, ratio=ratio, close=close)
     uncertainty = math.hypot(ours.relative_error, theirs.relative_error)
     if abs(ratio - 1) <= threshold and uncertainty <= 2 * threshold:
@@ -68,15 +84,21 @@ def compare(ours: TimeSummary, theirs: TimeSummary, *, threshold: float = THRESH
 
 
 def compare_interleaved(
-    ours: Sequence[float], theirs: Sequence[float], blocks: int, *, threshold: float = THRESHOLD
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    blocks: int,
+    *,
+    threshold: float = THRESHOLD,
+    floor_us: float = 0.0,
 ) -> SpeedComparison:
     """Compare times that were taken in turns: `blocks` blocks of each, in the order ABBA ABBA ….
 
     Each series is its blocks one after the other, of equal length as far as that goes; the n-th block of ours is paired
     with the n-th of theirs. At least 12 blocks are needed to decide anything; 20 of 10 samples tell 2 % at 1 % noise.
 
-    FAST and SLOW: the interval of 95 % of the ratio lies beyond `threshold`. SAME: the ratio does not, and the interval
-    rules out twice that. Raises ValueError for fewer samples than blocks.
+    FAST and SLOW: the interval of 99 % of the ratio lies beyond `threshold`, and beyond the noise floor, `floor_us`.
+    SAME: the ratio does not, and the interval of 95 % rules out twice that. Raises ValueError for fewer samples than
+    blocks.
     """
     if blocks < 1 or len(ours) < blocks or len(theirs) < blocks:
         raise ValueError(f"{len(ours)} and {len(theirs)} samples are not {blocks} blocks")
@@ -87,13 +109,14 @@ def compare_interleaved(
     # two pairs are ABBA; a pair that is left over has the drift in it
     pairs = [(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=False)]
     low, centre, high = centre_and_interval(pairs if len(pairs) > 1 else logs)
+    least, _, most = centre_and_interval(pairs if len(pairs) > 1 else logs, NORMAL_99)
     ratio = math.exp(centre)
-    limit = math.log1p(threshold)
+    limit = math.log1p(max(threshold, floor_us / median(theirs)))
     if len(pairs) < MINIMUM_PAIRS:
         return SpeedComparison(verdict=SpeedVerdict.UNSURE, ratio=ratio, close=True)
-    if low > limit:
+    if least > limit:
         return SpeedComparison(verdict=SpeedVerdict.SLOW, ratio=ratio, close=False)
-    if high < -limit:
+    if most < -limit:
         return SpeedComparison(verdict=SpeedVerdict.FAST, ratio=ratio, close=False)
     if abs(centre) <= limit and -2 * limit < low and high < 2 * limit:
         return SpeedComparison(verdict=SpeedVerdict.SAME, ratio=ratio, close=False)
@@ -104,8 +127,9 @@ MINIMUM_PAIRS = 6
 """With fewer values Wilcoxon's test has no interval of 95 %."""
 
 
-def centre_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """(low, centre, high): the median of the means of all pairs, each value with itself too, and its interval of 95 %.
+def centre_and_interval(values: Sequence[float], deviations: float = NORMAL_95) -> tuple[float, float, float]:
+    """(low, centre, high): the median of the means of all pairs, each value with itself too, and its interval, of 95 %
+    unless another number of `deviations` is given.
 
     The interval's ranks are those of the signed rank test in its normal approximation: from 6 values on the exact ones,
     or one further out. Raises ValueError for no values.
@@ -113,7 +137,7 @@ def centre_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
     means = sorted((first + second) / 2 for at, first in enumerate(values) for second in values[at:])
     count = len(values)
     deviation = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
-    rank = max(0, math.floor(count * (count + 1) / 4 - NORMAL_95 * deviation - 0.5))
+    rank = max(0, math.floor(count * (count + 1) / 4 - deviations * deviation - 0.5))
     if not means:
         raise ValueError("no values")
     return means[rank], quantile(means, 0.5), means[-1 - rank]

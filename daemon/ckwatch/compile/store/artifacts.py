@@ -385,13 +385,12 @@ class ArtifactStore:
     def _write_header_set(self, headers: HeaderSet, run: RunFolder) -> None:
         name = headers.key
         file = self._header_set_file(name)
-        with self._lock:
-            self._sets.pop(name, None)
-        if self._read_header_set(name) is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(file, headers.to_json(), temporary=run.new_name())
-        else:
-            os.utime(file)  # so that no collection takes it for unused before the entry is there
+        if self._read_header_set(name) is not None:
+            with suppress(FileNotFoundError):
+                os.utime(file)  # so that no collection takes it for unused before the entry is there
+                return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, headers.to_json(), temporary=run.new_name())
 
     def _remove_unused_header_sets(self) -> None:
         used = {entry.name for entry in self._all_entries()}

@@ -15,10 +15,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ckwatch.system.user_files import digest_file, file_status, is_there
+from ckwatch.system.user_files import digest_file, file_status, file_statuses, is_there
 
 _SETTLED_NS = 2_000_000_000
 _Stamp = tuple[int, int, int, int]
@@ -46,6 +46,10 @@ def steady_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
+def _stamp(status: os.stat_result) -> _Stamp:
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
 class ContentHashes:
     """Hashes of files; safe to use from several threads."""
 
@@ -59,6 +63,8 @@ class ContentHashes:
         self._recent: dict[str, _Known] = {}
         self._new: dict[str, _Known] = {}
         self._seen: dict[str, tuple[_Stamp, int]] = {}
+        self._standing: dict[str, tuple[_Stamp, int, str]] = {}
+        """Files whose hash is reused while they have this stamp, and since when they are so."""
         self._reader: sqlite3.Connection | None = None
 
     def digest(self, path: str) -> str | None:
@@ -67,7 +73,7 @@ class ContentHashes:
             status = file_status(path)
         except (OSError, ValueError):
             return None
-        stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        stamp = _stamp(status)
         with self._lock:
             self._see(path, stamp)
             known = self._ask(path)
@@ -85,16 +91,38 @@ class ContentHashes:
                     self.save()
         return found
 
-    def digest_since(self, path: str, begun_ns: int) -> str | None:
-        """The hash of the file at `path`, if that is what it was at `begun_ns` (`steady_ns`); else None.
+    def digests(self, paths: Sequence[str]) -> tuple[list[str | None], int]:
+        """The hash of each file as it is now, None where there is none that can be read, and since when (`steady_ns`)
+        all of them are as they are.
 
         A file that was asked for before is compared with what it was then; one that was not has been as it is for as
-        long as its times say. Where these lie in the future, the answer may be None, but not twice.
+        long as its times say. Where these lie in the future, the answer may be too late, but not twice.
         """
-        digest = self.digest(path)
-        with self._lock:
-            unchanged = path in self._seen and self._seen[path][1] < begun_ns
-        return digest if unchanged else None
+        found: list[str | None] = []
+        newest_ns = 0
+        standing = self._standing
+        for path, status in zip(paths, file_statuses(paths), strict=True):
+            stamp = None if status is None else _stamp(status)
+            known = standing.get(path)
+            if known is None or known[0] != stamp:
+                digest = self.digest(path)
+                with self._lock:
+                    seen = self._seen.get(path)
+                    since_ns = steady_ns() if seen is None else seen[1]
+                    if digest is not None and seen is not None and self._is_kept(path, seen[0]):
+                        standing[path] = (seen[0], since_ns, digest)
+                        if len(standing) > _SEEN:
+                            del standing[next(iter(standing))]
+            else:
+                _, since_ns, digest = known
+            newest_ns = max(newest_ns, since_ns)
+            found.append(digest)
+        return found, newest_ns
+
+    def _is_kept(self, path: str, stamp: _Stamp) -> bool:
+        """Whether the file's hash is reused while it has this stamp."""
+        known = self._new.get(path) or self._recent.get(path)
+        return known is not None and known[0] == stamp
 
     def look(self) -> ContentSnapshot:
         """One look at the files, for the units of one build."""

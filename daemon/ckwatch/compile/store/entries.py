@@ -7,9 +7,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, SIDE_FILE_LIMIT_BYTES, read_file
@@ -158,16 +157,17 @@ class Artifact:
 
 def artifact_to_json(artifact: Artifact) -> bytes:
     """The contents of `meta.json`, with a hash of themselves."""
-    value: dict[str, Any] = {
+    record = {**_fields(artifact.record), "commands": [_fields(command) for command in artifact.record.commands]}
+    value = {
         "format": FORMAT,
         "key": artifact.key,
         "headers": artifact.headers,
-        "record": asdict(artifact.record),
-        "files": {name: asdict(file) for name, file in artifact.files.items()},
+        "record": record,
+        "files": {name: _fields(file) for name, file in artifact.files.items()},
         "products": dict(artifact.products),
     }
-    value["sha256"] = _digest(value)
-    return json.dumps(value, ensure_ascii=True, indent=1).encode()
+    text = _canonical(value)
+    return f'{text[:-1]}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()}"}}'.encode()
 
 
 def artifact_from_json(content: bytes, folder: Path) -> Artifact:
@@ -218,8 +218,16 @@ def verified(path: Path) -> bytes:
     return content
 
 
+def _fields(value: ArtifactRecord | CompilerCommand | StoredFile) -> dict[str, object]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True)
+
+
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=True, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
 
 
 class StoreError(CkwatchError):

@@ -10,14 +10,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot
+from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot, steady_ns
 from ckwatch.model.keys import header_set_key
 
 _PATH_BEGINS = r"(?:(?<![\w./-])|(?<=-[ILFB])|(?<=-iquote)|(?<=-isystem)|(?<=-idirafter))"
+
+
+_OBSERVED = 64
+"""Different lists of headers that are remembered."""
+
+
+_LOOKS_APART_NS = 40_000_000
+"""Compiles that end faster share looks: each is a thousand `stat` calls."""
 
 
 class PathRoots:
@@ -64,14 +75,14 @@ class PathRoots:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeaderSet:
     """What was read (shortened path → SHA-256), and shortened paths that must not exist."""
 
     present: Mapping[str, str]
     absent: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The set's name in the store."""
         return header_set_key(self.present, self.absent)
@@ -89,8 +100,7 @@ class HeaderSet:
 
     def to_json(self) -> bytes:
         """The stored form."""
-        value = {"present": dict(self.present), "absent": list(self.absent)}
-        return json.dumps(value, ensure_ascii=True, indent=0).encode()
+        return json.dumps({"present": dict(self.present), "absent": list(self.absent)}, ensure_ascii=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> HeaderSet:
@@ -102,17 +112,95 @@ class HeaderSet:
 
     @classmethod
     def observe(
-        cls, headers: Iterable[str], missing: Iterable[str], contents: ContentHashes, roots: PathRoots, begun_ns: int
+        cls, headers: Iterable[str], absent: Iterable[str], contents: ContentHashes, roots: PathRoots, begun_ns: int
     ) -> HeaderSet | None:
         """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`).
 
         None when one of them is gone or was changed since then: the compile may have read another text.
         """
-        found = {roots.shorten(header): contents.digest_since(header, begun_ns) for header in sorted(set(headers))}
-        present = {name: digest for name, digest in found.items() if digest is not None}
-        if len(present) < len(found):
+        paths = sorted(set(headers))
+        digests, unchanged_ns = contents.digests(paths)
+        present = {roots.shorten(path): digest for path, digest in zip(paths, digests, strict=True) if digest}
+        if len(present) < len(paths) or unchanged_ns >= begun_ns:
             return None
-        return cls(present, tuple(sorted({roots.shorten(path) for path in missing} - present.keys())))
+        return cls(present, tuple(sorted({roots.shorten(path) for path in absent} - present.keys())))
+
+
+@dataclass(slots=True)
+class _Observed:
+    """Headers that some compiles have read, and the last look at them."""
+
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+    """Their paths, shortened."""
+    absent: tuple[str, ...]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    looked_ns: int = 0
+    """When the last look began."""
+    unchanged_ns: int = 0
+    """Since when all are as it found them."""
+    digests: list[str | None] | None = None
+    headers: HeaderSet | None = None
+
+
+class HeaderObserver:
+    """Makes the sets of the headers that compiles have read; for threads.
+
+    A thousand compiles of one kernel read the same thousand headers: one look at them serves all compiles that had
+    ended when it began, and is compared with the last one.
+    """
+
+    def __init__(self, contents: ContentHashes, roots: PathRoots) -> None:
+        self._contents = contents
+        self._roots = roots
+        self._lock = threading.Lock()
+        self._observed: dict[tuple[object, ...], _Observed] = {}
+
+    def observe(
+        self, headers: tuple[str, ...], missing: tuple[str, ...], folders: tuple[Path, ...], begun_ns: int
+    ) -> HeaderSet | None:
+        """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`), and has
+        not found `missing`; `folders` are those that it searched.
+
+        None when one of them is gone or was changed since then: the compile may have read another text.
+        """
+        asked_ns = steady_ns()
+        observed = self._known(headers, missing, folders)
+        with observed.lock:
+            if observed.looked_ns < asked_ns:
+                time.sleep(max(0, observed.looked_ns + _LOOKS_APART_NS - steady_ns()) / 1e9)
+                observed.looked_ns = steady_ns()
+                self._look(observed)
+            return observed.headers if observed.unchanged_ns < begun_ns else None
+
+    def _known(self, headers: tuple[str, ...], missing: tuple[str, ...], folders: tuple[Path, ...]) -> _Observed:
+        key = (headers, missing, folders)
+        with self._lock:
+            known = self._observed.get(key)
+        if known is None:
+            paths = tuple(sorted(set(headers)))
+            names = tuple(map(self._roots.shorten, paths))
+            absent = {self._roots.shorten(path) for path in not_there(paths, missing, folders)}
+            known = _Observed(paths, names, tuple(sorted(absent - set(names))))
+            with self._lock:
+                self._observed[key] = known
+                if len(self._observed) > _OBSERVED:
+                    del self._observed[next(iter(self._observed))]
+        return known
+
+    def _look(self, observed: _Observed) -> None:
+        digests, observed.unchanged_ns = self._contents.digests(observed.paths)
+        if digests == observed.digests:
+            return
+        observed.digests = digests
+        present = {name: digest for name, digest in zip(observed.names, digests, strict=True) if digest is not None}
+        observed.headers = HeaderSet(present, observed.absent) if len(present) == len(digests) else None
+
+
+def not_there(headers: Iterable[str], missing: Iterable[str], folders: Sequence[Path]) -> set[str]:
+    """Files that a compile would have read, had they existed: those `missing`, and any ahead of those it found."""
+    looked_for = {f"{folder}/{name}" for name in missing if not name.startswith("/") for folder in folders}
+    return looked_for | {name for name in missing if name.startswith("/")} | shadows(headers, folders)
 
 
 def shadows(headers: Iterable[str], folders: Sequence[Path]) -> set[str]:

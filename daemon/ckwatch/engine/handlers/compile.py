@@ -11,7 +11,14 @@ from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
 from ckwatch.compile.slow_compile import SlowCompile
 from ckwatch.core.effects import Compile
-from ckwatch.core.events import CompileFacts, CompileFinished, CompileStarted, PassFinished, WarningChanged
+from ckwatch.core.events import (
+    CompileFacts,
+    CompileFinished,
+    CompilerEnded,
+    CompileStarted,
+    PassFinished,
+    WarningChanged,
+)
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import facts_of
@@ -72,6 +79,7 @@ class CompileHandler:
                 on_said=lines.add_line,
                 on_start=lambda: self._post(CompileStarted(effect.work, at=time.time())),
                 on_narrow=lambda: self._post(PassFinished(effect.work, at=time.time())),
+                on_end=lambda: self._post(CompilerEnded(effect.work, at=time.time())),
                 look=self._snapshot.of(compiler),
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,

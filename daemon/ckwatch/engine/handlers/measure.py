@@ -22,6 +22,7 @@ from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.git_commit import commit_of
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.job import RACE_S, Contestant, Job, Precision, Race
+from ckwatch.bench.probes.hip import HIP_SOURCE, MORE_SYMBOLS, SYMBOL
 from ckwatch.bench.report import (
     DETERMINISTIC_FAILURES,
     KERNEL_FAILURES,
@@ -36,7 +37,7 @@ from ckwatch.bench.stats.stopping import StoppingRule
 from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKER, LastingWorker, OnMessage, find_devices, measure
 from ckwatch.compile.elf import code_digest
-from ckwatch.compile.request import ProductKind
+from ckwatch.compile.request import CompileRequest, ProductKind
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import MAIN, MeasureFinished, ShapeTiming
 from ckwatch.engine.build_tools import BuildTools
@@ -50,7 +51,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
-from ckwatch.model.targets import DEVICE_KINDS, language_of
+from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
 from ckwatch.workspace.settings import BenchSection
 from ckwatch.workspace.shapes import ragged_shapes
 
@@ -128,7 +129,13 @@ def job_of(
         lease_wait_s=settings.lease_wait_s,
         shared=settings.shared,
         threads=settings.threads,
+        flush_instructions=flushes_instructions(settings, device),
     )
+
+
+def flushes_instructions(settings: BenchSection, device: DeviceFacts) -> bool:
+    """Whether instruction caches are flushed before each launch: not those of a processor."""
+    return settings.instruction_cache == "flush" and device.kind != "cpu"
 
 
 def benchmark_key(
@@ -145,7 +152,8 @@ def benchmark_key(
         raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
     machine = [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
-    parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads)
+    instructions = flushes_instructions(settings, device)
+    parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads, instructions)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -267,6 +275,8 @@ class MeasureRunner:
         problem = problem_of(unit.kernel.operation, shape, unit.arch)
         if effect.race is not None:
             settings = race_settings(settings)
+        if effect.flush_instructions:
+            settings = settings.model_copy(update={"instruction_cache": "flush"})
         key = await to_thread.run_sync(
             benchmark_key, effect.result.products, self._tools.load_product, problem, device, settings
         )
@@ -293,7 +303,7 @@ class MeasureRunner:
             return await self._finished(effect, shape, await self._taken_over(record, known), 0.0)
         began = time.monotonic()
         commit = await commit_of(self._root)
-        outcome = await self._ask_for(effect, record, shape, device)
+        outcome = await self._ask_for(effect, record, shape, device, settings)
         record = replace(record, commit=commit, taken_at=time.time())
         if isinstance(outcome, BenchmarkReport):
             outcome = replace(outcome, raced=effect.race is not None)
@@ -347,27 +357,47 @@ class MeasureRunner:
         return replace(record, id=numbers[0]) if numbers else record
 
     async def _ask_for(
-        self, effect: Measure, record: TimingRecord, shape: Shape, device: DeviceFacts
+        self, effect: Measure, record: TimingRecord, shape: Shape, device: DeviceFacts, settings: BenchSection
     ) -> BenchmarkReport | BenchmarkFailure:
-        """Have the unit's artifact measured, and the vendor's library beside it."""
+        """Have the unit's artifact measured, and the vendor's library beside it. Raises CkwatchError."""
         own = Contestant(name=record.contestant, artifact=0, symbol=_symbol(effect))
         assert record.problem is not None  # noqa: S101  # `measure` has just set it
-        comparable = self.settings.library and record.problem.gemm is not None and effect.race is None
+        comparable = settings.library and record.problem.gemm is not None and effect.race is None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
         content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
         operation, arch = effect.unit.kernel.operation, effect.unit.arch
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
+        job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
+        job, contents = await self._with_probes(job, [content])
         if effect.race is not None:
-            job = job_of(
-                effect.unit, record.problem, device, contestants, race_settings(self.settings), ragged, effect.race
-            )
-            return await self._race(job, content, effect.shape)
-        job = job_of(effect.unit, record.problem, device, contestants, self.settings, ragged)
+            return await self._race(job, contents, effect.shape)
         if (racing := self._racing.pop(job.device, None)) is not None:
             await racing.close()  # it holds the device
-        return await self._ask(job, [content], effect.shape)
+        return await self._ask(job, contents, effect.shape)
 
-    async def _race(self, job: Job, artifact: bytes, shape: str) -> BenchmarkReport | BenchmarkFailure:
+    async def _with_probes(self, job: Job, artifacts: list[bytes]) -> tuple[Job, list[bytes]]:
+        """The job with the probe kernels among its artifacts, if it needs them from here. Raises CkwatchError."""
+        if not job.flush_instructions or job.kind != "hip":
+            return job, artifacts
+        compiler = self._tools.present_compiler()
+        result = await compiler.builder.build(
+            CompileRequest(
+                source=HIP_SOURCE,
+                symbol=SYMBOL,
+                more_exports=MORE_SYMBOLS,
+                language=Language.HIP,
+                arch=arch_base(job.arch),
+            )
+        )
+        if result.artifact is None or result.artifact.shared_object is None:
+            raise CkwatchError(
+                "the kernel that flushes instruction caches does not compile",
+                next((line for line in result.log.splitlines() if "error" in line), result.message or None),
+            )
+        probes = await to_thread.run_sync(self._tools.load_product, result.artifact.shared_object)
+        return replace(job, probes=len(artifacts)), [*artifacts, probes]
+
+    async def _race(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
         """Measure in a worker that lasts for the next one of the race. What fails in a worker that has measured others
         is tried once more in a fresh one, so that nobody answers for what another has broken."""
         worker = WorkerCommand.of(self.settings)
@@ -384,7 +414,7 @@ class MeasureRunner:
             measure_once = partial(
                 racing.worker.measure,
                 job,
-                [artifact],
+                artifacts,
                 time_limit_s=min(self.settings.time_limit_s, RACE_LIMIT_S),
                 on_message=self._reporting(job, shape),
             )
@@ -460,7 +490,12 @@ class MeasureRunner:
             Contestant(name=effect.unit.id, artifact=0, symbol=_symbol(effect)),
             Contestant(name=PREVIOUS_CONTESTANT, artifact=1, symbol=theirs.record.exports[0]),
         )
-        job = job_of(effect.unit, record.problem, device, contestants, self.settings)
+        settings = self.settings
+        if effect.flush_instructions:
+            settings = settings.model_copy(update={"instruction_cache": "flush"})
+        job, contents = await self._with_probes(
+            job_of(effect.unit, record.problem, device, contestants, settings), contents
+        )
         outcome = await self._ask(job, contents, effect.shape)
         return None if isinstance(outcome, BenchmarkFailure) else outcome
 

@@ -1,4 +1,4 @@
-"""Render: renders units, checks them without a compiler, and keeps the texts that will be needed again soon.
+"""Render: has units rendered and checked without a compiler, and keeps the texts that will be needed again soon.
 
 Five thousand texts would not fit in memory; they can be rendered again. What renders have read is kept once for all
 units that have read the same.
@@ -7,19 +7,17 @@ units that have read the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from sys import intern
 
-import anyio
 from anyio import CapacityLimiter, to_thread
 
 import ckwatch_templates
 from ckwatch.checks.static_checks import static_checks
-from ckwatch.compile.rendered_unit import lacking_headers
+from ckwatch.compile.rendered_unit import has_all_headers, lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
 from ckwatch.core.phases import Phase
@@ -27,10 +25,10 @@ from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.model.delays import RENDER_CACHE
+from ckwatch.engine.render_request import Checks, RenderAnswer
 from ckwatch.model.diagnostics import Source
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue, Unit
-from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.files import writable_by_others
@@ -45,8 +43,7 @@ READS_KEPT = 50
 
 UNITS_KEPT = 10_000
 
-FEW_RENDERS = 20
-"""Renders are written to disk at once while more wait for it: each holds its text."""
+BUILTIN = str(ckwatch_templates.ROOT)
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -127,7 +124,6 @@ class RenderHandler:
         self._view_loader = view_loader
         self._threads = threads
         self._reads = SharedReads()
-        self._to_cache: dict[int, Callable[[], None]] = {}
         self._passed = PassedParameters()
         self.text_cache = TextCache()
 
@@ -135,12 +131,10 @@ class RenderHandler:
         """Render a unit and check it without a compiler, after any urgent load."""
         await self._view_loader.wait_for_urgent()
         workspace = self._view_loader.workspace(effect.work.key.scope)
-        outcome, cache = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
+        outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options, awaited=effect.awaited)
         text = outcome.rendered
         if text is not None:
             self.text_cache.put(effect.work.key, effect.work.generation, text)
-        if cache is not None:
-            self._to_cache[effect.work.number] = cache
         reads = outcome.read
         if not reads:
             reads = await to_thread.run_sync(_template_digest, effect.unit, workspace, limiter=self._threads)
@@ -152,24 +146,15 @@ class RenderHandler:
             "" if text is None else intern(f"{text.symbol}:{text.token_key}"),
             "" if text is None else text.symbol,
             outcome.skipped,
-            "" if text is None else await to_thread.run_sync(self._lacking, workspace, effect.unit, text),
+            "" if text is None else await self._lacking(workspace, effect.unit, text),
         )
         return RenderFinished(effect.work, facts, at=time.time())
 
-    def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
+    async def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler
-        return "" if compiler is None else intern(lacking_headers(compiler.toolchain, workspace, unit, text))
-
-    async def finish(self, effect: Render) -> None:
-        """Write the render to disk for the next daemon; after an edit, not before its compiler starts."""
-        if effect.work.number not in self._to_cache:
-            return
-        try:
-            if len(self._to_cache) <= FEW_RENDERS:
-                await anyio.sleep(RENDER_CACHE.seconds)
-        finally:
-            cache = self._to_cache.pop(effect.work.number)
-        await to_thread.run_sync(cache, limiter=self._threads)
+        if compiler is None or has_all_headers(compiler.toolchain):
+            return ""
+        return intern(await to_thread.run_sync(lacking_headers, compiler.toolchain, workspace, unit, text))
 
     async def text_of(self, effect: LookUp | Check | Compile) -> Rendered | None:
         """The text with the effect's tokens; None when the template changed since, or has errors now."""
@@ -193,10 +178,7 @@ class RenderHandler:
         self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
     ) -> RenderOutcome:
         """The unit's render with its diagnostics."""
-        outcome, cache = await self._outcome(self._view_loader.workspace(key.scope), unit, overlays, options)
-        if cache is not None:
-            await to_thread.run_sync(cache, limiter=self._threads)
-        return outcome
+        return await self._outcome(self._view_loader.workspace(key.scope), unit, overlays, options)
 
     async def present(self, state: State, unit: UnitState) -> RenderOutcome:
         """The render of a unit as its view has it now."""
@@ -215,36 +197,45 @@ class RenderHandler:
         self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], *, awaited: bool = False
     ) -> RenderOutcome:
         """A render within the workspace's limits, as the worker gives it; `awaited`: before other renders."""
+        return (await self._rendered(workspace, unit, overlays, awaited=awaited)).outcome
+
+    async def _rendered(
+        self,
+        workspace: Workspace,
+        unit: Unit,
+        overlays: Mapping[str, str],
+        *,
+        awaited: bool = False,
+        checks: Checks | None = None,
+    ) -> RenderAnswer:
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
-        return await renderers.render(unit, limits, overlays, awaited=awaited)
+        return await renderers.render(unit, limits, overlays, awaited=awaited, checks=checks)
 
     async def _outcome(
-        self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
-    ) -> tuple[RenderOutcome, Callable[[], None] | None]:
-        """The render, and what to call in a thread to write it to disk."""
-        cache = None
-        if not overlays and options.rules:
-            cache = self._tools.render_cache(workspace.template_folders)
-            if cache is not None:
-                get = partial(_cached_render, cache, unit, workspace)
-                kept = await to_thread.run_sync(get, limiter=self._threads)
-                if kept is not None:
-                    self._passed.put(unit.id, unit.instance.parameters)
-                    return kept, None
-        outcome = await self.unchecked(workspace, unit, overlays)
+        self,
+        workspace: Workspace,
+        unit: Unit,
+        overlays: Mapping[str, str],
+        options: ViewOverrides,
+        *,
+        awaited: bool = False,
+    ) -> RenderOutcome:
         passed = self._passed.get(unit.id)
-        checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
-        outcome = await to_thread.run_sync(checks, limiter=self._threads)
+        cache = None if overlays or not options.rules else self._tools.render_cache_folder
+        checks = Checks(options.rules, passed, workspace.writers, cache)
+        answer = await self._rendered(workspace, unit, overlays, awaited=awaited, checks=checks)
+        outcome = answer.outcome
+        if answer.broken:
+            raise CkwatchError(f"the checks of the render broke down:\n{answer.broken}")
+        if not answer.is_clean:
+            # Messages speak of the kernel's other instances, which the worker does not know.
+            with_checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
+            outcome = await to_thread.run_sync(with_checks, limiter=self._threads)
         if outcome.ok:
             self._passed.put(unit.id, unit.instance.parameters)
-        return outcome, None if cache is None else partial(cache.put, unit, outcome)
-
-
-def _cached_render(cache: RenderCache, unit: Unit, workspace: Workspace) -> RenderOutcome | None:
-    kept = cache.get(unit)
-    return None if kept is None else _refuse_foreign_files(kept, workspace, {})
+        return outcome
 
 
 def _with_static_checks(
@@ -256,21 +247,16 @@ def _with_static_checks(
     *,
     rules: bool,
 ) -> RenderOutcome:
-    """The render with the diagnostics that need no compiler."""
-    outcome = static_checks(unit, outcome, rules=rules, builtin=str(ckwatch_templates.ROOT), passed=passed)
-    return _refuse_foreign_files(outcome, workspace, overlays)
-
-
-def _refuse_foreign_files(outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str]) -> RenderOutcome:
-    """The render, unless other users can write a template that it read: what is compiled of it runs here."""
-    builtin = f"{ckwatch_templates.ROOT}{os.sep}"
-    for path, digest in outcome.read.items():
-        refusal = None if path in overlays or path.startswith(builtin) else workspace.writers.refusal(path)
-        if refusal is not None:
-            found = writable_by_others(path, Source.JINJA, refusal)
-            # A new mode leaves the contents as they are: any event of the file has to lead to another render.
-            return RenderOutcome(None, (found,), {**outcome.read, path: f"{digest} refused"}, outcome.missed)
-    return outcome
+    """The render with the diagnostics that need no compiler; refused where others can write a template it read."""
+    outcome = static_checks(unit, outcome, rules=rules, builtin=BUILTIN, passed=passed)
+    foreign = workspace.writers.foreign(outcome.read, overlays, BUILTIN)
+    if foreign is None:
+        return outcome
+    # What is compiled of it runs here. A new mode leaves the contents as they are: any event of the file has to lead to
+    # another render.
+    path, refusal = foreign
+    read = {**outcome.read, path: f"{outcome.read[path]} refused"}
+    return RenderOutcome(None, (writable_by_others(path, Source.JINJA, refusal),), read, outcome.missed)
 
 
 def _template_digest(unit: Unit, workspace: Workspace) -> dict[str, str]:

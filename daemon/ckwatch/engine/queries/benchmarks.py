@@ -55,6 +55,7 @@ class _FollowedBenchmark:
     device: str | None
     race: Race | None
     scope: str
+    flush_instructions: bool = False
     pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
     begun: set[tuple[str, str]] = field(default_factory=set)
     built: bool = False
@@ -93,6 +94,7 @@ class FollowedBenchmarks:
         device: str | None = None,
         force: bool = False,
         race: Race | None = None,
+        flush_instructions: bool = False,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
@@ -104,7 +106,7 @@ class FollowedBenchmarks:
             self._require_shapes(scope, patterns, shapes)
             send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
             wanted = None if shapes is None else tuple(shapes)
-            benchmark = _FollowedBenchmark(send, wanted, force, device, race, scope)
+            benchmark = _FollowedBenchmark(send, wanted, force, device, race, scope, flush_instructions)
             self._followed.append(benchmark)
             benchmark.report(BenchLine(event="start", shapes=self._shape_count(scope, patterns, benchmark.shapes)))
             try:
@@ -162,7 +164,8 @@ class FollowedBenchmarks:
         number = next(self._numbers)
         benchmark.pending[name] = (number, wanted)
         what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.race, benchmark.scope)
-        await self._loop.post(MeasureRequested(*what, at=time.time()))
+        flush = benchmark.flush_instructions
+        await self._loop.post(MeasureRequested(*what, flush_instructions=flush, at=time.time()))
 
     async def _watch(self, benchmark: _FollowedBenchmark) -> None:
         """After each change, report what is done; until cancelled."""
@@ -264,10 +267,19 @@ class BenchmarkQueries:
         device: str | None,
         force: bool,
         race: Race | None = None,
+        flush_instructions: bool = False,
         client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark, as `FollowedBenchmarks.bench`."""
-        return self._followed.bench(patterns, shapes, device=device, force=force, race=race, client=client)
+        return self._followed.bench(
+            patterns,
+            shapes,
+            device=device,
+            force=force,
+            race=race,
+            flush_instructions=flush_instructions,
+            client=client,
+        )
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
         """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
@@ -305,7 +317,7 @@ class BenchmarkQueries:
         present, refused = self._present(units), self._refused(units)
         if cache is None:
             cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
-        return await to_thread.run_sync(rank_units, records, present, refused, cache)
+        return await to_thread.run_sync(rank_units, records, present, refused, cache, self._timings().baseline)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
         """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.

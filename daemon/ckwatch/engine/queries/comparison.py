@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.bench.history.timings import TimingRecord, Timings
-from ckwatch.bench.report import ContestantResult
+from ckwatch.bench.report import BenchmarkReport, ContestantResult
 from ckwatch.bench.stats.comparison import MINIMUM_PAIRS, THRESHOLD, compare, compare_interleaved
+from ckwatch.bench.stats.noise_floor import step_us
+from ckwatch.bench.stats.summary import median
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
@@ -29,14 +31,23 @@ def compare_results(
     against: str,
     *,
     threshold: float = THRESHOLD,
+    floor_us: float = 0.0,
 ) -> Comparison | None:
     """Two measurements with this cache state by their intervals, as of such that were taken apart; None where one of
-    them has no samples."""
-    mine = None if ours is None else summarize_samples(ours.of(cache))
-    other = None if theirs is None else summarize_samples(theirs.of(cache))
-    if mine is None or other is None:
+    them has no samples. `floor_us` is the noise floor of their devices' events (`floor_of`)."""
+    samples = None if ours is None else ours.of(cache)
+    others = None if theirs is None else theirs.of(cache)
+    mine, other = summarize_samples(samples), summarize_samples(others)
+    if samples is None or others is None or mine is None or other is None:
         return None
-    found = compare(mine, other, threshold=threshold)
+    clocks = [median(one.clocks_mhz) if one.clocks_mhz else 0.0 for one in (samples, others)]
+    found = compare(
+        mine,
+        other,
+        threshold=threshold,
+        floor_us=max(floor_us, step_us(samples.times_us), step_us(others.times_us)),
+        clock_ratio=clocks[0] / clocks[1] if min(clocks) > 0 else 1.0,
+    )
     return Comparison(verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=other.median_us)
 
 
@@ -48,6 +59,7 @@ def compare_interleaved_results(
     blocks: int,
     *,
     threshold: float = THRESHOLD,
+    floor_us: float = 0.0,
 ) -> Comparison | None:
     """Two contestants of one report that had `blocks` turns each, turn by turn; with too few turns, as
     `compare_results`. None without samples."""
@@ -56,8 +68,9 @@ def compare_interleaved_results(
     if mine is None or other is None or known is None or summarize_samples(mine) is None:
         return None
     if min(blocks, len(mine.times_us), len(other.times_us)) < 2 * MINIMUM_PAIRS:
-        return compare_results(ours, theirs, cache, against, threshold=threshold)
-    found = compare_interleaved(mine.times_us, other.times_us, blocks, threshold=threshold)
+        return compare_results(ours, theirs, cache, against, threshold=threshold, floor_us=floor_us)
+    floor_us = max(floor_us, step_us(mine.times_us), step_us(other.times_us))
+    found = compare_interleaved(mine.times_us, other.times_us, blocks, threshold=threshold, floor_us=floor_us)
     return Comparison(
         verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=known.median_us,
         interleaved=True,
@@ -74,7 +87,15 @@ def compare_with_contestant(
         return None
     turns = {0 if samples is None else samples.blocks for samples in (ours.of(cache), theirs.of(cache))}
     blocks = min(turns) if len(turns) == 1 else 1
-    return compare_interleaved_results(ours, theirs, cache, contestant, blocks, threshold=threshold)
+    return compare_interleaved_results(
+        ours, theirs, cache, contestant, blocks, threshold=threshold, floor_us=floor_of(record.report)
+    )
+
+
+def floor_of(*reports: BenchmarkReport | None) -> float:
+    """The noise floor of reports' events, in microseconds: the highest; 0 where none is known."""
+    known = (report.noise_floor for report in reports if report is not None)
+    return max((floor.us for floor in known if floor is not None), default=0.0)
 
 
 def compare_timings(
@@ -153,7 +174,13 @@ def _rows(side: _Pair, present: Mapping[str, str | None]) -> Iterator[Compared]:
         if side.other is None:
             found = compare_with_contestant(side.ours, side.theirs, CacheState(timing.cache))
         else:
-            found = compare_results(side.ours.measured, side.other.measured, CacheState(timing.cache), side.theirs)
+            found = compare_results(
+                side.ours.measured,
+                side.other.measured,
+                CacheState(timing.cache),
+                side.theirs,
+                floor_us=floor_of(side.ours.report, side.other.report),
+            )
         why = side.why_not or f"{side.theirs} was not timed with a {timing.cache} cache"
         yield Compared(
             shape=timing.shape, cache=timing.cache, ours=timing.unit, theirs=side.theirs, timing=timing,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ckwatch.bench.history.timings import TimingRecord
-from ckwatch.bench.report import KERNEL_FAILURES
-from ckwatch.engine.queries.comparison import compare_results
-from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.bench.report import KERNEL_FAILURES, ContestantResult
+from ckwatch.engine.queries.comparison import LIBRARY, compare_results, floor_of
+from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.sol_score import sol_score
 from ckwatch.wire.benchmarks import RankedTiming, Timing
 
 NOT_TIMED = "not timed on this shape"
@@ -21,13 +22,15 @@ def rank_units(
     present: Mapping[str, str | None],
     refused: Mapping[str, str],
     cache: CacheState = CacheState.COLD,
+    baseline_of: Callable[[str], Sequence[TimingRecord]] = lambda _unit: (),
 ) -> list[RankedTiming]:
     """The units of a kernel on each shape, by the median with this cache state, then those without a place.
 
     `records`: what `Timings.of_kernel` gives. `present`: every unit of the kernel with the key of its artifact (None
     where it has none), in the order of the kernel file; others are left out. `refused`: why units cannot be built, by
-    unit. Archs are ranked apart. A shape is ranked on one device: that of its newest timing. Each timing is compared
-    with the best one.
+    unit. `baseline_of`: the records that the user named as a unit's baseline, newest first; asked for where no library
+    was timed. Archs are ranked apart. A shape is ranked on one device: that of its newest timing. Each timing is
+    compared with the best one.
     """
     mine = [record for record in records if record.unit in present]
     shapes = dict.fromkeys(record.shape for record in sorted(mine, key=lambda record: record.id))
@@ -42,6 +45,7 @@ def rank_units(
             {unit: key for unit, key in present.items() if unit.rpartition("@")[2] == arch},
             refused,
             cache,
+            baseline_of,
         )
     ]
 
@@ -52,6 +56,7 @@ def _rank_on_shape(
     present: Mapping[str, str | None],
     refused: Mapping[str, str],
     cache: CacheState,
+    baseline_of: Callable[[str], Sequence[TimingRecord]],
 ) -> Iterator[RankedTiming]:
     records = sorted((one for one in records if one.unit in present), key=lambda one: -one.id)
     newest = next((one for one in records if _timing(one, present, cache) is not None), None)
@@ -74,18 +79,45 @@ def _rank_on_shape(
         else:
             placed.append((timing, good))
     placed.sort(key=lambda one: one[0].median_us)
+    library_us = next((found for _, one in placed if (found := _median_us(one.measured_of(LIBRARY), cache))), None)
     for rank, (timing, record) in enumerate(placed, 1):
         if rank > 1:
             best = placed[0][1]
-            against = compare_results(record.measured, best.measured, cache, best.instance)
+            floor_us = floor_of(record.report, best.report)
+            against = compare_results(record.measured, best.measured, cache, best.instance, floor_us=floor_us)
             timing = timing.model_copy(update={"comparisons": () if against is None else (against,)})
-        yield RankedTiming(unit=timing.unit, instance=timing.instance, shape=shape, rank=rank, timing=timing)
+        baseline, baseline_us = "library", library_us
+        if baseline_us is None:
+            baseline, baseline_us = "baseline", _baseline_us(record, baseline_of(timing.unit), cache)
+        known = baseline_us is not None and timing.bound_us is not None
+        score = sol_score(timing.median_us, baseline_us or 0.0, timing.bound_us or 0.0) if known else None
+        yield RankedTiming(
+            unit=timing.unit,
+            instance=timing.instance,
+            shape=shape,
+            rank=rank,
+            timing=timing,
+            sol_score=score,
+            sol_baseline=baseline if score is not None else "",
+            sol_baseline_us=baseline_us if score is not None else None,
+        )
     yield from left
 
 
 def _timing(record: TimingRecord, present: Mapping[str, str | None], cache: CacheState) -> Timing | None:
     timings = record_to_wire(record, present[record.unit]) if record.report is not None else []
     return next((one for one in timings if one.cache == cache.value), None)
+
+
+def _median_us(result: ContestantResult | None, cache: CacheState) -> float | None:
+    summary = None if result is None else summarize_samples(result.of(cache))
+    return None if summary is None else summary.median_us
+
+
+def _baseline_us(record: TimingRecord, baseline: Sequence[TimingRecord], cache: CacheState) -> float | None:
+    """The median of the baseline's record that was taken like this one."""
+    alike = (one for one in baseline if one.shape == record.shape and _is_comparable(one, record))
+    return next((found for one in alike if (found := _median_us(one.measured, cache)) is not None), None)
 
 
 def _is_comparable(one: TimingRecord, other: TimingRecord) -> bool:

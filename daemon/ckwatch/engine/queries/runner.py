@@ -19,6 +19,7 @@ from ckwatch.bench.numerics.tolerance import (
 from ckwatch.compile.request import CompilerToolchain, ProductKind
 from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import verified
+from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.errors import CkwatchError, TemplateError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments, scale_tensors
@@ -26,7 +27,6 @@ from ckwatch.model.kernels import Operation, ParameterValue, Unit
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.tensors import DTYPES, evaluate_size
-from ckwatch.render.worker_pool import RenderPool
 from ckwatch.wire.messages import Artifact
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
@@ -43,7 +43,7 @@ async def write_runner(
 
     Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
     """
-    outcome = await renderers.render(runner_unit(unit, artifact.symbol))
+    outcome = (await renderers.render(runner_unit(unit, artifact.symbol))).outcome
     if outcome.rendered is None:
         raise TemplateError(outcome.diagnostics)
     object_file = Path(artifact.products[ProductKind.OBJECT.value])

@@ -1,8 +1,8 @@
 """Renders in a pool of worker processes that can be killed.
 
 A template may loop for ever inside one C call or ask for gigabytes; a thread cannot be stopped, a process can. Each
-worker (`ckwatch.render.worker`) has an address-space limit, is killed when it overruns its time, and is replaced. The
-daemon lives on.
+worker (`ckwatch.engine.render_worker`) has an address-space limit, is killed when it overruns its time, and is
+replaced. The daemon lives on.
 """
 
 from __future__ import annotations
@@ -11,19 +11,29 @@ import pickle
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
 
+from ckwatch.engine.render_request import (
+    KERNELS_SENT,
+    WRITERS_SENT,
+    Checks,
+    RenderAnswer,
+    RenderRequest,
+    Sent,
+    SentChecks,
+)
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import Kernel, Unit
 from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderLimits, RenderOutcome
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name
 from ckwatch.system.python_process import module_command, module_environment
+from ckwatch.workspace.writers import Writers
 
 FINISH_S = 0.1
 """A render that nobody wants any more may still end by itself: a worker takes longer to start than most renders do."""
@@ -33,6 +43,10 @@ GRACE_S = 2.0
 
 _LARGE_BYTES = 100_000
 """Answers up to this size are unpacked in 0.1 ms."""
+
+
+PASSED_OVER = 20
+"""So many renders of templates that a worker has compiled may go before the one that has waited longest."""
 
 
 class WorkerDiedError(Exception):
@@ -49,26 +63,37 @@ class RenderWorker:
         self._is_asked = False
         """Whether it has got a question whole."""
         self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
+        self._kernels: Sent[Kernel] = Sent(KERNELS_SENT)
+        self._writers: Sent[Writers] = Sent(WRITERS_SENT)
+        self.template = ""
+        """That of the last render, which it has compiled."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
         """Start the process if it is not running."""
-        if self._process is not None and self._process.poll() is None:
+        if self.runs:
             return
         await self.aclose()
-        command = module_command("ckwatch.render.worker", *map(str, self._folders))
+        command = module_command("ckwatch.engine.render_worker", *map(str, self._folders))
         self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
         self._unread.clear()
         self._lookups.clear()
+        self._kernels, self._writers = Sent(KERNELS_SENT), Sent(WRITERS_SENT)
 
-    async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
+    async def render(
+        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], checks: Checks | None
+    ) -> RenderAnswer:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancelled, it is killed unless it ends
         soon."""
         await self.start()
-        # A kernel file of a thousand instances is not sent a thousand times.
-        slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=(), key_spans={}))
+        self.template = unit.kernel.template
         try:
             with anyio.fail_after(limits.time_limit_s + GRACE_S):
-                return await self._exchange(slim, limits, overlays)
+                return await self._exchange(unit, self._request(unit, limits, overlays, checks))
         except TimeoutError:
             await self.aclose()
             return self._stopped(
@@ -84,13 +109,26 @@ class RenderWorker:
                 await self.aclose()
             raise
 
+    def _request(
+        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], checks: Checks | None
+    ) -> RenderRequest:
+        # A kernel file of a thousand instances is not sent a thousand times.
+        slim = replace(unit.kernel, instances=(), shapes=(), key_spans={})
+        number, kernel = self._kernels.number(unit.kernel, slim)
+        sent = None
+        if checks is not None:
+            sent = SentChecks(
+                checks.rules, checks.passed, *self._writers.number(checks.writers, checks.writers), checks.cache
+            )
+        return RenderRequest(number, kernel, unit.instance, unit.arch, limits, dict(overlays), sent)
+
     async def _ends_soon(self) -> bool:
         """Read what is left of the answer."""
         process = self._process
         if not self._is_asked or process is None:
             return False
         with anyio.move_on_after(FINISH_S, shield=True), suppress(WorkerDiedError):
-            while not isinstance(await self._answer(process), RenderOutcome):
+            while not isinstance(await self._answer(process), RenderAnswer):
                 pass
             return True
         return False
@@ -104,10 +142,10 @@ class RenderWorker:
         process.poll()
         process.close()
 
-    async def _exchange(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
+    async def _exchange(self, unit: Unit, request: RenderRequest) -> RenderAnswer:
         process = self._process
         assert process is not None  # noqa: S101  # start() has run
-        data = pickle.dumps((unit, limits, dict(overlays)), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
         self._is_asked = False
         if not await process.write(len(data).to_bytes(LENGTH_BYTES, "big") + data):
             raise WorkerDiedError
@@ -115,20 +153,20 @@ class RenderWorker:
         template = unit.kernel.template
         while True:
             answer = await self._answer(process)
-            if isinstance(answer, RenderOutcome):
-                self._lookups[template] = Lookups(dict(answer.read), set(answer.missed))
+            if isinstance(answer, RenderAnswer):
+                self._lookups[template] = Lookups(dict(answer.outcome.read), set(answer.outcome.missed))
                 return answer
             known = self._lookups.setdefault(template, Lookups())
             known.read.update(answer.read)
             known.missed |= answer.missed
 
-    def _stopped(self, unit: Unit, message: str) -> RenderOutcome:
+    def _stopped(self, unit: Unit, message: str) -> RenderAnswer:
         """The outcome of a render that did not end: a change of what it had read by then is worth another try."""
         diagnostic = Diagnostic(Severity.ERROR, Source.JINJA, "template/limit", message, unit.kernel.template_span)
         known = self._lookups.pop(unit.kernel.template, Lookups())
-        return RenderOutcome(None, (diagnostic,), known.read, frozenset(known.missed))
+        return RenderAnswer(RenderOutcome(None, (diagnostic,), known.read, frozenset(known.missed)), is_clean=False)
 
-    async def _answer(self, process: AsyncProcess) -> RenderOutcome | Lookups:
+    async def _answer(self, process: AsyncProcess) -> RenderAnswer | Lookups:
         """The next of its answers. What has come of it is kept when this is cancelled."""
         unread = self._unread
         while len(unread) < LENGTH_BYTES or len(unread) < LENGTH_BYTES + int.from_bytes(unread[:LENGTH_BYTES], "big"):
@@ -141,7 +179,7 @@ class RenderWorker:
         del unread[:end]
         # Going to a thread takes longer than a usual render does.
         large = len(data) > _LARGE_BYTES
-        answer: RenderOutcome | Lookups = (
+        answer: RenderAnswer | Lookups = (
             await anyio.to_thread.run_sync(pickle.loads, data) if large else pickle.loads(data)  # noqa: S301  # our own
         )
         return answer
@@ -157,14 +195,26 @@ class RenderWorker:
         return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A render that waits for a worker."""
+
+    template: str
+    called: anyio.Event = field(default_factory=anyio.Event)
+    worker: RenderWorker | None = None
+    """The one that it got."""
+    passed_over: int = 0
+    """How often one that came later was called."""
+
+
 class RenderPool:
     """Up to `size` workers over one template search path; use as an async context manager."""
 
     def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
         self._idle = [RenderWorker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
-        self._waiting: tuple[deque[anyio.Event], deque[anyio.Event]] = (deque(), deque())
-        """For a worker: those whom somebody waits for, then the others."""
+        self._waiting: tuple[deque[_Waiting], deque[_Waiting]] = (deque(), deque())
+        """Those whom somebody waits for, then the others."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -179,6 +229,16 @@ class RenderPool:
         """Start the first worker ahead of need."""
         await self._all[0].start()
 
+    async def rest(self) -> None:
+        """End idle workers until one is left."""
+        running = [worker for worker in self._all if worker.runs]
+        for worker in [worker for worker in running if worker in self._idle][: len(running) - 1]:
+            self._idle.remove(worker)
+            try:
+                await worker.aclose()
+            finally:
+                self._free(worker)
+
     async def render(
         self,
         unit: Unit,
@@ -186,32 +246,51 @@ class RenderPool:
         overlays: Mapping[str, str] | None = None,
         *,
         awaited: bool = False,
-    ) -> RenderOutcome:
+        checks: Checks | None = None,
+    ) -> RenderAnswer:
         """Render `unit` in a free worker; one that a person waits for (`awaited`) before all others."""
-        async with self._worker(awaited=awaited) as worker:
-            return await worker.render(unit, limits or RenderLimits(), overlays or {})
+        async with self._worker(unit.kernel.template, awaited=awaited) as worker:
+            return await worker.render(unit, limits or RenderLimits(), overlays or {}, checks)
 
     @asynccontextmanager
-    async def _worker(self, *, awaited: bool) -> AsyncIterator[RenderWorker]:
-        while not self._idle:
-            freed, queue = anyio.Event(), self._waiting[0 if awaited else 1]
-            queue.append(freed)
+    async def _worker(self, template: str, *, awaited: bool) -> AsyncIterator[RenderWorker]:
+        if self._idle:
+            # The one that has this template compiled, or else one that runs.
+            worker = max(self._idle, key=lambda one: (one.template == template, one.runs))
+            self._idle.remove(worker)
+        else:
+            waiting, queue = _Waiting(template), self._waiting[0 if awaited else 1]
+            queue.append(waiting)
             try:
-                await freed.wait()
+                await waiting.called.wait()
             except BaseException:
-                if freed.is_set():
-                    self._call_next()
+                if waiting.worker is not None:
+                    self._free(waiting.worker)
                 else:
-                    queue.remove(freed)
+                    queue.remove(waiting)
                 raise
-        worker = self._idle.pop()
+            assert waiting.worker is not None  # noqa: S101  # whoever is called has one
+            worker = waiting.worker
         try:
             yield worker
         finally:
-            self._idle.append(worker)
-            self._call_next()
+            self._free(worker)
 
-    def _call_next(self) -> None:
-        queue = next((queue for queue in self._waiting if queue), None)
-        if queue is not None and self._idle:
-            queue.popleft().set()
+    def _free(self, worker: RenderWorker) -> None:
+        awaited, others = self._waiting
+        if awaited:
+            called = awaited.popleft()
+        elif others:
+            # Each worker compiles the templates that it renders: those of one template stay together.
+            busy = {one.template for one in self._all if one is not worker and one not in self._idle}
+            called = others[0]
+            if called.passed_over < PASSED_OVER:
+                called.passed_over += 1
+                called = min(others, key=lambda one: (one.template != worker.template, one.template in busy))
+            others.remove(called)
+        else:
+            self._idle.append(worker)
+            return
+        worker.template = called.template
+        called.worker = worker
+        called.called.set()

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from ckwatch.render import worker_pool
+from ckwatch.engine import render_pool
+from ckwatch.engine.render_pool import RenderPool
+from ckwatch.engine.render_worker import serve
 from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits
-from ckwatch.render.worker import serve
-from ckwatch.render.worker_pool import RenderPool
 from patience import PATIENCE_S
 from units import place, unit
 
@@ -34,9 +34,9 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
     (tmp_path / "good.hip.j2").write_text("int x = {{ MPerBlock }};")
     async with RenderPool((tmp_path,)) as pool:
         for name in BOMBS:
-            outcome = await pool.render(unit(name), RenderLimits(time_limit_s=0.5))
+            outcome = (await pool.render(unit(name), RenderLimits(time_limit_s=0.5))).outcome
             assert [d.code for d in outcome.diagnostics] == ["template/limit"], name
-            good = await pool.render(unit("good.hip.j2", MPerBlock=4), RenderLimits(time_limit_s=PATIENCE_S))
+            good = (await pool.render(unit("good.hip.j2", MPerBlock=4), RenderLimits(time_limit_s=PATIENCE_S))).outcome
             assert good.rendered is not None
             assert good.rendered.text == "int x = 4;"
             assert good.rendered.source_map.segments[1].site.label == "MPerBlock"
@@ -52,14 +52,14 @@ async def test_what_a_worker_gets_does_not_grow_with_the_kernel_file(
         sent.append(len(data))
         return data
 
-    monkeypatch.setattr(worker_pool, "pickle", SimpleNamespace(**{**vars(pickle), "dumps": dumps}))
+    monkeypatch.setattr(render_pool, "pickle", SimpleNamespace(**{**vars(pickle), "dumps": dumps}))
     (tmp_path / "t.hip.j2").write_text("{{ MPerBlock }}")
     small = unit("t.hip.j2", MPerBlock=4)
     places = {place(line): place(line) for line in range(2000)}
     kernel = replace(small.kernel, instances=small.kernel.instances * 500, key_spans=places)
     async with RenderPool((tmp_path,)) as pool:
         for one in (small, replace(small, kernel=kernel)):
-            assert (await pool.render(one)).rendered is not None
+            assert (await pool.render(one)).outcome.rendered is not None
     assert sent[0] == sent[1]
 
 
@@ -84,14 +84,14 @@ async def test_a_stopped_render_depends_on_what_it_has_read(tmp_path: Path) -> N
     read = write()
     async with RenderPool((tmp_path,)) as pool:
         worker = pool._all[0]
-        usual = await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))
+        usual = (await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))).outcome
         assert usual.read == read
         texts["slow.j2"] = BOMBS["rounds.hip.j2"]
         read = write()
         for how in ("a worker that has rendered it before", "a new worker"):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(kill_when_read, read)
-                stopped = await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))
+                stopped = (await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))).outcome
             assert [d.code for d in stopped.diagnostics] == ["template/limit"], how
             assert stopped.read == read, how
             assert stopped.missed == {str(tmp_path / "x.j2")}, how
@@ -108,7 +108,7 @@ async def test_modules_beside_the_kernel_files_are_not_imported(
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
     async with RenderPool((tmp_path,)) as pool:
-        outcome = await pool.render(unit("t.hip.j2"))
+        outcome = (await pool.render(unit("t.hip.j2"))).outcome
     assert outcome.rendered is not None, outcome.diagnostics
     assert outcome.rendered.text == "7"
 
@@ -130,9 +130,9 @@ async def test_a_killed_worker_is_reported_and_replaced(tmp_path: Path) -> None:
         pid = worker._process.pid
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(kill_later, pid)
-            outcome = await pool.render(unit("slow.hip.j2"), RenderLimits(time_limit_s=30))
+            outcome = (await pool.render(unit("slow.hip.j2"), RenderLimits(time_limit_s=30))).outcome
         assert "SIGKILL" in outcome.diagnostics[0].message
-        assert (await pool.render(unit("good.hip.j2"))).rendered is not None
+        assert (await pool.render(unit("good.hip.j2"))).outcome.rendered is not None
 
 
 async def kill_later(pid: int) -> None:

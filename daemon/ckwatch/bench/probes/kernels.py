@@ -1,0 +1,53 @@
+"""What a device's probe kernels can do, and finding those of a runtime."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ckwatch.bench.runtimes.device_runtime import DeviceRuntime
+
+SPIN_CYCLES = 60_000_000_000
+"""Half a minute at 2 GHz: for a probe that does not end by itself while somebody watches, and ends at last."""
+
+
+class ProbeKernels(Protocol):
+    """Each method puts one launch on the runtime's stream. Raises BenchmarkError."""
+
+    def read(self, address: int, size_bytes: int, passes: int) -> None:
+        """Read memory so often; `size_bytes` is a multiple of 16."""
+        ...
+
+    def spin(self, cycles: int) -> None:
+        """Do nothing for so many cycles of the device's clock."""
+        ...
+
+    def fault(self) -> None:
+        """Write where no memory is."""
+        ...
+
+    def flush_instructions(self) -> None:
+        """Run straight-line code that is larger than an instruction cache, on every compute unit."""
+        ...
+
+
+def probe_kernels(runtime: DeviceRuntime, shared_object: bytes | None) -> ProbeKernels | str:
+    """The probe kernels of an open device, or why there are none. `shared_object` is that of `probes.hip.HIP_SOURCE`.
+
+    Raises BenchmarkError when they cannot be loaded.
+    """
+    kind = runtime.facts.kind
+    if kind == "cuda":
+        from ckwatch.bench.probes.cuda import CudaProbes
+
+        return CudaProbes(runtime.stream, runtime.facts.compute_units)
+    if kind == "hip":
+        if shared_object is None:
+            return "there is no HIP compiler that could make them"
+        from ckwatch.bench.probes.hip import HipProbes
+
+        return HipProbes(shared_object, runtime.stream, runtime.facts.compute_units)
+    if kind == "cpu":
+        from ckwatch.bench.probes.cpu import CpuProbes
+
+        return CpuProbes()
+    return f"there are none for {kind} devices"

@@ -1,0 +1,986 @@
+"""The worker's side of the self-test: one function for each assumption, on an open device.
+
+A function returns what it found. What it raises is a failure of the assumption, with the error's words; a worker that
+is lost with it is the session's business.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import re
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ckwatch.bench import run_job
+from ckwatch.bench.event_noise import event_times_us, noise_floor
+from ckwatch.bench.guarded_memory import GUARD_BYTES, GuardedBuffer, GuardedMemory
+from ckwatch.bench.job import Contestant, Job, Precision, SelfTestJob, SelfTestStep
+from ckwatch.bench.kernel_abi import ArtifactLoader
+from ckwatch.bench.leases import Lease, lease
+from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
+from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.row_verification import reference_of
+from ckwatch.bench.numerics.storage import in_memory, poison
+from ckwatch.bench.numerics.verification import check_written
+from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernels
+from ckwatch.bench.report import FailureKind, Samples
+from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
+from ckwatch.bench.sampling import ContestantRunner, Sampler
+from ckwatch.bench.self_test.problems import library_problem
+from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
+from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
+from ckwatch.bench.stats.summary import median, summarize
+from ckwatch.bench.worker_protocol import StepTried
+from ckwatch.model import self_test as names
+from ckwatch.model.gpu_specs import MIB, specs_of
+from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.model.roofline import CacheState
+from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
+
+OnStage = Callable[[str, str], None]
+Figures = dict[str, float | int | str]
+
+PROBE = "the probe"
+"""Whose fault it is when a probe that is to fail takes the worker along."""
+
+SLEEP_S = 0.3
+GATE_S = 0.03
+CLOCK_SHARE = 0.002
+"""By how much of a time the events' clock may differ from the host's, which is read beside it."""
+
+CLOCK_SLACK_S = 0.001
+RESOLUTION_LIMIT_US = 2.0
+BUSY_S = 1.0
+LIBRARY_SIZES = ((512, 512, 512), (392, 280, 328))
+REPEATED_SIZE = 4096
+CPU_REPEATED_SIZE = 192
+TRIALS = 200
+SAME_SHARE = 0.99
+CACHE_STEP = 2**0.5
+READ_BYTES = 1 << 30
+CPU_READ_BYTES = 1 << 28
+KNEE_LEAST = 1.15
+"""Bandwidth from the cache over that from memory below which no size is read off."""
+
+KNEE_FACTORS = (0.3, 2.0)
+COLD_LEAST = 1.02
+
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a function found, in a sentence, and the figures that it rests on."""
+
+    outcome: TrialOutcome
+    sentence: str
+    figures: Figures = field(default_factory=dict)
+
+
+def passed(sentence: str, figures: Figures | None = None) -> Found:
+    return Found(TrialOutcome.PASSED, sentence, figures or {})
+
+
+def failed(sentence: str, figures: Figures | None = None) -> Found:
+    return Found(TrialOutcome.FAILED, sentence, figures or {})
+
+
+def skipped(sentence: str, figures: Figures | None = None) -> Found:
+    return Found(TrialOutcome.SKIPPED, sentence, figures or {})
+
+
+@dataclass(slots=True)
+class TestedDevice:
+    """What the functions work with."""
+
+    job: SelfTestJob
+    artifacts: Sequence[bytes]
+    runtime: DeviceRuntime
+    held: Lease
+    at: OnStage
+    probes_found: ProbeKernels | str | None = None
+
+    __test__ = False  # it is no test of pytest's
+
+    @property
+    def probes(self) -> ProbeKernels:
+        """The probe kernels. Raises `_NoProbesError` with the reason where there are none."""
+        if self.probes_found is None:
+            number = self.job.probes
+            self.probes_found = probe_kernels(self.runtime, None if number is None else self.artifacts[number])
+        if isinstance(self.probes_found, str):
+            raise _NoProbesError(self.probes_found)
+        return self.probes_found
+
+
+class _NoProbesError(Exception):
+    """There are no probe kernels."""
+
+
+def run_steps(
+    job: SelfTestJob,
+    artifacts: Sequence[bytes],
+    runtime: DeviceRuntime,
+    held: Lease,
+    at: OnStage,
+    tell: Callable[[StepTried], None],
+) -> None:
+    """Try each step of `job`, and `tell` what it has shown.
+
+    Raises BenchmarkError only from the steps that are to fail (`names.FAULT` and its kin).
+    """
+    tested = TestedDevice(job, artifacts, runtime, held, at)
+    for number, step in enumerate(job.steps):
+        at(f"trying {step.assumption}{f' ({step.name})' if step.name else ''}", "")
+        begin = time.monotonic()
+        found = _tried(tested, step)
+        tell(
+            StepTried(
+                number=number,
+                trial=AssumptionTrial(
+                    assumption=step.assumption,
+                    subject=step.name,
+                    outcome=found.outcome,
+                    found=found.sentence,
+                    figures={name: _short(value) for name, value in found.figures.items()},
+                    seconds=round(time.monotonic() - begin, 3),
+                ),
+            )
+        )
+
+
+def _tried(tested: TestedDevice, step: SelfTestStep) -> Found:
+    if step.assumption in PROVOKED:
+        PROVOKED[step.assumption](tested)
+        return failed("it did not fail, as it should have")
+    try:
+        return FUNCTIONS[step.assumption](tested, step)
+    except _NoProbesError as error:
+        return skipped(f"there are no probe kernels: {error}")
+    except BenchmarkError as error:
+        if error.kind is FailureKind.NO_MEMORY:
+            return skipped(error.message)
+        detail = error.detail.strip().partition("\n")[0]
+        return failed(f"{error.kind}: {error.message}{f' ({detail})' if detail else ''}")
+    except MemoryError:
+        return skipped("the host has too little memory")
+    except Exception as error:  # noqa: BLE001  # a bug of ours is no reason to try nothing else
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"line {place.lineno} of {place.name}"
+        return failed(f"the self-test itself failed: {type(error).__name__}: {error} ({where})")
+
+
+def _short(value: float | str) -> float | int | str:
+    return float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value
+
+
+# What the runtime says of the device.
+
+
+def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    facts = tested.runtime.facts
+    figures: Figures = {
+        "description": facts.description,
+        "arch": facts.arch,
+        "compute_units": facts.compute_units,
+        "local_memory_bytes": facts.local_memory_bytes,
+        "last_level_cache_bytes": facts.last_level_cache_bytes,
+        "total_memory_bytes": facts.total_memory_bytes,
+        "clock_mhz": facts.clock_mhz,
+        "memory_clock_mhz": facts.memory_clock_mhz,
+        "driver": facts.driver,
+        "runtime": facts.runtime,
+    }
+    if facts.kind == "cpu":
+        told = facts.compute_units > 0 and facts.total_memory_bytes > 0
+        cache = f"{facts.last_level_cache_bytes / MIB:.1f} MiB of cache" if facts.last_level_cache_bytes else "no cache"
+        sentence = f"{facts.compute_units} processors and {cache} are told"
+        return passed(sentence, figures) if told else failed(sentence, figures)
+    wrong = [
+        what
+        for what, right in (
+            (f"the arch `{facts.arch}` is none", re.fullmatch(r"gfx[0-9a-f]{3,5}(:.*)?|sm_\d{2,3}", facts.arch)),
+            (f"the PCI address `{facts.pci}` is none", _PCI.fullmatch(facts.pci or "")),
+            (f"a clock of {facts.clock_mhz:.0f} MHz", 200 <= facts.clock_mhz <= 6000),
+            (f"{facts.total_memory_bytes} bytes of memory", facts.total_memory_bytes >= 1 << 30),
+        )
+        if not right
+    ]  # fmt: skip
+    part = specs_of(facts)
+    if part is None:
+        sentence = f"no data sheet of {facts.description} ({facts.arch}) is known here"
+        return failed("; ".join(wrong), figures) if wrong else skipped(sentence, figures)
+    figures |= {
+        "sheet": part.source,
+        "sheet_compute_units": part.compute_units,
+        "sheet_local_memory_bytes": part.local_memory_bytes,
+        "sheet_last_level_cache_bytes": part.last_level_cache_bytes,
+        "sheet_clock_mhz": part.clock_mhz,
+    }
+    for what, own, sheet, least, most in (
+        ("compute units", facts.compute_units, part.compute_units, 1.0, 1.0),
+        ("bytes of LDS or shared memory", facts.local_memory_bytes, part.local_memory_bytes, 0.98, 1.02),
+        ("bytes of last-level cache", facts.last_level_cache_bytes, part.last_level_cache_bytes, 0.5, 1.5),
+        ("MHz", facts.clock_mhz, part.clock_mhz, 0.7, 1.3),
+    ):
+        if not least * sheet <= own <= most * sheet:
+            wrong.append(f"{own:,.0f} {what}, where the data sheet says {sheet:,.0f}")
+    if wrong:
+        return failed("; ".join(wrong), figures)
+    cache = f"{facts.last_level_cache_bytes / MIB:.0f} MiB of last-level cache"
+    return passed(
+        f"{part.name}: {facts.arch}, {facts.compute_units} compute units, {facts.local_memory_bytes >> 10} KiB of "
+        f"local memory, {cache}, {facts.clock_mhz:.0f} MHz",
+        figures,
+    )
+
+
+def _lease(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    again = lease(tested.runtime.facts.identity, "the self-test", wait_s=0.0, waiting=lambda _holder: None)
+    if again is not None:
+        again.release()
+        return failed("the device was leased a second time while it was held")
+    if tested.held.warning:
+        return failed("the lock does not keep all users of this machine apart; `ckwatch bench` says why")
+    return passed("while it is held nobody else gets it")
+
+
+def _others(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    others = tested.runtime.others()
+    if others:
+        return failed(f"{len(others)} other processes compute on it", {"processes": len(others)})
+    return passed("no other process is seen", {"processes": 0})
+
+
+# Memory.
+
+
+@contextmanager
+def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
+    """The address of memory that is given back when nothing uses it any more."""
+    address = runtime.allocate(size_bytes)
+    try:
+        yield address
+    finally:
+        runtime.synchronize()
+        runtime.free(address)
+
+
+@contextmanager
+def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
+    """Guarded memory, in the same way."""
+    memory = GuardedMemory(runtime)
+    try:
+        yield memory
+    finally:
+        runtime.synchronize()
+        memory.free()
+
+
+def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime, size = tested.runtime, 1 << 20
+    with _guarded(runtime) as memory:
+        buffer = memory.allocate("copies", size)
+        there = np.random.default_rng(1).integers(0, 256, size, dtype=np.uint8)
+        back = np.zeros(size, dtype=np.uint8)
+        runtime.upload(buffer.address, there)
+        runtime.fill(buffer.address, 0x5A, size // 2)
+        runtime.download(buffer.address, back)
+        there[: size // 2] = 0x5A
+        wrong = int(np.count_nonzero(there != back))
+        memory.check()
+        aligned = (buffer.address - GUARD_BYTES) % 256 == 0
+    if wrong:
+        return failed(f"{wrong:,} of {size:,} bytes came back wrong")
+    return passed("1 MiB came back as it should") if aligned else failed("memory is not aligned to 256 bytes")
+
+
+def _guards(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    with _guarded(tested.runtime) as memory:
+        buffer = memory.allocate("the probed buffer", 1000)
+        tested.runtime.fill(buffer.address, 0, buffer.size_bytes)
+        memory.check()
+        missed = [
+            where
+            for where, at in (("before", buffer.address - 1), ("behind", buffer.address + buffer.size_bytes))
+            if not _is_found(tested.runtime, memory, at)
+        ]
+    if missed:
+        return failed(f"one byte written {' and '.join(missed)} a buffer was not found")
+    return passed("one byte written before a buffer was found, and one behind it")
+
+
+def _is_found(runtime: DeviceRuntime, memory: GuardedMemory, address: int) -> bool:
+    runtime.fill(address, 0, 1)
+    try:
+        memory.check()
+    except BenchmarkError as error:
+        return error.kind is FailureKind.OUT_OF_BOUNDS
+    return False
+
+
+def _poison(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    problem = library_problem(runtime.facts.kind, 32, 32, 32)
+    buffer = problem.buffer("Y")
+    fnuz = is_fnuz(runtime.facts.arch)
+    missed = []
+    with _scratch(runtime, buffer.size_bytes) as address:
+        for what, written in (("nothing", 0), ("all but one element", buffer.elements - 1)):
+            outputs = poison(buffer, fnuz)
+            as_bytes = in_memory(outputs, buffer.dtype)
+            runtime.upload(address, as_bytes)
+            runtime.fill(address, 0, buffer.size_bytes // buffer.elements * written)
+            runtime.download(address, as_bytes)
+            try:
+                check_written(problem, {buffer.name: outputs}, fnuz)
+                missed.append(what)
+            except WrongResultError as wrong:
+                if wrong.kind is not FailureKind.UNWRITTEN:
+                    missed.append(what)
+    if missed:
+        return failed(f"that {' and '.join(missed)} was written was not noticed")
+    return passed("an output that nothing wrote was found, and one that lacked an element")
+
+
+# Events and the gate.
+
+
+def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    state = runtime.versions.get("gate", "")
+    figures: Figures = {"gate": state}
+    before, begin, end = runtime.event(), runtime.event(), runtime.event()
+    with _scratch(runtime, 4096) as address:
+        runtime.fill(address, 0, 4096)
+        runtime.synchronize()
+        runtime.record(before)
+        with runtime.gate():
+            runtime.record(begin)
+            runtime.fill(address, 1, 4096)
+            time.sleep(GATE_S)  # what the host does between two launches
+            runtime.record(end)
+        runtime.wait(end)
+        held_us, inside_us = runtime.elapsed_us(before, begin), runtime.elapsed_us(begin, end)
+    figures |= {"held_us": held_us, "inside_us": inside_us}
+    sentence = (
+        f"{state}: while the host took {GATE_S * 1e3:.0f} ms to queue two launches the stream was held back for "
+        f"{held_us / 1e3:.1f} ms, and {inside_us:.1f} us lay between its events"
+    )
+    holds = held_us >= 0.8 * GATE_S * 1e6 and inside_us <= 0.2 * GATE_S * 1e6
+    return passed(sentence, figures) if holds else failed(sentence, figures)
+
+
+def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    empty: list[float] = []
+    filled: list[float] = []
+    for _ in range(4):
+        some, others = event_times_us(runtime)
+        empty += some
+        filled += others
+    resolution, jitter, middle = resolution_us([*empty, *filled]), jitter_us(empty), median(empty)
+    figures: Figures = {
+        "resolution_us": resolution,
+        "jitter_us": jitter,
+        "empty_pair_us": middle,
+        "events": runtime.versions.get("events", "default flags"),
+    }
+    sentence = (
+        f"times differ by {resolution:.3g} us at least; a pair of events with nothing between takes "
+        f"{middle:.3g} us, half of them within {jitter:.3g} us; events {figures['events']}"
+    )
+    if resolution == 0:
+        return failed("all event pairs took the same time, whatever was between them", figures)
+    return passed(sentence, figures) if resolution <= RESOLUTION_LIMIT_US else failed(sentence, figures)
+
+
+def _order(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    events = [runtime.event() for _ in range(50)]
+    with _scratch(runtime, 1 << 16) as address:
+        with runtime.gate():
+            for number, event in enumerate(events):
+                runtime.fill(address, number, 1 << 16)
+                runtime.record(event)
+        runtime.wait(events[-1])
+        times = [runtime.elapsed_us(events[0], event) for event in events]
+    back = sum(second < first for first, second in itertools.pairwise(times))
+    if back:
+        return failed(f"{back} of {len(events)} events lay before the one that was recorded earlier")
+    return passed(f"{len(events)} events in order, over {times[-1]:.1f} us", {"span_us": times[-1]})
+
+
+def _event_clock(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    begin, end = runtime.event(), runtime.event()
+    runtime.record(begin)
+    runtime.wait(begin)
+    began = time.perf_counter()
+    time.sleep(SLEEP_S)
+    runtime.record(end)
+    runtime.wait(end)
+    host_us = (time.perf_counter() - began) * 1e6
+    device_us = runtime.elapsed_us(begin, end)
+    figures: Figures = {"host_us": host_us, "device_us": device_us, "ratio": device_us / host_us}
+    sentence = f"{device_us / 1e3:.2f} ms by events, {host_us / 1e3:.2f} ms by the host's clock"
+    close = abs(device_us - host_us) <= CLOCK_SHARE * host_us + CLOCK_SLACK_S * 1e6
+    return passed(sentence, figures) if close else failed(sentence, figures)
+
+
+# Clocks and power.
+
+
+@dataclass(slots=True)
+class LoadReadings:
+    """What was read while the device worked."""
+
+    clocks: list[float] = field(default_factory=list)
+    powers: list[float] = field(default_factory=list)
+    temperatures: list[float] = field(default_factory=list)
+    throttled: Counter[str] = field(default_factory=Counter)
+    count: int = 0
+    reading_s: float = 0.0
+
+
+def _under_load(tested: TestedDevice, seconds: float) -> LoadReadings:
+    """Readings while the vendor's GEMM runs, or the probe that reads memory."""
+    runtime, found = tested.runtime, LoadReadings()
+    with _guarded(runtime) as memory:
+        launch = _load(tested, memory)
+        last = runtime.event()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            while time.monotonic() - begun < 0.002:
+                launch()
+            runtime.record(last)
+            before = time.perf_counter()
+            reading = runtime.reading()
+            found.reading_s += time.perf_counter() - before
+            found.count += 1
+            for value, into in (
+                (reading.clock_mhz, found.clocks),
+                (reading.power_w, found.powers),
+                (reading.temperature_c, found.temperatures),
+            ):
+                if value is not None:
+                    into.append(value)
+            found.throttled.update(reading.throttled_by)
+            runtime.wait(last)
+    return found
+
+
+def _load(tested: TestedDevice, memory: GuardedMemory) -> Launch:
+    runtime = tested.runtime
+    size = 384 if runtime.facts.kind == "cpu" else 2048
+    library, _ = _library_launch(tested, memory, library_problem(runtime.facts.kind, size, size, size))
+    if library is not None:
+        return library
+    buffer = memory.allocate("memory", 1 << 24)
+
+    def fill() -> None:
+        runtime.fill(buffer.address, 1, buffer.size_bytes)
+
+    return fill
+
+
+def _library_launch(
+    tested: TestedDevice, memory: GuardedMemory, problem: KernelProblem
+) -> tuple[Launch | None, dict[str, int]]:
+    """The vendor's GEMM, None where there is none, and the addresses of its buffers."""
+    runtime = tested.runtime
+    addresses = {buffer.name: memory.allocate(buffer.name, buffer.size_bytes).address for buffer in problem.buffers}
+    for name, elements in make_inputs(problem, 1, is_fnuz(runtime.facts.arch)).items():
+        runtime.upload(addresses[name], in_memory(elements, problem.buffer(name).dtype))
+    return runtime.library(problem, addresses), addresses
+
+
+def _clocks(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    found = _under_load(tested, BUSY_S)
+    versions = tested.runtime.versions
+    source = next((f"{name} {versions[name]}" for name in ("NVML", "amdsmi") if name in versions), "the system")
+    if not found.clocks:
+        sentence = f"no clock can be read ({source})"
+        return skipped(sentence) if tested.runtime.facts.kind == "cpu" else failed(sentence)
+    changes = sum(first != second for first, second in itertools.pairwise(found.clocks))
+    figures: Figures = {
+        "source": source,
+        "readings": found.count,
+        "reading_us": found.reading_s / found.count * 1e6,
+        "changes_per_s": changes / BUSY_S,
+        "clock_median_mhz": median(found.clocks),
+        "clock_least_mhz": min(found.clocks),
+        "clock_most_mhz": max(found.clocks),
+    }
+    if found.temperatures:
+        figures["temperature_c"] = max(found.temperatures)
+    return passed(
+        f"{source}: {found.count} readings in {BUSY_S:g} s, each {found.reading_s / found.count * 1e3:.2f} ms; "
+        f"{median(found.clocks):.0f} MHz under load ({min(found.clocks):.0f} to {max(found.clocks):.0f})",
+        figures,
+    )
+
+
+def _power(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    found = _under_load(tested, BUSY_S)
+    figures: Figures = {f"limited_by_{reason}": count for reason, count in found.throttled.items()}
+    figures["readings"] = found.count
+    limits = ", ".join(f"{reason} in {count} of {found.count} readings" for reason, count in found.throttled.items())
+    held = f"the clock was held down by {limits}" if limits else "nothing held the clock down"
+    if not found.powers:
+        return failed(f"no power can be read; {held}", figures)
+    figures |= {"power_median_w": median(found.powers), "power_most_w": max(found.powers)}
+    return passed(f"{median(found.powers):.0f} W under load, {max(found.powers):.0f} W at most; {held}", figures)
+
+
+# The library.
+
+
+def _library(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime = tested.runtime
+    compared, worst = 0, 0.0
+    for sizes in LIBRARY_SIZES:
+        problem = library_problem(runtime.facts.kind, *sizes)
+        try:
+            checked = _library_check(tested, problem)
+        except WrongResultError as wrong:
+            return failed(f"{runtime.library_name}: {wrong.message} ({'x'.join(map(str, sizes))})")
+        if checked is None:
+            return skipped(f"there is no library for a GEMM of {problem.buffers[0].dtype}")
+        compared, worst = compared + checked.compared, max(worst, checked.worst_error)
+    return passed(
+        f"{runtime.library_name}: {compared:,} elements are right, the worst at {100 * worst:.0f} % of the tolerance",
+        {"library": runtime.library_name, "compared": compared, "worst_error": worst},
+    )
+
+
+def _library_check(tested: TestedDevice, problem: KernelProblem) -> OutputCheck | None:
+    """The vendor's GEMM compared; None where there is none. Raises WrongResultError."""
+    runtime = tested.runtime
+    fnuz = is_fnuz(runtime.facts.arch)
+    with _guarded(runtime) as memory:
+        launch, addresses = _library_launch(tested, memory, problem)
+        if launch is None:
+            return None
+        buffer = problem.buffer("Y")
+        outputs = poison(buffer, fnuz)
+        as_bytes = in_memory(outputs, buffer.dtype)
+        runtime.upload(addresses["Y"], as_bytes)
+        launch()
+        runtime.synchronize()
+        runtime.download(addresses["Y"], as_bytes)
+        memory.check()
+    reference = reference_of(problem, make_inputs(problem, 1, fnuz), 1 << 30, 1)
+    assert reference is not None  # noqa: S101  # what a GEMM computes is known
+    return reference.check({"Y": outputs})
+
+
+# Caches.
+
+
+def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime, probes = tested.runtime, tested.probes
+    told = runtime.facts.last_level_cache_bytes
+    if not told:
+        return skipped("the runtime does not tell a last-level cache")
+    flush = run_job.flush_bytes(runtime.facts, told)
+    largest = min(int(4 * told), runtime.free_memory_bytes() // 4) // 4096 * 4096
+    if largest < 2 * told:
+        return skipped("there is too little free memory for working sets of twice the cache")
+    with _scratch(runtime, largest) as address:
+        runtime.fill(address, 1, largest)
+        bandwidths = [
+            (size, _bandwidth_gbps(runtime, probes, address, size)) for size in working_sets(told // 16, largest)
+        ]
+    figures: Figures = {f"gbps_at_{size / MIB:.3g}_mib": gbps for size, gbps in bandwidths}
+    figures["told_mib"] = told / MIB
+    found = cache_knee(bandwidths)
+    if isinstance(found, str):
+        return skipped(found, figures)
+    figures["found_mib"] = found / MIB
+    sentence = (
+        f"reads slow down beyond {found / MIB:.3g} MiB; {told / MIB:.3g} MiB are told, and {flush / MIB:.4g} MiB are "
+        "written to flush it"
+    )
+    least, most = KNEE_FACTORS
+    fits = found <= flush and least * told <= found <= most * told
+    return passed(sentence, figures) if fits else failed(sentence, figures)
+
+
+def working_sets(smallest: int, largest: int) -> list[int]:
+    """Sizes from `smallest` to `largest`, each about 1.4 times the last, in whole pages."""
+    count = max(1, math.floor(math.log(largest / max(smallest, 4096), CACHE_STEP) + 1e-9))
+    sizes = {max(4096, round(largest / CACHE_STEP**number / 4096) * 4096) for number in range(count + 1)}
+    return sorted(sizes)
+
+
+def cache_knee(bandwidths: Sequence[tuple[int, float]]) -> float | str:
+    """The working set at which the bandwidth has fallen half of the way, as a ratio, from the cache's to the memory's.
+
+    `bandwidths` ascend by size, the last three beyond the cache. Else why none can be told: the two are nearly the
+    same, or the bandwidth falls and rises again.
+    """
+    slow = median([gbps for _, gbps in bandwidths[-3:]])
+    within = bandwidths[:-3]
+    # the largest, not the smallest sets: those may be limited by launches
+    peak = max(range(len(within)), key=lambda at: within[at][1]) if within else 0
+    if not within or within[peak][1] < KNEE_LEAST * slow:
+        return "the bandwidth does not drop where working sets outgrow the cache"
+    limit = math.sqrt(within[peak][1] * slow)
+    falls = [(one, other) for one, other in itertools.pairwise(bandwidths[peak:]) if one[1] >= limit > other[1]]
+    if len(falls) != 1 or bandwidths[-1][1] >= limit:
+        return "the bandwidth falls and rises again: the device was not at rest"
+    ((size, gbps), (beyond, lower)) = falls[0]
+    share = math.log(gbps / limit) / math.log(gbps / lower)
+    return float(size * (beyond / size) ** share)
+
+
+def _bandwidth_gbps(runtime: DeviceRuntime, probes: ProbeKernels, address: int, size: int) -> float:
+    wanted = CPU_READ_BYTES if runtime.facts.kind == "cpu" else READ_BYTES
+    passes = max(2, round(wanted / size))
+    times = []
+    for _ in range(3):
+        begin, end = runtime.event(), runtime.event()
+        with runtime.gate():
+            probes.read(address, size, 1)
+            runtime.record(begin)
+            probes.read(address, size, passes)
+            runtime.record(end)
+        runtime.wait(end)
+        times.append(runtime.elapsed_us(begin, end))
+    return size * passes / min(times) / 1e3
+
+
+BRIEF = Precision(warm_up_s=0.1, minimum_s=0.1, budget_s=1.0, relative_error=0.002)
+
+
+def _sampler(tested: TestedDevice, memory: GuardedMemory, precision: Precision, *, cold: bool) -> Sampler:
+    facts = tested.runtime.facts
+    size = run_job.flush_bytes(facts, facts.last_level_cache_bytes or run_job.UNKNOWN_CACHE_BYTES) if cold else 0
+    return Sampler(tested.runtime, precision, memory.allocate("the memory for flushing caches", size), tested.at)
+
+
+def _sampled(sampler: Sampler, launch: Launch, cache: CacheState) -> Samples:
+    runner = ContestantRunner(PROBE, launch)
+    warm = sampler.warm_up([runner], cache)
+    return sampler.sample([runner], cache, warm.clock_mhz)[0]
+
+
+def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime, probes = tested.runtime, tested.probes
+    told = runtime.facts.last_level_cache_bytes or 32 * MIB
+    size = max(1 << 16, told // 4) // 4096 * 4096
+    with _guarded(runtime) as memory:
+        buffer = memory.allocate("the working set", size)
+        sampler = _sampler(tested, memory, BRIEF, cold=True)
+        medians = {
+            cache: summarize(_sampled(sampler, lambda: probes.read(buffer.address, size, 1), cache).times_us).median_us
+            for cache in (CacheState.HOT, CacheState.COLD)
+        }
+    cold, hot = medians[CacheState.COLD], medians[CacheState.HOT]
+    figures: Figures = {"working_set_mib": size / MIB, "cold_us": cold, "hot_us": hot, "ratio": cold / hot}
+    sentence = f"{size / MIB:.3g} MiB are read in {hot:.4g} us from the cache, and in {cold:.4g} us after a flush"
+    return passed(sentence, figures) if cold >= COLD_LEAST * hot else failed(sentence, figures)
+
+
+def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    runtime, probes = tested.runtime, tested.probes
+    with _guarded(runtime) as memory:
+        size = 256
+        library, _ = _library_launch(tested, memory, library_problem(runtime.facts.kind, size, size, size))
+        buffer = memory.allocate("memory", 1 << 12)
+        launch = library or (lambda: probes.read(buffer.address, buffer.size_bytes, 1))
+        probes.flush_instructions()
+        runtime.synchronize()
+        flush = memory.allocate("nothing", 0)
+        medians: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(3):
+            for flushed in (False, True):
+                sampler = Sampler(
+                    runtime,
+                    BRIEF,
+                    flush,
+                    tested.at,
+                    flush_instructions=probes.flush_instructions if flushed else None,
+                )
+                medians[flushed].append(summarize(_sampled(sampler, launch, CacheState.HOT).times_us).median_us)
+        begin, end = runtime.event(), runtime.event()
+        with runtime.gate():
+            runtime.record(begin)
+            for _ in range(10):
+                probes.flush_instructions()
+            runtime.record(end)
+        runtime.wait(end)
+        flush_us = runtime.elapsed_us(begin, end) / 10
+    warm, cold = median(medians[False]), median(medians[True])
+    figures: Figures = {"warm_us": warm, "flushed_us": cold, "flush_us": flush_us}
+    what = f"a GEMM of {size}³" if library is not None else "a read of 4 KiB"
+    sentence = f"{what} takes {warm:.4g} us, and {cold:.4g} us after a flush, which takes {flush_us:.4g} us itself"
+    return passed(sentence, figures) if min(medians[True]) > max(medians[False]) else failed(sentence, figures)
+
+
+# What is to take the worker along.
+
+
+def _fault(tested: TestedDevice) -> None:
+    probes = tested.probes
+    tested.at("provoking a fault", PROBE)
+    probes.fault()
+    tested.runtime.synchronize()
+
+
+def _hang(tested: TestedDevice) -> None:
+    probes = tested.probes
+    tested.at("provoking a hang", PROBE)
+    probes.spin(SPIN_CYCLES)
+    tested.runtime.synchronize()
+
+
+def _crash(tested: TestedDevice) -> None:
+    tested.at("provoking a crash", PROBE)
+    ctypes.memset(0x10, 1, 1)
+
+
+PROVOKED: Mapping[str, Callable[[TestedDevice], None]] = {
+    names.FAULT: _fault,
+    names.HANG: _hang,
+    names.CRASH: _crash,
+}
+"""What must end in a failure."""
+
+
+# Kernels.
+
+
+def _job(tested: TestedDevice, step: SelfTestStep, problem: KernelProblem) -> Job:
+    return Job(
+        device=tested.job.device,
+        kind=tested.job.kind,
+        arch=tested.job.arch,
+        problem=problem,
+        contestants=step.contestants,
+        seeds=(1,),
+        full_check_macs=1 << 27,
+        threads=tested.job.threads,
+    )
+
+
+def _numerics(tested: TestedDevice, step: SelfTestStep) -> Found:
+    refused = ""
+    for problem in step.problems:
+        sizes = ", ".join(f"{one.name}={one.value}" for one in problem.arguments if one.buffer is None)
+        try:
+            (found,) = run_job.verify_artifacts(
+                tested.runtime, _job(tested, step, problem), tested.artifacts, tested.at
+            )
+        except BenchmarkError as error:
+            if error.kind is FailureKind.REFUSED:
+                refused = error.message
+                continue
+            raise
+        figures: Figures = {"sizes": sizes, "workspace_bytes": found.workspace_bytes}
+        verification = found.verification
+        if verification is None:
+            return passed(f"it runs; what it computes is not known ({sizes})", figures)
+        figures |= {"compared": verification.compared, "worst_error": verification.worst_error}
+        return passed(
+            f"{verification.compared:,} elements are right, the worst at {100 * verification.worst_error:.0f} % of the "
+            f"tolerance ({sizes})",
+            figures,
+        )
+    return skipped(f"it refuses every shape that was tried: {refused}")
+
+
+class _Bench:
+    """Launches of kernels on one problem, on buffers that they share, and the timing loop on them."""
+
+    def __init__(self, tested: TestedDevice, problem: KernelProblem, precision: Precision) -> None:
+        self._tested = tested
+        self._problem = problem
+        self.memory = GuardedMemory(tested.runtime)
+        self._loader = ArtifactLoader()
+        self._addresses: dict[str, int] = {}
+        for buffer in problem.buffers:
+            self._addresses[buffer.name] = self.memory.allocate(buffer.name, buffer.size_bytes).address
+        for name, elements in make_inputs(problem, 1, is_fnuz(tested.runtime.facts.arch)).items():
+            tested.runtime.upload(self._addresses[name], in_memory(elements, problem.buffer(name).dtype))
+        self.sampler = _sampler(tested, self.memory, precision, cold=False)
+
+    def launch(self, contestant: Contestant) -> Launch | None:
+        """Launches of one contestant; None for a library that there is not."""
+        runtime = self._tested.runtime
+        if contestant.artifact is None:
+            return runtime.library(self._problem, self._addresses)
+        # a copy: an image that is loaded twice is two in memory
+        artifact = bytes(bytearray(self._tested.artifacts[contestant.artifact]))
+        function = self._loader.function(contestant.name, artifact, contestant.symbol, self._problem)
+        runtime.loaded()
+        needed = function.workspace_bytes(runtime.stream)
+        workspace: GuardedBuffer | None = self.memory.allocate("its workspace", needed) if needed else None
+        return function.launch(self._addresses, workspace.address if workspace else 0, runtime.stream)
+
+
+def _bench(tested: TestedDevice, step: SelfTestStep, precision: Precision) -> tuple[_Bench, list[Launch]] | None:
+    """On the first problem that the contestants do not refuse; with the vendor's library where no kernel is given."""
+    kind = tested.runtime.facts.kind
+    size = CPU_REPEATED_SIZE if kind == "cpu" else REPEATED_SIZE
+    problems = step.problems or (library_problem(kind, size, size, size),)
+    contestants = step.contestants or (Contestant(name="library"), Contestant(name="library again"))
+    for problem in problems:
+        bench = _Bench(tested, problem, precision)
+        try:
+            launches = [bench.launch(contestant) for contestant in contestants]
+        except BenchmarkError as error:
+            bench.memory.free()
+            if error.kind is FailureKind.REFUSED:
+                continue
+            raise
+        known = [launch for launch in launches if launch is not None]
+        if len(known) == len(contestants):
+            return bench, known
+        bench.memory.free()
+    return None
+
+
+QUIET_SHARE = 0.05
+"""Of the blocks of launches that other processes may disturb."""
+
+PAIRED = Precision(warm_up_s=0.1, minimum_s=0.0, budget_s=3.0, minimum_samples=2, relative_error=1.0)
+"""Ends with the number of blocks that a comparison by pairs needs."""
+
+
+def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
+    made = _bench(tested, step, PAIRED)
+    if made is None:
+        return skipped("there is no kernel to compare with itself: neither a compiler nor the vendor's library")
+    bench, launches = made
+    what = step.name or f"{tested.runtime.library_name} against itself"
+    verdicts: Counter[str] = Counter()
+    ratios: list[float] = []
+    times: list[float] = []
+    clocks: list[float] = []
+    try:
+        runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
+        floor_us = noise_floor(tested.runtime).us
+        warm = bench.sampler.warm_up(runners, CacheState.HOT)
+        end = time.monotonic() + step.budget_s
+        while not ratios or (len(ratios) < TRIALS and time.monotonic() < end):
+            turns = runners if len(ratios) % 2 == 0 else runners[::-1]
+            first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
+            verdict = compare_interleaved(first.times_us, second.times_us, first.blocks, floor_us=floor_us)
+            verdicts[verdict.verdict.value] += 1
+            ratios.append(verdict.ratio)
+            times.append(median(first.times_us))
+            clocks += first.clocks_mhz
+    finally:
+        tested.runtime.synchronize()
+        bench.memory.free()
+    trials = sum(verdicts.values())
+    same = verdicts[SpeedVerdict.SAME.value]
+    figures: Figures = {
+        **{verdict.value: verdicts[verdict.value] for verdict in SpeedVerdict},
+        "trials": trials,
+        "median_us": median(times),
+        "noise_floor_us": floor_us,
+        "ratio_least": min(ratios),
+        "ratio_most": max(ratios),
+        **_clock_figures(median(times), clocks, bench.sampler),
+    }
+    sentence = (
+        f"{same} of {trials} trials are SAME, {verdicts['UNSURE']} UNSURE, {verdicts['FAST']} FAST, "
+        f"{verdicts['SLOW']} SLOW; ratios of {min(ratios):.4f} to {max(ratios):.4f} at {median(times):.4g} us"
+        f"{_clock_words(figures)}; {what}"
+    )
+    if trials < TRIALS:
+        sentence += f"; {TRIALS - trials} trials did not fit into {step.budget_s:.0f} s"
+    disturbed = bench.sampler.slowed[OTHER_PROCESSES]
+    if same < SAME_SHARE * trials and disturbed > QUIET_SHARE * bench.sampler.blocks:
+        return skipped(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
+    return passed(sentence, figures) if same >= SAME_SHARE * trials else failed(sentence, figures)
+
+
+def _clock_figures(time_us: float, clocks: Sequence[float], sampler: Sampler) -> Figures:
+    figures: Figures = {}
+    if clocks:
+        figures |= {
+            "clock_mhz": median(clocks),
+            "clock_least_mhz": min(clocks),
+            "clock_most_mhz": max(clocks),
+            "kcycles": time_us * median(clocks) / 1e3,
+        }
+    figures |= {f"limited_by_{reason}": count for reason, count in sampler.slowed.items()}
+    if sampler.slowed:
+        figures["blocks"] = sampler.blocks
+    return figures
+
+
+def _clock_words(figures: Figures) -> str:
+    words = ""
+    if "clock_mhz" in figures:
+        words = f", {figures['clock_mhz']:.0f} MHz, {figures['kcycles']:.5g} thousand cycles"
+    limits = [name.removeprefix("limited_by_") for name in figures if name.startswith("limited_by_")]
+    return words + (f", held down by {' and '.join(limits)}" if limits else "")
+
+
+REPEATED = Precision(warm_up_s=0.4, minimum_s=0.4, budget_s=1.5, relative_error=0.001)
+
+
+def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
+    """One process's median; the session compares those of several."""
+    one = step.contestants[:1] or (Contestant(name="library"),)
+    made = _bench(tested, replace(step, contestants=one), REPEATED)
+    if made is None:
+        return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
+    bench, (launch,) = made
+    try:
+        runner = ContestantRunner(PROBE, launch)
+        warm = bench.sampler.warm_up([runner], CacheState.HOT)
+        (samples,) = bench.sampler.sample([runner], CacheState.HOT, warm.clock_mhz)
+    finally:
+        tested.runtime.synchronize()
+        bench.memory.free()
+    summary = summarize(samples.times_us)
+    figures: Figures = {
+        "median_us": summary.median_us,
+        "relative_error": summary.relative_error,
+        "samples": summary.count,
+        **_clock_figures(summary.median_us, samples.clocks_mhz, bench.sampler),
+    }
+    if samples.clocks_mhz:
+        cycles = [time_us * mhz / 1e3 for time_us, mhz in zip(samples.times_us, samples.clocks_mhz, strict=True)]
+        figures["kcycles"] = median(cycles)
+    what = step.name or tested.runtime.library_name
+    return passed(f"{summary.median_us:.5g} us{_clock_words(figures)}; {what}", figures)
+
+
+FUNCTIONS: Mapping[str, Callable[[TestedDevice, SelfTestStep], Found]] = {
+    names.PROPERTIES: _properties,
+    names.LEASE: _lease,
+    names.OTHERS: _others,
+    names.COPIES: _copies,
+    names.GUARDS: _guards,
+    names.POISON: _poison,
+    names.GATE: _gate,
+    names.RESOLUTION: _resolution,
+    names.ORDER: _order,
+    names.EVENT_CLOCK: _event_clock,
+    names.CLOCKS: _clocks,
+    names.POWER: _power,
+    names.LIBRARY: _library,
+    names.CACHE_SIZE: _cache_size,
+    names.FLUSH: _flush,
+    names.INSTRUCTIONS: _instructions,
+    names.NUMERICS: _numerics,
+    names.SAME: _same,
+    names.REPEATS: _repeats,
+}

@@ -1,0 +1,228 @@
+"""Runs the self-test: finds the device, builds the shipped instances, tries every assumption, writes the report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from rich.text import Text
+
+from ckwatch.bench.job import SelfTestJob
+from ckwatch.bench.report import BenchmarkFailure, Devices
+from ckwatch.bench.self_test.session import WorkerStart, run_self_test
+from ckwatch.bench.worker_session import WORKER, find_devices
+from ckwatch.cli.output import Output
+from ckwatch.cli.self_test.kernels import build_kernels, compiled_for
+from ckwatch.cli.self_test.report import REPORT_NAME, Report, report_text, summary_words, trial_lines
+from ckwatch.cli.signals import stoppable
+from ckwatch.cli.trust import require_trust
+from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
+from ckwatch.system.durable_files import replace_file
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.settings import BenchSection
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+BUILD_S = 90.0
+"""How long shipped instances are compiled at most; what is compiled is kept for the next time."""
+
+STYLES = {TrialOutcome.PASSED: "green", TrialOutcome.FAILED: "red", TrialOutcome.SKIPPED: "dim"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try everything: 1 when an assumption does not hold. Raises CkwatchError without the device."""
+    given = [name for name, value in _others(options).items() if value]
+    if given:
+        raise CkwatchError(
+            f"--self-test takes no {' and no '.join(given)}",
+            "it tries a device, not units: `ckwatch bench --self-test [--device DEVICE] [--output FILE]`",
+        )
+    return anyio.run(partial(_run, options))
+
+
+def _others(options: argparse.Namespace) -> dict[str, object]:
+    return {
+        "PATTERN": options.words,
+        "--shape": options.shape,
+        "--force": options.force,
+        "--devices": options.devices,
+        "--flush-instructions": options.flush_instructions,
+    }
+
+
+async def _run(options: argparse.Namespace) -> int:
+    async with stoppable():
+        settings, folder = await to_thread.run_sync(_settings, options)
+        target = _target(options)
+        output = Output(options)
+        start = WorkerStart(
+            command=tuple(settings.worker) or (("python3", *WORKER[1:]) if settings.launcher else WORKER),
+            launcher=tuple(settings.launcher),
+            folder=folder,
+        )
+        found = await find_devices(start.command, start.launcher, folder=folder)
+        if isinstance(found, BenchmarkFailure):
+            raise CkwatchError(found.message, found.hint or None)
+        device = chosen_device(found, options.device or settings.device)
+        return await _test(output, target, settings, start, device)
+
+
+async def _test(output: Output, target: Path, settings: BenchSection, start: WorkerStart, device: DeviceFacts) -> int:
+    begun = time.monotonic()
+    report = Report(device, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    with ExitStack() as stack:
+        shown = _Shown(output, report, target, begun)
+        if not output.json and sys.stdout.isatty():
+            shown.status = stack.enter_context(output.console.status("building shipped instances"))
+        if output.json:
+            from ckwatch.cli.json_output import SelfTestStarted
+
+            output.line(SelfTestStarted(device=device))
+        else:
+            output.text(f"self-test of {device.name}, {device.description} ({device.arch})", "bold")
+        async with shown.kept():
+            kernels = await build_kernels(device, BUILD_S, shown.stage)
+            for trial in kernels.skipped:
+                shown.take(trial)
+            job = SelfTestJob(
+                device=device.identity if device.pci is not None else device.name,
+                kind=device.kind,
+                arch=device.arch,
+                steps=(),
+                lease_wait_s=settings.lease_wait_s,
+                threads=settings.threads,
+                probes=kernels.probes,
+            )
+            result = await run_self_test(job, kernels.artifacts, kernels.steps, start, shown.take, shown.stage)
+            versions = {} if result.done is None else dict(result.done.versions)
+            report.versions = {**versions, **compiled_for(kernels)}
+            report.complete = True
+    status = 1 if report.counts[TrialOutcome.FAILED] else 0
+    if output.json:
+        from ckwatch.cli.json_output import SelfTestSummary
+
+        counts = report.counts
+        output.line(
+            SelfTestSummary(
+                passed=counts[TrialOutcome.PASSED], failed=counts[TrialOutcome.FAILED],
+                skipped=counts[TrialOutcome.SKIPPED], seconds=round(report.seconds, 1), exit_status=status,
+                versions=dict(report.versions), report=str(target),
+            )
+        )  # fmt: skip
+        return status
+    output.text(f"{summary_words(report)}; the report is in {target}")
+    return status
+
+
+WRITE_S = 2.0
+"""How often the file is written meanwhile."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Prints each trial, and keeps the file up to date: whatever happens, it has what was found."""
+
+    output: Output
+    report: Report
+    target: Path
+    begun: float
+    status: Status | None = None
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """While it is open the file is written again and again, and at its end. Raises CkwatchError."""
+        await self._write()
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write_on)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await self._write()
+
+    def stage(self, stage: str) -> None:
+        """What is being done."""
+        if self.status is not None:
+            self.status.update(Text(f"{stage} ({time.monotonic() - self.begun:.0f} s)"))
+
+    def take(self, trial: AssumptionTrial) -> None:
+        """A trial that has ended."""
+        kept = self.report.add(trial)
+        if self.output.json:
+            from ckwatch.cli.json_output import SelfTestTrial
+            from ckwatch.model.self_test import ASSUMPTIONS
+
+            assumption = ASSUMPTIONS[kept.assumption]
+            self.output.line(SelfTestTrial(title=assumption.title, otherwise=assumption.otherwise, trial=kept))
+        else:
+            first, *rest = trial_lines(kept)
+            self.output.console.print(Text(first, STYLES[kept.outcome]), soft_wrap=True)
+            for line in rest:
+                self.output.text(line, "dim" if kept.outcome is TrialOutcome.SKIPPED else "")
+
+    async def _write_on(self) -> None:
+        while True:
+            await anyio.sleep(WRITE_S)
+            await self._write()
+
+    async def _write(self) -> None:
+        self.report.seconds = time.monotonic() - self.begun
+        text = report_text(self.report)
+        try:
+            await to_thread.run_sync(replace_file, self.target, text.encode())
+        except OSError as error:
+            raise CkwatchError(f"cannot write {self.target}: {(error.strerror or str(error)).lower()}") from None
+
+
+def chosen_device(found: Devices, wanted: str) -> DeviceFacts:
+    """The device of this name or PCI address, the first of a kind, or the best. Raises CkwatchError."""
+    for device in found.devices:
+        if wanted in ("auto", device.name, device.kind) or wanted.lower() == (device.pci or "").lower():
+            return device
+    kind = wanted.partition(":")[0]
+    absent = next((one for one in found.absent if one.kind == kind), None)
+    if absent is not None:
+        raise CkwatchError(f"no {kind} device: {absent.why}", absent.hint or None)
+    there = ", ".join(f"{device.name} ({device.description})" for device in found.devices) or "none"
+    raise CkwatchError(f"there is no device {wanted}", f"there are: {there}")
+
+
+def _settings(options: argparse.Namespace) -> tuple[BenchSection, Path]:
+    """`[bench]` of the workspace and its folder; outside of a workspace the defaults, and this folder.
+
+    Raises CkwatchError where `-C` names no workspace, UntrustedError.
+    """
+    here = working_folder()
+    try:
+        root = find_workspace(options.workspace or here)
+    except CkwatchError:
+        if options.workspace is not None:
+            raise
+        return BenchSection(), here
+    require_trust(root, given=options.trust)
+    return load_workspace(root).settings.bench, root
+
+
+def _target(options: argparse.Namespace) -> Path:
+    """Where the report goes. Raises CkwatchError where it cannot be written."""
+    target = working_folder() / (options.output or REPORT_NAME)
+    if target.is_dir():
+        raise CkwatchError(f"{target} is a folder", "name a file")
+    if not target.parent.is_dir():
+        raise CkwatchError(f"there is no folder {target.parent}", "make it, or name another file")
+    return target

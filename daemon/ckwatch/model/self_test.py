@@ -1,0 +1,202 @@
+"""The self-test of a device: what is taken for granted of its runtime, named, and what trying it has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+GPU_KINDS = ("hip", "cuda")
+ALL_KINDS = ("hip", "cuda", "cpu")
+
+
+class TrialOutcome(StrEnum):
+    """What trying an assumption has shown; skipped: it could not be tried, or is none of this device's."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """What timings rest on. `otherwise`: what it would mean for them if it did not hold. `kinds`: of which devices it
+    is assumed; `why_not` of all others."""
+
+    name: str
+    title: str
+    otherwise: str
+    kinds: tuple[str, ...] = ALL_KINDS
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssumptionTrial:
+    """What trying an assumption has shown. `subject`: of what, where several things are tried, such as an instance.
+
+    `found` is a sentence; `figures` are what it rests on, with the unit at the end of each name.
+    """
+
+    assumption: str
+    outcome: TrialOutcome
+    found: str
+    subject: str = ""
+    figures: Mapping[str, float | int | str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+PROPERTIES, LEASE, COPIES, GUARDS, POISON = "properties", "lease", "copies", "guards", "poison"
+GATE, RESOLUTION, ORDER, EVENT_CLOCK = "gate", "event-resolution", "event-order", "event-clock"
+CLOCKS, POWER, OTHERS, LIBRARY = "clocks", "power", "other-processes", "library"
+CACHE_SIZE, FLUSH, INSTRUCTIONS = "cache-size", "cache-flush", "instruction-flush"
+FAULT, HANG, CRASH = "fault", "hang", "crash"
+SHARED_OBJECT, WORKSPACE, NUMERICS = "shared-object", "workspace", "numerics"
+SAME, REPEATS = "same-build", "repeatable-median"
+
+_AT_ONCE = "the processor runs a launch at once, and its events are the system's clock"
+
+ASSUMPTIONS: Mapping[str, Assumption] = {
+    one.name: one
+    for one in (
+        Assumption(
+            name=PROPERTIES,
+            title="the device's properties are those of its data sheet",
+            otherwise="bounds and shares of them are wrong, and perhaps the structure that the runtime fills is read "
+            "with another version's layout",
+        ),
+        Assumption(
+            name=LEASE,
+            title="one process at a time measures on the device",
+            otherwise="others may measure at the same time, so that both times are too long",
+        ),
+        Assumption(
+            name=COPIES,
+            title="what is copied to the device, filled there and copied back is what it should be",
+            otherwise="no result of a kernel can be trusted",
+        ),
+        Assumption(
+            name=GUARDS,
+            title="a write beside a buffer is found",
+            otherwise="kernels that write out of bounds are timed as if they were right",
+        ),
+        Assumption(
+            name=POISON,
+            title="an element that no kernel wrote is found",
+            otherwise="kernels that leave out work are timed as if they were right",
+        ),
+        Assumption(
+            name=GATE,
+            title="launches wait on the device until a batch is queued",
+            otherwise="times of short kernels contain the host's time between launches",
+            kinds=GPU_KINDS,
+            why_not=_AT_ONCE,
+        ),
+        Assumption(
+            name=RESOLUTION,
+            title="events tell times apart that differ by two microseconds",
+            otherwise="times of short kernels are known to that resolution only, and differences below it mean nothing",
+        ),
+        Assumption(
+            name=ORDER,
+            title="events that are recorded later have later times",
+            otherwise="times can be too short, or negative",
+        ),
+        Assumption(
+            name=EVENT_CLOCK,
+            title="the events' clock runs as the host's does",
+            otherwise="all times are off by the same factor",
+        ),
+        Assumption(
+            name=CLOCKS,
+            title="the device's clock can be read while it works",
+            otherwise="samples at a dropped clock are kept, and there are no cycles beside the times",
+        ),
+        Assumption(
+            name=POWER,
+            title="the device's power can be read, and what holds its clock down",
+            otherwise="nobody is told that a power limit was active while a kernel was timed",
+            kinds=GPU_KINDS,
+            why_not="the power of a processor is not looked at",
+        ),
+        Assumption(
+            name=OTHERS,
+            title="nothing else computes on the device",
+            otherwise="times are those of a device that is shared",
+            kinds=GPU_KINDS,
+            why_not="a processor is never one's own",
+        ),
+        Assumption(
+            name=LIBRARY,
+            title="the vendor's library is found, and its GEMM is right",
+            otherwise="kernels are compared with nothing, or with something that is wrong",
+        ),
+        Assumption(
+            name=CACHE_SIZE,
+            title="the last-level cache is as large as supposed",
+            otherwise="too little is written before a launch with a cold cache, or times with a hot one have a wrong "
+            "bound",
+        ),
+        Assumption(
+            name=FLUSH,
+            title="a launch with a cold cache takes longer than one with a hot cache",
+            otherwise="the flush does not empty the cache, and times with a cold one are too short",
+        ),
+        Assumption(
+            name=INSTRUCTIONS,
+            title="a kernel that is larger than the instruction cache makes the next launch slower",
+            otherwise='`instruction_cache = "flush"` has no effect',
+            kinds=GPU_KINDS,
+            why_not="instruction caches of processors are not flushed",
+        ),
+        Assumption(
+            name=FAULT,
+            title="a kernel that faults is reported, and the next worker can use the device",
+            otherwise="one wrong kernel ends all measurements, or is not told from the host's own failures",
+        ),
+        Assumption(
+            name=HANG,
+            title="a kernel that does not end is ended with its worker, and the next worker can use the device",
+            otherwise="one endless kernel ends all measurements",
+        ),
+        Assumption(
+            name=CRASH,
+            title="host code that crashes takes its worker along and nothing else",
+            otherwise="one wrong kernel ends all measurements",
+        ),
+        Assumption(
+            name=SHARED_OBJECT,
+            title="a shared object is loaded from memory, and its C function launches the kernel",
+            otherwise="nothing that ckwatch compiles can be timed",
+        ),
+        Assumption(
+            name=WORKSPACE,
+            title="a kernel says how much workspace it needs, and gets it",
+            otherwise="kernels that need a workspace cannot be timed",
+        ),
+        Assumption(
+            name=NUMERICS,
+            title="the shipped instances compute what they should",
+            otherwise="something between the compiler and the reference is wrong for this device",
+        ),
+        Assumption(
+            name=SAME,
+            title="two builds of one source are SAME in at least 99 % of the trials",
+            otherwise="verdicts of FAST and SLOW are given where there is no difference, or none where there is one",
+        ),
+        Assumption(
+            name=REPEATS,
+            title="medians of fresh processes lie within 0.5 %",
+            otherwise="timings that were not taken in turns cannot be compared to that precision",
+        ),
+    )
+}
+"""In the order in which they are tried and reported."""
+
+
+def not_assumed(kind: str) -> list[AssumptionTrial]:
+    """Of what is not assumed of this kind of device, why."""
+    return [
+        AssumptionTrial(assumption=one.name, outcome=TrialOutcome.SKIPPED, found=f"not assumed here: {one.why_not}")
+        for one in ASSUMPTIONS.values()
+        if kind not in one.kinds
+    ]
