@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ ABLE: dict[str, Any] = {
 }
 
 
+Diagnostics = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Diagnostics of one document: when they came, by the performance counter, and of which version."""
+
+    at_s: float
+    version: int | None
+    diagnostics: Diagnostics
+
+
 class Peer:
     """One server; a task must be in `listen`."""
 
@@ -48,7 +61,9 @@ class Peer:
         self._number = 0
         self._version = 0
         self._answers: dict[int, dict[str, Any]] = {}
-        self._published: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self._published: dict[str, list[Publication]] = {}
+        """By URI, since the document's last edit."""
+        self._told_s = 0.0
         self._changed = anyio.Condition()
 
     async def start(self, root: Path, options: Mapping[str, Any] | None = None) -> None:
@@ -68,30 +83,38 @@ class Peer:
         item = {"uri": path.as_uri(), "languageId": language, "version": 0, "text": text}
         await self.tell("textDocument/didOpen", {"textDocument": item})
 
-    async def change(
-        self, path: Path, edit: Mapping[str, Any], where: Callable[[list[dict[str, Any]]], object]
-    ) -> float:
-        """Make one edit; seconds until diagnostics are published that are such."""
-        self._published.pop(path.as_uri(), None)
+    async def change(self, path: Path, edit: Mapping[str, Any], where: Callable[[Diagnostics], object]) -> float:
+        """Make one edit; seconds until such diagnostics are published of the version that it leads to."""
         begun_s = time.perf_counter()
         await self.edit(path, edit)
-        return await self.published(path, where) - begun_s
+        return await self.published(path, where, self._version) - begun_s
 
     async def edit(self, path: Path, edit: Mapping[str, Any]) -> None:
         """Make one edit."""
         self._version += 1
+        self._published.pop(path.as_uri(), None)
         document = {"uri": path.as_uri(), "version": self._version}
         await self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [edit]})
 
-    async def published(self, path: Path, where: Callable[[list[dict[str, Any]]], object]) -> float:
-        """When such diagnostics were published."""
+    async def published(self, path: Path, where: Callable[[Diagnostics], object], version: int | None = None) -> float:
+        """When such diagnostics were first published, of this version if one is given."""
         with anyio.fail_after(LIMIT_S):
             async with self._changed:
                 while True:
-                    known = self._published.get(path.as_uri())
-                    if known is not None and where(known[1]):
-                        return known[0]
+                    for each in self._published.get(path.as_uri(), ()):
+                        if version in (None, each.version) and where(each.diagnostics):
+                            return each.at_s
                     await self._changed.wait()
+
+    def shown(self, path: Path) -> Diagnostics:
+        """The diagnostics that were published last since the document's last edit."""
+        known = self._published.get(path.as_uri())
+        return known[-1].diagnostics if known else []
+
+    async def rest(self, quiet_s: float) -> None:
+        """Return when the server has sent nothing of its own accord for so long."""
+        while (left_s := self._told_s + quiet_s - time.perf_counter()) > 0:
+            await anyio.sleep(left_s)
 
     async def timed(self, method: str, params: Any) -> float:
         """Seconds that one answer takes."""
@@ -129,11 +152,14 @@ class Peer:
             async with self._changed:
                 if "method" not in message:
                     self._answers[message["id"]] = message
-                elif "id" in message:
+                else:
+                    self._told_s = now_s
+                if "method" in message and "id" in message:
                     await self._send({"id": message["id"], "result": None})
-                elif message["method"] == "textDocument/publishDiagnostics":
+                elif message.get("method") == "textDocument/publishDiagnostics":
                     told = message["params"]
-                    self._published[told["uri"]] = (now_s, told["diagnostics"])
+                    publication = Publication(now_s, told.get("version"), told["diagnostics"])
+                    self._published.setdefault(told["uri"], []).append(publication)
                 self._changed.notify_all()
 
     async def _send(self, message: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from ckwatch.client import Client, DaemonGoneError
-from ckwatch.client.events import Events, KnownStates, Patience, states_of
+from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.wire.state import Change, File, State
@@ -45,9 +45,9 @@ def test_what_a_new_snapshot_adds(
     before: Mapping[str, State], after: Mapping[str, State], expected: list[tuple[str, State | None]]
 ) -> None:
     known = KnownStates()
-    list(known.renewed(1, before))
-    assert [(change.topic, change.state) for change in known.renewed(2, after)] == expected
-    assert list(known.renewed(3, after)) == []
+    list(known.renewed(before))
+    assert list(known.renewed(after)) == expected
+    assert list(known.renewed(after)) == []
 
 
 def test_changes_are_known_to_a_new_snapshot() -> None:
@@ -55,7 +55,7 @@ def test_changes_are_known_to_a_new_snapshot() -> None:
     known.note(Change(seq=1, topic="a", state=A))
     known.note(Change(seq=2, topic="b", state=B))
     known.note(Change(seq=3, topic="a", state=None))
-    assert [change.topic for change in known.renewed(4, {})] == ["b"]
+    assert list(known.renewed({})) == [("b", None)]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,33 @@ def test_changes_are_known_to_a_new_snapshot() -> None:
 async def test_what_is_no_snapshot(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="snapshot is not understood"):
         await states_of(data)
+
+
+async def test_units_in_brief_are_all_that_whole_ones_are(client: Client, daemon: Bench) -> None:
+    async with client.events_in_brief() as events:
+        first = await anext(events)
+        assert first.topic == ONE
+        changed = unit_of(phase="compiling", generation=3, measuring="m64")
+        daemon.engine.change(ONE, changed)
+        daemon.engine.change(ONE, changed)
+        state = (await anext(events)).state
+        assert isinstance(state, UnitInBrief)
+        assert (state.phase, state.generation, state.fresh, state.measuring) == ("compiling", 3, changed.fresh, "m64")
+        place = changed.place
+        start, end = place.start, place.end
+        assert state.place == (place.path, start.line, start.column, end.line, end.column)
+        assert state.decoded() == changed
+        file = File(path="/w/a", diagnostics=())
+        daemon.engine.change("file//w/a", file)
+        assert (await anext(events))[1:] == ("file//w/a", file)
+        daemon.engine.change(ONE, None)
+        assert (await anext(events))[1:] == (ONE, None)
+
+
+@pytest.mark.parametrize("data", [b'{"seq":1,"states":{"unit/a":{}}}', b'{"seq":1,"states":{"unit/a":{"place":3}}}'])
+async def test_what_is_no_snapshot_in_brief(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match="snapshot is not understood"):
+        await states_of(data, in_brief=True)
 
 
 async def test_first_what_is_then_what_changes(client: Client, daemon: Bench) -> None:

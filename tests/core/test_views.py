@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import AutoBuild, BuildRequested, ClientLost, FocusChanged, UnitKey, WorkKind
 from ckwatch.core.phases import Phase
@@ -260,3 +262,13 @@ def test_what_is_saved_is_compiled_whatever_is_wanted_of_unsaved_texts() -> None
     world.save(T2, "token 1\nheader h2")
     set_overlay(world, "ann", T2, None)
     assert "compile k2/c" in world.run()
+
+
+@pytest.mark.parametrize(("path", "text", "urgent"), [(T2, "token 1", False), (K2, "template t2", True)])
+def test_renders_of_a_first_unsaved_text_wait_for_a_load_only_where_it_may_change_them(
+    path: str, text: str, urgent: bool
+) -> None:
+    world = built()
+    set_overlay(world, "ann", path, text)
+    assert world.state.views["ann"].loading is not None
+    assert world.state.views["ann"].urgent is urgent

@@ -64,6 +64,14 @@ async def test_without_a_number_it_begins_now(served: Served) -> None:
         assert (await anext(changes)).seq == 2
 
 
+async def test_a_quiet_one_has_heartbeats_only(serve: Serve) -> None:
+    async with serve(heartbeat_s=0.02) as served, following(served, "?client=x&quiet=true") as changes:
+        served.engine.change(TOPIC, unit_of(errors=1))
+        for _ in range(3):
+            assert (await anext(changes)).topic == "heartbeat"
+        assert not served.engine.of("changes")
+
+
 async def test_silence_is_broken_by_heartbeats(serve: Serve) -> None:
     async with serve(heartbeat_s=0.02) as served, following(served, "?after=1") as changes:
         for _ in range(3):

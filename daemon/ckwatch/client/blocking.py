@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ckwatch.client.builds import Sweep, UnitResult
 from ckwatch.client.client import Client, connect
 from ckwatch.client.cpp import CppClient
-from ckwatch.client.events import Events
+from ckwatch.client.events import BriefChange, Followed, Following
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
 from ckwatch.wire.state import Change
@@ -218,10 +218,10 @@ class SyncTuning(Items["TuningStep"]):
         return self._loop.run(self._tuning.write_winners)
 
 
-class SyncEvents(Items[Change]):
+class SyncEvents(Items[Followed]):
     """`Events` without `await`; closed at the end of its context, or by `close`."""
 
-    def __init__(self, loop: _Loop, events: Events) -> None:
+    def __init__(self, loop: _Loop, events: Following[Followed]) -> None:
         super().__init__(loop, events)
         self._events = events
 
@@ -393,9 +393,13 @@ class SyncClient:
         """Questions about C++, as `Client.cpp`."""
         return SyncCpp(self.client.cpp, self.loop)
 
-    def events(self) -> SyncEvents:
+    def events(self) -> SyncEvents[Change]:
         """The state of everything, followed, as by `Client.events`."""
         return SyncEvents(self.loop, self.client.events())
+
+    def events_in_brief(self) -> SyncEvents[BriefChange]:
+        """The same with units in brief, as by `Client.events_in_brief`."""
+        return SyncEvents(self.loop, self.client.events_in_brief())
 
 
 @contextmanager

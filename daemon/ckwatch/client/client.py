@@ -19,7 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
 from ckwatch.client.errors import DaemonGoneError
-from ckwatch.client.events import Events
+from ckwatch.client.events import BriefEvents, Events
 from ckwatch.client.http import connection_to
 from ckwatch.client.http_state import Query
 from ckwatch.client.launch import end_of
@@ -176,6 +176,11 @@ class Client:
         """
         self._is_known = True
         return Events(self._connection, self._state_sync, self.id)
+
+    def events_in_brief(self) -> BriefEvents:
+        """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
+        self._is_known = True
+        return BriefEvents(self._connection, self._state_sync, self.id)
 
     # Builds.
 

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from sys import intern
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -23,7 +25,7 @@ from ckwatch.model.errors import ProtocolError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from ckwatch.wire.state import Change, State
+    from ckwatch.wire.state import Change, File, Phase, State, Unit, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +41,63 @@ class Patience:
 
 
 _STATES_AT_A_TIME = 50
-"""States that are validated before other tasks have their turn: less than 5 ms."""
+"""States that are read before other tasks have their turn: less than 5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitInBrief:
+    """A unit's state as it was sent, `encoded`, and what is asked of thousands of units at a time. A whole one is some
+    forty objects, which take ten times the memory, and which every garbage collection visits."""
+
+    place: tuple[str, int, int, int, int]
+    """The path, and lines and columns of the start and the end."""
+    phase: Phase
+    fresh: bool
+    generation: int
+    measuring: str | None
+    encoded: bytes
+
+    def decoded(self) -> Unit:
+        """The whole state. Raises ProtocolError for what is none."""
+        from ckwatch.wire.state import Unit
+
+        return parsed(Unit, self.encoded)
+
+
+class BriefChange(NamedTuple):
+    """A `Change` with a unit in brief."""
+
+    seq: int
+    topic: str
+    state: UnitInBrief | File | Workspace | None = None
+
+
+Followed = TypeVar("Followed", bound="Change | BriefChange")
 
 
 class KnownStates:
     """What the follower knows: topics and their last states."""
 
     def __init__(self) -> None:
-        self._states: dict[str, State] = {}
+        self._states: dict[str, State | UnitInBrief] = {}
 
-    def note(self, change: Change) -> None:
+    def note(self, change: Change | BriefChange) -> None:
         """The follower gets this change."""
         if change.state is None:
             self._states.pop(change.topic, None)
         else:
             self._states[change.topic] = change.state
 
-    def renewed(self, seq: int, states: Mapping[str, State]) -> Iterator[Change]:
-        """The changes that lead the follower to `states`; each is noted before it is given."""
-        from ckwatch.wire.state import Change
-
+    def renewed(self, states: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The topics and states, None for what is gone, that lead the follower to `states`; each is noted before it is
+        given."""
         for topic in [topic for topic in self._states if topic not in states]:
             del self._states[topic]
-            yield Change.model_construct(seq=seq, topic=topic, state=None)
+            yield topic, None
         for topic, state in states.items():
             if self._states.get(topic) != state:
                 self._states[topic] = state
-                yield Change.model_construct(seq=seq, topic=topic, state=state)
+                yield topic, state
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +109,7 @@ class _LostDaemon:
     pauses: Iterator[float]
 
 
-class Events:
+class Following(Generic[Followed]):
     """An iterator over changes that outlives connections and daemons.
 
     It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
@@ -93,12 +125,13 @@ class Events:
         self._client = client
         self._patience = patience
         self._known = KnownStates()
-        self._pending: Iterator[Change] = iter(())
+        self._pending: Iterator[Followed] = iter(())
         self._seq: int | None = None
         self._exchange: Exchange | None = None
         self._loss: _LostDaemon | None = None
         self._opened_at = 0.0
         self._closed = False
+        self._turns = 0
 
     def __aiter__(self) -> Self:
         return self
@@ -116,10 +149,27 @@ class Events:
         self._closed = True
         self._hang_up()
 
-    async def __anext__(self) -> Change:
+    def _decoded(self, line: bytes) -> Followed:
+        """A line of the event stream. Raises ProtocolError."""
+        raise NotImplementedError
+
+    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+        """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a
+        second. Raises ProtocolError."""
+        raise NotImplementedError
+
+    def _change(self, seq: int, topic: str, state: Any) -> Followed:
+        """The change to a state that a snapshot has."""
+        raise NotImplementedError
+
+    async def __anext__(self) -> Followed:
         """The next change. Raises DaemonGoneError when a lost daemon cannot be reached again."""
         await anyio.lowlevel.checkpoint_if_cancelled()
         while not self._closed:
+            self._turns += 1
+            if self._turns % _STATES_AT_A_TIME == 0:
+                await anyio.lowlevel.checkpoint()
+                continue
             if (known := next(self._pending, None)) is not None:
                 return known
             if self._exchange is None:
@@ -139,10 +189,8 @@ class Events:
         self._hang_up()
         raise StopAsyncIteration
 
-    def _take(self, line: bytes) -> Change | None:
-        from ckwatch.wire.state import Change
-
-        change = parsed(Change, line)
+    def _take(self, line: bytes) -> Followed | None:
+        change = self._decoded(line)
         if change.topic == "reset":
             self._seq = None
             self._lose(stopped=False)
@@ -176,8 +224,9 @@ class Events:
     async def _open(self) -> None:
         if self._seq is None:
             data = await self._connection.request("GET", ("snapshot",), (("client", self._client),))
-            seq, states = await states_of(data)
-            self._seq, self._pending = seq, self._known.renewed(seq, states)
+            seq, states = await self._states_in(data)
+            news = self._known.renewed(states)
+            self._seq, self._pending = seq, (self._change(seq, topic, state) for topic, state in news)
         query = (("client", self._client), ("after", str(self._seq)))
         self._exchange = await self._connection.open("GET", ("events",), query, retry="never")
         self._opened_at = anyio.current_time()
@@ -201,25 +250,77 @@ class Events:
             exchange.close()
 
 
-async def states_of(data: bytes) -> tuple[int, dict[str, State]]:
-    """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a second.
+class Events(Following["Change"]):
+    __doc__ = Following.__doc__
 
-    Raises ProtocolError.
-    """
-    from pydantic import ValidationError
+    def _decoded(self, line: bytes) -> Change:
+        from ckwatch.wire.state import Change
+
+        return parsed(Change, line)
+
+    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+        return await states_of(data)
+
+    def _change(self, seq: int, topic: str, state: Any) -> Change:
+        from ckwatch.wire.state import Change
+
+        return Change.model_construct(seq=seq, topic=topic, state=state)
+
+
+class BriefEvents(Following[BriefChange]):
+    """The same with units in brief, for who follows thousands of them and looks at few."""
+
+    def _decoded(self, line: bytes) -> BriefChange:
+        from pydantic_core import from_json
+
+        with _understanding("event"):
+            raw = from_json(line)
+            topic, state = str(raw["topic"]), raw["state"]
+            return BriefChange(int(raw["seq"]), topic, None if state is None else _in_brief(topic, state))
+
+    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+        return await states_of(data, in_brief=True)
+
+    def _change(self, seq: int, topic: str, state: Any) -> BriefChange:
+        return BriefChange(seq, topic, state)
+
+
+async def states_of(data: bytes, *, in_brief: bool = False) -> tuple[int, dict[str, Any]]:
+    """The number and the states, by topic, of a wire `Snapshot`. Raises ProtocolError."""
     from pydantic_core import from_json
 
-    states: dict[str, State] = {}
-    try:
+    states: dict[str, Any] = {}
+    with _understanding("snapshot"):
         raw = from_json(data)
         seq = int(raw["seq"])
         for index, (topic, value) in enumerate(raw["states"].items()):
             if index % _STATES_AT_A_TIME == 0:
                 await anyio.lowlevel.checkpoint()
-            states[topic] = _state_type().validate_python(value)
-    except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
-        raise ProtocolError("the daemon's snapshot is not understood") from None
+            states[topic] = _in_brief(topic, value) if in_brief else _state_type().validate_python(value)
     return seq, states
+
+
+def _in_brief(topic: str, raw: Any) -> UnitInBrief | File | Workspace:
+    """A state as JSON has it: units in brief, others whole."""
+    from pydantic_core import to_json
+
+    if not topic.startswith("unit/"):
+        return cast("File | Workspace", _state_type().validate_python(raw))
+    place, phase = raw["place"], cast("Phase", intern(raw["phase"]))
+    start, end = place["start"], place["end"]
+    where = (intern(place["path"]), start["line"], start["column"], end["line"], end["column"])
+    return UnitInBrief(where, phase, raw["fresh"], raw["generation"], raw.get("measuring"), to_json(raw))
+
+
+@contextmanager
+def _understanding(what: str) -> Iterator[None]:
+    """Raises ProtocolError for whatever is wrong with an answer."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
+        raise ProtocolError(f"the daemon's {what} is not understood") from None
 
 
 @cache

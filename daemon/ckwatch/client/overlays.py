@@ -239,7 +239,8 @@ class ClientStateSync:
 
     async def _take_lease(self, *, start: bool) -> None:
         await self._connection.reach(start=start)
-        exchange = await self._connection.open("GET", ("events",), (("client", self._client),), retry="never")
+        query = (("client", self._client), ("quiet", "true"))
+        exchange = await self._connection.open("GET", ("events",), query, retry="never")
         self.has_sent = True
         self._sent = dict.fromkeys(self._sent)
         self._lease = anyio.CancelScope()

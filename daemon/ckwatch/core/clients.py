@@ -49,7 +49,8 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
     cause = Cause(what, event.at)
     names = {key.unit: None for key in state.graph.readers(event.path) if key.scope in (MAIN, view.name)}
     state.compares.extend((view.name, name, cause) for name in names)
-    of_workspace = view.workspace is None or event.path in view.workspace.files or event.path.endswith(".toml")
+    loaded = view.workspace or state.main.workspace
+    of_workspace = loaded is None or event.path in loaded.files or event.path.endswith(".toml")
     request_load(state, out, view, urgent=of_workspace)
 
 

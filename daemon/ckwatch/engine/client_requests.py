@@ -22,6 +22,13 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import UnknownUnitError
 from ckwatch.model.text import text_digest
 
+LARGE_CHARACTERS = 256 * 1024
+"""A text up to this size has its digest in 1 ms; a thread may take longer to begin while every core is busy."""
+
+
+async def _digest(text: str) -> str:
+    return text_digest(text) if len(text) <= LARGE_CHARACTERS else await to_thread.run_sync(text_digest, text)
+
 
 class ClientRequests:
     """The clients that have a view of their own. `len` counts them."""
@@ -39,7 +46,7 @@ class ClientRequests:
         """Use an unsaved text in place of a file; None: the file again."""
         self._clients.add(client)
         name = normal_path(path)
-        digest = None if text is None else await to_thread.run_sync(text_digest, text)
+        digest = None if text is None else await _digest(text)
         await self._loop.post(OverlayChanged(client, name, text, digest, at=time.time()))
 
     async def focus(

@@ -40,21 +40,19 @@ URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may
 LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to renders")
 COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))
 COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
-CHANGE_FEED: Final = Delay(
-    0.01, "changes of several units go in one answer", ("diagnostics", "compiler errors", "hints", "rendered source")
-)
+CHANGE_FEED: Final = Delay(0.01, "a follower gets one answer for the changes of several units, and no more often")
 CHANGES_UNDER_LOAD: Final = Delay(0.25, "thousands of changes before many followers are sent no more often")
 
 # The language server.
-DAEMON_CHANGES: Final = Delay(
-    0.02,
-    "features handle several changes of a workspace at once",
-    ("diagnostics", "compiler errors", "hints", "rendered source"),
+DAEMON_CHANGES: Final = Delay(0.02, "features handle changes of several units at once", ("hints", "rendered source"))
+DIAGNOSTIC_CHANGES: Final = Delay(
+    0.005, "diagnostics of open files, and what comes with them, are handled no more often"
 )
 UNIT_CHANGES: Final = Delay(0.15, "while nothing but units changes, as in a first render of thousands, no more often")
 PUBLISH: Final = Delay(
-    0.02, "what features add to the daemon's diagnostics is published with them", ("diagnostics", "compiler errors")
+    0.02, "what an edit moves and what features add is published with what the daemon reports, which is not delayed"
 )
+OTHER_FILES: Final = Delay(0.2, "diagnostics of files that are not open are published no more often")
 REFRESH: Final = Delay(0.1, "a refresh of hints, lenses, units or status concerns all documents", ("hints",))
 VIRTUAL_TEXT: Final = Delay(
     0.1, "a unit changes several times in a row, and its text is requested once", ("rendered source",)

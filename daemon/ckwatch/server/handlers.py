@@ -55,9 +55,11 @@ class ClientQuery(NoQuery):
 
 
 class EventsQuery(ClientQuery):
-    """What comes after a number; without it, after now."""
+    """What comes after a number; without it, after now. `quiet`: heartbeats only, for a client that has them show that
+    it is there."""
 
     after: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    quiet: bool = False
 
 
 class UnitsQuery(ClientQuery):
@@ -208,7 +210,9 @@ class Handlers:
 
     async def events(self, query: Annotated[EventsQuery, Query()]) -> Response:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot."""
-        return EventStream(self._engine, self._clients, self._shared, client=query.client, after=query.after)
+        return EventStream(
+            self._engine, self._clients, self._shared, client=query.client, after=query.after, quiet=query.quiet
+        )
 
     async def units(self, query: Annotated[UnitsQuery, Query()]) -> Response:
         """The units that patterns name."""

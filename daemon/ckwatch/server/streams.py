@@ -187,7 +187,8 @@ class Stream(Response):
 class EventStream(Stream):
     """What changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
 
-    Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`.
+    Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`. One that is
+    `quiet` has heartbeats only.
     """
 
     media_type = NDJSON
@@ -200,12 +201,14 @@ class EventStream(Stream):
         *,
         client: str | None,
         after: int | None,
+        quiet: bool = False,
     ) -> None:
         super().__init__(shared)
         self._engine = engine
         self._clients = clients
         self._client = client
         self._after = after
+        self._quiet = quiet
 
     async def send_to(self, sender: StreamSender) -> None:
         """Send the lines, until the client is removed."""
@@ -216,6 +219,9 @@ class EventStream(Stream):
             else:
                 after = self._after
                 await sender.start()
+            while self._quiet:
+                await anyio.sleep(self.shared.limits.heartbeat_s)
+                await sender.write(self._heartbeat(after))
             topic = ""
             while topic != "reset":
                 changes = await self._next(after)

@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 from lsprotocol import types
 
+from ckwatch.client.events import UnitInBrief
 from ckwatch.model.delays import PROGRESS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
@@ -167,7 +168,7 @@ class DaemonProgress(SessionListener):
             kind, _, name = topic.partition("/")
             if kind != "unit":
                 continue
-            unit = folder.units.get(name)
+            unit = folder.units.brief(name)
             if unit is not None and is_worked_on(unit) and not self._tasks.covers(folder, name):
                 found.working[name] = None
                 found.seen.add(name)
@@ -211,6 +212,6 @@ class DaemonProgress(SessionListener):
                 return  # one of them has gone, or the daemon
 
 
-def is_worked_on(unit: Unit) -> bool:
+def is_worked_on(unit: UnitInBrief | Unit) -> bool:
     """Whether a compiler or a device is, or will soon be, at work on it."""
     return unit.phase in AT_WORK or unit.measuring is not None

@@ -105,7 +105,7 @@ class UnitsCommand(SessionListener):
         found = []
         for folder in list(self._session.folders.values()):
             active = self._active.of_documents(folder)
-            for unit in folder.units_in_order():
+            for unit in await folder.units_in_order():
                 path = unit.place.path
                 if path not in documents:
                     documents[path] = await self._session.text_at(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,6 +46,9 @@ OPENS, CLOSES = ("{{", "{%", "{#"), ("}}", "%}", "#}")
 
 PARAMETER_HINT = 2
 
+_NO_VALUE = re.compile(r"\s*(?:\[\[?\s*[A-Za-z_][\w.-]*\s*\]\]?\s*)?(?:#.*)?$")
+_KEY = re.compile(r"\s*[\w.-]+\s*=")
+
 
 class CppProvider(LanguageProvider):
     """C++ by the daemon's clangd, in the text of the active unit."""
@@ -76,7 +80,9 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
     ) -> types.CompletionList | None:
         """What could be written, outside of Jinja's tags; an unfinished list while clangd is not ready."""
-        if document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL) or await self._in_tag(document, position):
+        if document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL) or await self._is_beside_cpp(
+            document, position
+        ):
             return None
         trigger = "" if context is None else context.trigger_character or ""
         found: CppFound | None = None
@@ -95,7 +101,7 @@ class CppProvider(LanguageProvider):
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """Type, value and documentation, and where they differ in other instances."""
-        if await self._in_tag(document, position, writing=False):
+        if await self._is_beside_cpp(document, position, writing=False):
             return None
         found = await self._patiently(self._questions.ask(document, "hover", position))
         hover = None if found is None else found.answer.hover
@@ -120,7 +126,7 @@ class CppProvider(LanguageProvider):
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The call around a place, outside of Jinja's tags."""
-        if document.kind is DocumentKind.HEADER or await self._in_tag(document, position):
+        if document.kind is DocumentKind.HEADER or await self._is_beside_cpp(document, position):
             return None
         found = await self._patiently(self._questions.ask(document, "signatures", position))
         if found is None or found.answer.signatures is None:
@@ -224,7 +230,7 @@ class CppProvider(LanguageProvider):
         ]
         if not kinds or document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL, DocumentKind.SETTINGS):
             return ()
-        if await self._in_tag(document, within.start):
+        if await self._is_beside_cpp(document, within.start):
             return ()
         found = await self._patiently(
             self._questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
@@ -243,7 +249,7 @@ class CppProvider(LanguageProvider):
 
     async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
         """The function at a place, outside of Jinja's tags."""
-        if await self._in_tag(document, position):
+        if await self._is_beside_cpp(document, position):
             return ()
         found = await self._patiently(self._questions.ask(document, "prepare-calls", position))
         if found is None:
@@ -315,14 +321,14 @@ class CppProvider(LanguageProvider):
     async def _renames(self, document: TextDocument, position: Position) -> bool:
         """Whether names are changed there, and are those of C++."""
         kinds = (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE)
-        if document.kind not in kinds or await self._in_tag(document, position):
+        if document.kind not in kinds or await self._is_beside_cpp(document, position):
             return False
         return await self._questions.about(document) is not None
 
     async def _places(
         self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE
     ) -> list[types.Location]:
-        if await self._in_tag(document, position, writing=False):
+        if await self._is_beside_cpp(document, position, writing=False):
             return []
         found = await self._patiently(self._questions.ask(document, question, position), limit.seconds)
         if found is None:
@@ -353,8 +359,11 @@ class CppProvider(LanguageProvider):
             edits.setdefault(self._session.uri_at(fix.span.path), []).append(types.TextEdit(reach, fix.text))
         return self._session.workspace_edit(edits)
 
-    async def _in_tag(self, document: TextDocument, position: Position, *, writing: bool = True) -> bool:
-        """Whether Jinja stands there: what is typed is no C++. Without `writing`, only in tags that write nothing."""
+    async def _is_beside_cpp(self, document: TextDocument, position: Position, *, writing: bool = True) -> bool:
+        """Whether Jinja stands there, or a kernel file's own words: what is typed is no C++. Without `writing`, of
+        Jinja's tags only those that write nothing."""
+        if document.kind is DocumentKind.KERNEL_FILE:
+            return _is_beside_values(document, position)
         if document.kind is not DocumentKind.TEMPLATE or not _may_be_in_tag(document, position):
             return False
         found = await self._library.of(document)
@@ -384,6 +393,14 @@ def _may_be_in_tag(document: TextDocument, position: Position) -> bool:
         if opened >= 0 or closed >= 0:
             return opened > closed
     return False
+
+
+def _is_beside_values(document: TextDocument, position: Position) -> bool:
+    """Whether a place of a kernel file is in a header, a key, a comment's or an empty line: names of C++ are values.
+    (Where this does not tell, the daemon has no answer.)"""
+    line = document.line(position.line)
+    words = _NO_VALUE.match(line) or _KEY.match(line)
+    return words is not None and position.column <= words.end()
 
 
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:

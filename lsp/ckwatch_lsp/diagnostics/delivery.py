@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import anyio
 from lsprotocol import types
 
-from ckwatch.model.delays import DIAGNOSTIC_REFRESH, PUBLISH
+from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
 from ckwatch_lsp.protocol.editor_client import EditorClient
@@ -228,6 +228,8 @@ class DiagnosticsDelivery(SessionListener):
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
         self._has_news = anyio.Event()
+        self._is_reported = anyio.Event()
+        """Some of the news come from the daemon."""
         self._pulls: PullDiagnostics | None = None
         self._pushes: PushDiagnostics | None = None
         text = params.capabilities.text_document
@@ -238,8 +240,12 @@ class DiagnosticsDelivery(SessionListener):
             self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
         else:
             self._pushes = PushDiagnostics(session, editor, self.reports)
+        self._others: set[str] = set()
+        """Files with news that are not open: they wait for each other, and nothing waits for them."""
+        self._has_others = anyio.Event()
         session.diagnostics.listen(self._mark)
-        session.start(self._run)
+        session.start(self._run, self._deliver)
+        session.start(self._run, self._deliver_others)
 
     def opened(self, document: TextDocument) -> None:
         """Its places are followed."""
@@ -269,8 +275,9 @@ class DiagnosticsDelivery(SessionListener):
         self._mark(path for path in elsewhere if self._session.documents.at(path))
         if self._pushes is not None and topics & {"connection", "workspace"}:
             self._mark(self._pushes.inherited)
-        if self.store.pending:
+        if self._dirty or self.store.pending:
             self._has_news.set()
+            self._is_reported.set()
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """What the editor shows."""
@@ -287,31 +294,48 @@ class DiagnosticsDelivery(SessionListener):
             self._mark(self.reports.paths())
 
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
-        """The files whose diagnostics from other features may change with units."""
+        """The open files whose diagnostics from other features may change with units."""
         names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        return list({folder.units[name].place.path for name in names if name in folder.units})
+        return list(self._session.documents.paths() & {folder.units.path(name) for name in names})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)
         if self._dirty:
             self._has_news.set()
 
-    async def _run(self) -> None:
+    async def _run(self, deliver: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await self._has_news.wait()
-            await anyio.sleep(PUBLISH.seconds)
-            self._has_news = anyio.Event()
             try:
-                await self._deliver()
+                await deliver()
             except Exception:  # noqa: BLE001  # one report that cannot be made must not end all others
                 _log.exception("unexpected")
 
     async def _deliver(self) -> None:
+        await self._has_news.wait()
+        with anyio.move_on_after(PUBLISH.seconds):
+            await self._is_reported.wait()
+        self._has_news, self._is_reported = anyio.Event(), anyio.Event()
         dirty, self._dirty = self._dirty | self.store.take(), set()
         if self.store.pending:
             self._has_news.set()
-        shifted, self._shifted = self._shifted, set()
+        if self._pushes is not None:  # who pulls does so after an edit
+            dirty |= self._shifted
+        self._shifted.clear()
+        here = self._session.documents.paths() & dirty
+        self._others |= dirty - here
+        if self._others:
+            self._has_others.set()
+        await self._update(here)
+
+    async def _deliver_others(self) -> None:
+        await self._has_others.wait()
+        self._has_others = anyio.Event()
+        others, self._others = self._others, set()
+        await self._update(others)
+        await anyio.sleep(OTHER_FILES.seconds)
+
+    async def _update(self, paths: Collection[str]) -> None:
         if self._pushes is not None:
-            await self._pushes.update(sorted(dirty | shifted))
+            await self._pushes.update(sorted(paths))
         elif self._pulls is not None:
-            await self._pulls.update(sorted(dirty))
+            await self._pulls.update(sorted(paths))

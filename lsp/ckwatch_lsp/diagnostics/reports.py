@@ -120,8 +120,7 @@ class FileReports:
     def here(self, diagnostic: Diagnostic) -> list[str]:
         """The units of the diagnostic whose kernel file it stands in."""
         path = diagnostic.span.path
-        units = (self._session.unit(name) for name in diagnostic.units[:1])
-        return [found[1].id for found in units if found is not None and found[1].place.path == path]
+        return [name for name in diagnostic.units[:1] if self._session.kernel_file(name) == path]
 
 
 def _looks(item: types.Diagnostic) -> tuple[object, ...]:

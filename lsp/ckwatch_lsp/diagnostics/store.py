@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ckwatch.client.events import UnitInBrief
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
@@ -232,7 +233,7 @@ def _kind(now: Diagnostic) -> tuple[object, ...]:
 
 def units_waiting(
     diagnostic: Diagnostic,
-    units: Mapping[str, Unit],
+    unit_of: Callable[[str], UnitInBrief | Unit | None],
     reported_units: Mapping[str, int],
     *,
     loaded: bool,
@@ -248,7 +249,7 @@ def units_waiting(
     rendered = diagnostic.source in RENDERED
     found = []
     for name in diagnostic.units:
-        unit = units.get(name)
+        unit = unit_of(name)
         if unit is None:
             if is_left_out(name):
                 found.append(name)
@@ -434,8 +435,8 @@ class DiagnosticStore:
             kind, _, name = topic.partition("/")
             if kind == "file":
                 self._reported[folder.root, name] = None
-            elif kind == "unit" and name in folder.units:
-                kernel_files[name] = folder.units[name].place.path
+            elif kind == "unit" and (kernel_file := folder.units.path(name)) is not None:
+                kernel_files[name] = kernel_file
         if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
             for path in files.kept:
                 self._reported.setdefault((folder.root, path), None)
@@ -506,7 +507,8 @@ class DiagnosticStore:
             return is_first or any(before.get(unit) != present[unit] for unit in diagnostic.units if unit in present)
 
         def waiting(diagnostic: Diagnostic) -> tuple[str, ...] | None:
-            return units_waiting(diagnostic, folder.units, state.generations, loaded=loaded, is_left_out=is_left_out)
+            unit = folder.units.brief
+            return units_waiting(diagnostic, unit, state.generations, loaded=loaded, is_left_out=is_left_out)
 
         def is_left_out(unit: str) -> bool:
             kernel_file = self._kernel_files.get(folder.root, {}).get(unit, "")

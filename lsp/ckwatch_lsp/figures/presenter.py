@@ -72,9 +72,9 @@ class UnitHistories(SessionListener):
         """Active units may have got other figures."""
         active = self._active.of_documents(folder)
         for topic in topics:
-            unit = folder.units.get(topic.removeprefix("unit/"))
-            if unit is not None and unit.id in active:
-                self.history(folder, unit)
+            name = topic.removeprefix("unit/")
+            if name in active and name in folder.units:
+                self.history(folder, folder.units[name])
 
     async def _ask(self, folder: WorkspaceFolder, unit: Unit, key: _Key, stamp: _Stamp) -> None:
         try:

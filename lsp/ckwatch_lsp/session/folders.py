@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,15 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.client import Client, connect
+from ckwatch.client.events import BriefChange, UnitInBrief
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
-from ckwatch.model.delays import DAEMON_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
+from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
 from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
+from ckwatch_lsp.session.unit_table import UnitTable, place_of
 
 _log = logging.getLogger(__name__)
 _NUMBERS = re.compile("([0-9]+)")
@@ -59,12 +63,16 @@ PATIENT_TOPICS = frozenset({"units", "rendered", "workspace"})
 """Topics that change, beside those of units, while thousands of units are rendered."""
 
 
+FILES_AT_ONCE = 20
+"""Kernel files whose units are decoded before other tasks have their turn."""
+
 SHOWN_AT_INSTANCES = ("verify",)
 """Sources whose diagnostics the daemon gives at the instance, too."""
 
 
 class WorkspaceFolder:
-    """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed.
+    """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed; at once where
+    these are diagnostics of a file that `is_open`.
 
     Topics of the daemon are `unit/ID`, `file/PATH` and `workspace`. Others are `connection`; `units` where units are
     new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a template;
@@ -72,16 +80,21 @@ class WorkspaceFolder:
     """
 
     def __init__(
-        self, root: Path, on_change: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
+        self,
+        root: Path,
+        on_change: Callable[[WorkspaceFolder, frozenset[str]], None],
+        *,
+        start: bool = True,
+        is_open: Callable[[str], bool] = lambda _path: True,
     ) -> None:
         self.root = root
+        self._inside = f"{root}{os.sep}"
         self.connection = ConnectionState.STARTING
         self.problem: CkwatchError | None = None
         """Why it is broken or untrusted."""
         self.workspace: Workspace | None = None
-        self.units: dict[str, Unit] = {}
-        """In the order of the kernel files."""
-        self._by_path: dict[str, dict[str, Unit]] = {}
+        self.units = UnitTable()
+        self._by_path: dict[str, dict[str, None]] = {}
         self.phases = Counter[str]()
         """How many units are in which phase."""
         self.timed: dict[str, None] = {}
@@ -97,6 +110,7 @@ class WorkspaceFolder:
         self.overlays = OverlaySync()
         self._on_change = on_change
         self._start = start
+        self._is_open = is_open
         self._wake = anyio.Event()
         self._changed: set[str] = set()
         self._has_changes = anyio.Event()
@@ -150,14 +164,20 @@ class WorkspaceFolder:
 
     def units_at(self, path: str) -> list[Unit]:
         """The units whose instances stand in the kernel file at `path`."""
-        known = self._by_path.get(path)
-        if known is None:
-            return []
-        return sorted(known.values(), key=_place_in_file)
+        return sorted((self.units[name] for name in self._by_path.get(path, ())), key=_place_in_file)
 
-    def units_in_order(self) -> list[Unit]:
+    def kernel_files(self) -> list[str]:
+        """The paths of the kernel files that have units."""
+        return [path for path, units in self._by_path.items() if units]
+
+    async def units_in_order(self) -> list[Unit]:
         """All units, kernel file by kernel file, in the order of their instances; changes come in any order."""
-        return [unit for path in sorted(self._by_path) for unit in self.units_at(path)]
+        found = []
+        for index, path in enumerate(sorted(self._by_path)):
+            if index % FILES_AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+            found += sorted((self.units.once(name) for name in self._by_path[path]), key=_place_in_file)
+        return found
 
     @property
     def is_rendering(self) -> bool:
@@ -202,7 +222,7 @@ class WorkspaceFolder:
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.overlays.run, client)
-            async with client.events() as changes:
+            async with client.events_in_brief() as changes:
                 async for change in changes:
                     self._take(change)
                     seen.add(change.topic)
@@ -218,16 +238,16 @@ class WorkspaceFolder:
         await anyio.sleep(PREVIOUS_DAEMON.seconds)
         for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
             if topic not in seen:
-                self._take(Change(seq=0, topic=topic))
+                self._take(BriefChange(0, topic))
         seen.clear()
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: Change | BriefChange) -> None:
         kind, _, name = change.topic.partition("/")
         state = change.state
         if kind == "unit":
-            self._take_unit(name, state if isinstance(state, Unit) else None)
+            self._take_unit(name, state if isinstance(state, UnitInBrief | Unit) else None)
         elif kind == "file":
-            if not Path(name).is_relative_to(self.root):
+            if not name.startswith(self._inside):
                 self._take_outside(name, state if isinstance(state, File) else None)
             if isinstance(state, File):
                 self.files[name] = state
@@ -239,20 +259,21 @@ class WorkspaceFolder:
             self.workspace = state
         self.mark_changed(change.topic)
 
-    def _take_unit(self, name: str, now: Unit | None) -> None:
-        before = self.units.get(name)
-        if before is None or now is None or before.place != now.place:
+    def _take_unit(self, name: str, now: UnitInBrief | Unit | None) -> None:
+        before = self.units.brief(name)
+        is_there = before is not None and now is not None and place_of(before) == place_of(now)
+        if not is_there:
             self.mark_changed("units")
             self._mark_elsewhere(name)
         if before is not None:
-            self._by_path[before.place.path].pop(name)
+            self._by_path[place_of(before)[0]].pop(name)
             self.phases[before.phase] -= 1
         if now is None:
             self.units.pop(name, None)
             self.timed.pop(name, None)
             return
         self.units[name] = now
-        self._by_path.setdefault(now.place.path, {})[name] = now
+        self._by_path.setdefault(place_of(now)[0], {})[name] = None
         self.phases[now.phase] += 1
         if now.measuring is None:
             self.timed.pop(name, None)
@@ -261,7 +282,7 @@ class WorkspaceFolder:
         was_awaited = before is None or before.phase in RENDERING or before.generation != now.generation
         if was_awaited and now.phase not in RENDERING:
             self.mark_changed("rendered")
-        if before is None or before.place != now.place:
+        if not is_there:
             self._mark_elsewhere(name)
 
     def _take_outside(self, path: str, now: File | None) -> None:
@@ -280,8 +301,9 @@ class WorkspaceFolder:
 
     def _mark_elsewhere(self, unit: str) -> None:
         """The kernel file in which the unit stands may have other errors, if the unit has any outside."""
-        if unit in self._elsewhere and unit in self.units:
-            self.mark_changed(f"elsewhere/{self.units[unit].place.path}")
+        path = self.units.path(unit) if unit in self._elsewhere else None
+        if path is not None:
+            self.mark_changed(f"elsewhere/{path}")
 
     def take_states(self, path: str) -> list[tuple[File, Mapping[str, int]]]:
         """The states of a file since the last call, in order, each with the revisions that the daemon had: what was
@@ -308,20 +330,25 @@ class WorkspaceFolder:
         """Report `topic` as changed soon."""
         self._changed.add(topic)
         self._has_changes.set()
-        if topic not in PATIENT_TOPICS and not topic.startswith("unit/"):
+        if not self._is_patient(topic):
             self._is_urgent.set()
 
+    def _is_patient(self, topic: str) -> bool:
+        kind, _, name = topic.partition("/")
+        return kind == "unit" or topic in PATIENT_TOPICS or (kind == "file" and not self._is_open(name))
+
     async def _report_changes(self) -> None:
-        next_s = 0.0
+        reported_s = 0.0
         while True:
             await self._has_changes.wait()
-            with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
+            due_s = max(anyio.current_time() + DAEMON_CHANGES.seconds, reported_s + UNIT_CHANGES.seconds)
+            with anyio.CancelScope(deadline=due_s):
                 await self._is_urgent.wait()
-            await anyio.sleep(DAEMON_CHANGES.seconds)
+            await anyio.sleep_until(reported_s + DIAGNOSTIC_CHANGES.seconds)
             topics, self._changed = frozenset(self._changed), set()
             self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
-            next_s = anyio.current_time() + UNIT_CHANGES.seconds
             self._on_change(self, topics)
+            reported_s = anyio.current_time()
 
     async def _send_focus(self, client: Client) -> None:
         while True:

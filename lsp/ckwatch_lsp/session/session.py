@@ -110,7 +110,12 @@ class Session:
         """The workspace at `root`."""
         folder = self.folders.get(root)
         if folder is None:
-            folder = self.folders[root] = WorkspaceFolder(root, self.on_daemon_change, start=self.settings.start_daemon)
+            folder = self.folders[root] = WorkspaceFolder(
+                root,
+                self.on_daemon_change,
+                start=self.settings.start_daemon,
+                is_open=lambda path: path in self.documents.paths(),
+            )
             self._folder_of.clear()
             self.start(folder.run)
         return folder
@@ -126,6 +131,11 @@ class Session:
             if name in folder.units:
                 return folder, folder.units[name]
         return None
+
+    def kernel_file(self, name: str) -> str | None:
+        """The kernel file in which the unit `KERNEL/INSTANCE@ARCH` stands, of whatever workspace has it."""
+        paths = (folder.units.path(name) for folder in self.folders.values())
+        return next((path for path in paths if path is not None), None)
 
     # Documents.
 
@@ -187,6 +197,7 @@ class Session:
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.overlays.closed(document)
+            folder.units.forget()
         for listener in self.listeners:
             listener.closed(document)
 

@@ -407,6 +407,17 @@ async def test_values_in_kernel_files_are_names_of_cpp() -> None:
         assert made.cpp.questions("symbols") == []
 
 
+async def test_headers_keys_and_comments_of_kernel_files_are_no_cpp() -> None:
+    text = '# more\n\ntemplate = "k.hip.j2"\n[[instance]] # one\nname = "one"\n'
+    async with desk() as made:
+        uri = made.open("k.kernel.toml", text)
+        for beside in ("more", "\ntemplate", "template", "[[instance]]", "one\n", "name"):
+            await made.at(HOVER, uri, beside)
+        assert made.cpp.questions("hover") == []
+        await made.at(HOVER, uri, '"one"')
+        assert len(made.cpp.questions("hover")) == 1
+
+
 async def test_all_of_it_can_be_switched_off() -> None:
     async with desk() as made:
         made.set(cpp=False)

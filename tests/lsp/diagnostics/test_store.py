@@ -184,15 +184,19 @@ WAITING = [
 def test_which_result_is_waited_for(source: str, phase: str, fresh: bool, heard: bool, keep: bool) -> None:
     diagnostic = told(1, source=source)
     units, news = {"k/a@x": unit(phase, fresh=fresh)}, {"k/a@x": 2} if heard else {}
-    found = units_waiting(diagnostic, units, news, loaded=True, is_left_out=lambda _: False)
+    found = units_waiting(diagnostic, units.get, news, loaded=True, is_left_out=lambda _: False)
     assert found == (("k/a@x",) if keep else None)
+
+
+def nowhere(_unit: str) -> None:
+    return None
 
 
 def test_units_that_are_gone_are_waited_for_only_where_that_may_be_a_mistake() -> None:
     diagnostic = told(1, units=("k/a@x", "k/b@x"))
-    assert units_waiting(diagnostic, {}, {}, loaded=True, is_left_out=lambda _: False) is None
-    assert units_waiting(diagnostic, {}, {}, loaded=True, is_left_out="k/b@x".__eq__) == ("k/b@x",)
-    assert units_waiting(diagnostic, {}, {}, loaded=False, is_left_out=lambda _: False) == diagnostic.units
+    assert units_waiting(diagnostic, nowhere, {}, loaded=True, is_left_out=lambda _: False) is None
+    assert units_waiting(diagnostic, nowhere, {}, loaded=True, is_left_out="k/b@x".__eq__) == ("k/b@x",)
+    assert units_waiting(diagnostic, nowhere, {}, loaded=False, is_left_out=lambda _: False) == diagnostic.units
     own = told(1, units=())
-    assert units_waiting(own, {}, {}, loaded=False, is_left_out=lambda _: False) == ()
-    assert units_waiting(own, {}, {}, loaded=True, is_left_out=lambda _: False) is None
+    assert units_waiting(own, nowhere, {}, loaded=False, is_left_out=lambda _: False) == ()
+    assert units_waiting(own, nowhere, {}, loaded=True, is_left_out=lambda _: False) is None

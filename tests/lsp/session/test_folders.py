@@ -46,10 +46,15 @@ def test_what_was_away_for_a_moment_is_heard_of() -> None:
     assert told(folder) == [["one"]]
 
 
-def test_units_stand_in_the_order_of_the_files_whatever_came_first() -> None:
+async def test_units_stand_in_the_order_of_the_files_whatever_came_first() -> None:
     folder = WorkspaceFolder(Path("/w"), lambda _folder, _topics: None)
     for seq, (name, line) in enumerate({"k/s_16@host": 5, "k/s_4@host": 5, "j/one@host": 7, "k/one@host": 2}.items()):
         at = Position(line=line, column=0)
         place = Span(path=f"/w/{name[0]}.kernel.toml", start=at, end=at)
         folder._take(Change(seq=seq, topic=f"unit/{name}", state=unit_of(name, place=place)))
-    assert [unit.id for unit in folder.units_in_order()] == ["j/one@host", "k/one@host", "k/s_4@host", "k/s_16@host"]
+    assert [unit.id for unit in await folder.units_in_order()] == [
+        "j/one@host",
+        "k/one@host",
+        "k/s_4@host",
+        "k/s_16@host",
+    ]

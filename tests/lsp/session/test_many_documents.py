@@ -157,8 +157,8 @@ class CountedTasks:
             self.running -= 1
 
 
-LASTING_TASKS = 1
-"""What delivers diagnostics never ends."""
+LASTING_TASKS = 2
+"""What delivers diagnostics never ends: of open files, and of others."""
 
 
 class Crowd:

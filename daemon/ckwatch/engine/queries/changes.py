@@ -1,6 +1,6 @@
 """What followers of the event stream get: changes, in pages that all who are at the same place of the feed share.
 
-Changes are released a moment after the first of them, so that those of several units go together. While thousands of
+A change is released at once, and those that follow closely together a moment later. While thousands of
 units change before many followers, they are released less often: each unit then goes out in its newest state, once for
 several changes, and the followers leave the processor to the work that they follow.
 """
@@ -73,8 +73,9 @@ class ChangePages:
         """Return when something after `seq` may be sent. One follower at a time waits for all; they go on in turns."""
         async with self._releasing:
             while self._released <= seq:
+                began_s = anyio.current_time()
                 await self._feed.wait(self._released)
-                await anyio.sleep(CHANGE_FEED.seconds)
+                await anyio.sleep_until(began_s + CHANGE_FEED.seconds)  # a follower at rest is told at once
                 await anyio.sleep_until(self._next_release)
                 news, self._released = self._feed.seq - self._released, self._feed.seq
                 followers = 1 + self._releasing.statistics().tasks_waiting

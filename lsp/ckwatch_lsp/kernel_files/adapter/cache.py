@@ -159,7 +159,9 @@ class DaemonAnswers(SessionListener):
 
     async def keys(self, folder: WorkspaceFolder, kind: DocumentKind) -> KeyTable:
         """The keys of kernel files or of `ckwatch.toml`; none while there is no daemon."""
-        found: tuple[KeyTable, KeyTable] | None = await self._answer(folder, "vocabulary", lambda: _keys(folder))
+        found: tuple[KeyTable, KeyTable] | None = await self._answer(
+            folder, "vocabulary", lambda: _keys(folder), folder.client
+        )
         if found is None:
             return KeyTable(())
         return found[1] if kind is DocumentKind.SETTINGS else found[0]

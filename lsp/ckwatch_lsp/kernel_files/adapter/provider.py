@@ -142,7 +142,7 @@ class KernelFileProvider(LanguageProvider):
         for folder in list(self._session.folders.values()):
             seen: set[tuple[str, str]] = set()
             texts: dict[str, TextDocument | None] = {}
-            for unit in folder.units_in_order():
+            for unit in await folder.units_in_order():
                 for name, kind in ((unit.kernel, types.SymbolKind.File), (unit.instance, types.SymbolKind.Object)):
                     key = (unit.kernel, "" if name is unit.kernel else name)
                     if key in seen or wanted not in name.casefold():

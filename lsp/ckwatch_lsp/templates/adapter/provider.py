@@ -52,7 +52,7 @@ async def kernel_places(
 
 def kernel_files(session: Session, folder: WorkspaceFolder) -> list[str]:
     """The kernel files of a workspace, as far as they have units or are open."""
-    paths = dict.fromkeys(unit.place.path for unit in folder.units.values())
+    paths = dict.fromkeys(folder.kernel_files())
     paths.update(dict.fromkeys(path for path in folder.files if path.endswith(".kernel.toml")))
     for document in session.documents.values():
         if (
