@@ -439,6 +439,7 @@ class Builder:
                 source=request.source.encode("utf-8", "surrogateescape"),
                 log=self._roots.shorten_text(outcome.log),
                 products={kind.value: path for kind, path in outcome.files.items()},
+                work_folder=folder,
                 replace_existing=force,
             )
         except StoreError as error:

@@ -28,7 +28,7 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
-from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.engine.handlers.render import RenderHandler, TextCache
 from ckwatch.engine.handlers.scan import ScanHandler
 from ckwatch.engine.handlers.verify import Emulate, VerifyRunner
 from ckwatch.engine.loop import EngineLoop, Handlers
@@ -127,7 +127,7 @@ async def open_engine(
                 tasks.start_soon(loop.run, parts.handlers)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
-                tasks.start_soon(_rest, loop, tools, parts.sent)
+                tasks.start_soon(_rest, loop, tools, parts.sent, parts.renders.text_cache)
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
@@ -255,7 +255,7 @@ async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildT
             await tools.collect_garbage()
 
 
-async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache) -> None:
+async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache, texts: TextCache) -> None:
     """Keep little in memory while nothing happens."""
     was_busy = True
     while True:
@@ -264,6 +264,7 @@ async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache) -> Non
         if was_busy and not is_busy:
             await tools.rest()
             sent.clear()
+            texts.shrink()
         was_busy = is_busy
 
 

@@ -153,6 +153,7 @@ def _directive(text: str) -> _Scan:
     return _Scan(tokens, offsets, places)
 
 
+@lru_cache(maxsize=16)
 def token_key(text: str, *, places: bool = False) -> str:
     """SHA-256, in hex, of the C++ tokens of `text`.
 

@@ -29,9 +29,10 @@ def write_flushed(path: Path, content: bytes) -> None:
 
 
 def take_flushed(source: Path, target: Path) -> None:
-    """Move `source` to `target`, across file systems if need be, and flush it."""
+    """Move `source` to `target`, across file systems if need be, and flush it; it may be there already."""
     try:
-        source.rename(target)
+        if source != target:
+            source.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise

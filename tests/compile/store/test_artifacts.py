@@ -325,7 +325,7 @@ def test_least_recently_used_goes_first(store: ArtifactStore, publish: Publish, 
     keys = [f"{index:02x}" + "0" * 62 for index in range(4)]
     entries = [publish(key, bytes(10_000)) for key in keys]
     for age, entry in zip((400, 300, 200, 100), entries, strict=True):
-        os.utime(entry.folder / "used", (time.time() - age,) * 2)
+        os.utime(entry.folder, (time.time() - age,) * 2)
     size = sum(file.stat().st_size for file in entries[0].folder.iterdir())
     with ArtifactStore(store.folder, size_limit_bytes=int(2.5 * size), grace_s=0) as other:
         assert other.lookup(keys[0], roots) is not None
@@ -337,7 +337,7 @@ def test_least_recently_used_goes_first(store: ArtifactStore, publish: Publish, 
 
 def test_nothing_in_use_is_evicted(store: ArtifactStore, publish: Publish, roots: PathRoots) -> None:
     published = publish()
-    os.utime(published.folder / "used", (1, 1))
+    os.utime(published.folder, (1, 1))
     store.size_limit_bytes = 0
     assert store.collect_garbage().evicted == 0
     with ArtifactStore(store.folder, 0, grace_s=1e12) as other:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +39,6 @@ from ckwatch.system.processes import kill_processes_in
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, digest_file, read_file
 
 DEFAULT_SIZE_LIMIT_BYTES = 5 * 2**30
-_USED = "used"
 _GRACE_S = 60.0
 _CACHEDIR_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by ckwatch; may be deleted.\n"
 
@@ -184,9 +184,13 @@ class ArtifactStore:
         source: bytes,
         log: str,
         products: Mapping[str, Path],
+        work_folder: Path | None = None,
         replace_existing: bool = False,
     ) -> Artifact:
         """Store a finished compile; the files in `products` are moved into the store.
+
+        A `work_folder` of this store (`work_folder()`) that holds them becomes the entry itself; what else is in it
+        goes: making a file takes ten times as long as giving it another name.
 
         If the same entry has been published meanwhile, that one is returned, unless it is to be replaced. Raises
         StoreError when the store cannot be written or is full; nothing of the entry can be found then.
@@ -194,7 +198,7 @@ class ArtifactStore:
         with storing_in(self.folder):
             if replace_existing:
                 self._discard(self._entry_folder(key, headers.key))
-            return self._publish(key, headers, record, source, log, products)
+            return self._publish(key, headers, record, source, log, products, work_folder)
 
     def _publish(
         self,
@@ -204,22 +208,27 @@ class ArtifactStore:
         source: bytes,
         log: str,
         products: Mapping[str, Path],
+        work_folder: Path | None,
     ) -> Artifact:
         run = self._run_folder()
-        staging = run.new_folder()
+        staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
         try:
-            write_flushed(staging / record.source, source)
-            write_flushed(staging / LOG, log.encode("utf-8", "replace"))
+            if staging is work_folder:
+                _remove_others(staging, {record.source, *(path.name for path in products.values())})
+            texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
+            files = {name: StoredFile(len(text), hashlib.sha256(text).hexdigest()) for name, text in texts.items()}
+            for name, text in texts.items():
+                if not _holds(staging / name, text):
+                    write_flushed(staging / name, text)
             for path in products.values():
-                take_flushed(path, staging / path.name)
-            files = {
-                path.name: StoredFile(path.stat().st_size, digest_file(path)) for path in sorted(staging.iterdir())
-            }
+                target = staging / path.name
+                take_flushed(path, target)
+                files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
+            files = dict(sorted(files.items()))
             artifact = Artifact(
                 key, headers.key, staging, record, files, {name: path.name for name, path in products.items()}
             )
             write_flushed(staging / META, artifact_to_json(artifact))
-            (staging / _USED).touch()
             flush_folder(staging)
             self._write_header_set(headers, run)
             return self._install(replace(artifact, folder=self._entry_folder(key, headers.key)), staging)
@@ -320,9 +329,9 @@ class ArtifactStore:
         yield from self._entries.glob("??/*/*")
 
     def _last_use(self, entry: Path) -> float:
-        """Seconds since the epoch; 0 for an entry that lacks the mark."""
+        """Seconds since the epoch; 0 for an entry that has gone."""
         try:
-            return (entry / _USED).stat().st_mtime
+            return entry.stat().st_mtime
         except OSError:
             return 0.0
 
@@ -330,7 +339,7 @@ class ArtifactStore:
         with self._lock:
             self._in_use.add(str(entry))
         with suppress(OSError):
-            os.utime(entry / _USED)
+            os.utime(entry)
 
     def _read(self, entry: Path) -> Artifact | None:
         try:
@@ -436,6 +445,30 @@ def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
                 return False
         except OSError:
             return False
+    return True
+
+
+def _remove_others(folder: Path, kept: Container[str]) -> None:
+    """Leave only files of these names in a folder."""
+    with os.scandir(folder) as found:
+        others = [entry for entry in found if entry.name not in kept]
+    for entry in others:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry)
+        else:
+            Path(entry).unlink()
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether the file is there, flushed now, with these contents."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        if file.read() != content:
+            return False
+        os.fsync(descriptor)
     return True
 
 

@@ -136,12 +136,14 @@ class Artifact:
 
     @property
     def log_file(self) -> Path:
-        """What the compiler printed."""
+        """What the compiler printed, if it printed anything."""
         return self.folder / LOG
 
     @property
     def log(self) -> str:
-        """The text of `log_file`; raises OSError when it has gone."""
+        """What the compiler printed; raises OSError when it has gone."""
+        if LOG not in self.files:
+            return ""
         return read_file(self.log_file, SIDE_FILE_LIMIT_BYTES).decode("utf-8", "replace")
 
     @property

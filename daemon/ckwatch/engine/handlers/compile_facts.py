@@ -14,6 +14,7 @@ from pathlib import Path
 from ckwatch.checks.compiler_diagnostics import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
 from ckwatch.compile.request import BuildOutcome
+from ckwatch.compile.store.entries import META
 from ckwatch.core.effects import Compile, LookUp
 from ckwatch.core.events import CompileFacts
 from ckwatch.engine.build_tools import BuildTools
@@ -95,12 +96,12 @@ def facts_of(
         quiet,
         artifact.record.duration_s,
         artifact.record.peak_memory_bytes,
-        _log_time(artifact.log_file) if result.from_store else time.time(),
+        _finished_at(artifact.folder / META) if result.from_store else time.time(),
     )
 
 
-def _log_time(log: Path) -> float:
+def _finished_at(meta: Path) -> float:
     try:
-        return log.stat().st_mtime
+        return meta.stat().st_mtime
     except OSError:  # evicted at this moment
         return time.time()

@@ -34,10 +34,11 @@ from ckwatch.system.user_files import read_file
 from ckwatch.workspace.files import writable_by_others
 from ckwatch.workspace.loading import Workspace
 
-CHARACTERS_KEPT = 1_000_000
+CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
-TEXTS_KEPT = 100
+CHARACTERS_AT_REST = 500_000
+
 
 READS_KEPT = 50
 
@@ -61,9 +62,7 @@ class TextCache:
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
-        while (self._size > self._limit or len(self._texts) > TEXTS_KEPT) and len(self._texts) > 1:
-            _, (_, oldest) = self._texts.popitem(last=False)
-            self._size -= len(oldest.text)
+        self.shrink(self._limit)
 
     def get(self, key: UnitKey, generation: int) -> Rendered | None:
         """The text of this generation, if it is kept."""
@@ -72,6 +71,12 @@ class TextCache:
             return None
         self._texts.move_to_end(key)
         return kept[1]
+
+    def shrink(self, limit: int = CHARACTERS_AT_REST) -> None:
+        """Drop the least recently used ones, until so many characters are left, or one text."""
+        while self._size > limit and len(self._texts) > 1:
+            _, (_, oldest) = self._texts.popitem(last=False)
+            self._size -= len(oldest.text)
 
     def drop(self, key: UnitKey) -> None:
         """Forget the unit's text."""
