@@ -573,6 +573,20 @@ def test_the_first_built_represents_its_family(warming: HeaderWarmup) -> None:
     assert texts(warming, second) == [warm_text(PREFIX, first, FIRST), TWICE]
 
 
+async def test_an_edited_one_takes_the_place_of_the_earlier_ones(warming: HeaderWarmup) -> None:
+    """The last one stays until the new one's headers are made; those of older ones are removed."""
+    symbols = [f"k_{digit * 12}" for digit in "abc"]
+    warm = [warm_text(PREFIX, family("v3", symbol), symbol) for symbol in symbols]
+    specs = [warming.headers.wanted(PassSide.DEVICE, text, PLAN) for text in warm]
+    expected = [warm[:1], [warm[1], warm[0]], [warm[2], warm[1]], [warm[2], warm[1]], [warm[1], warm[2]]]
+    for number, best in zip((0, 1, 2, 2, 1), expected, strict=True):
+        asked = request(family("v3", symbols[number]), symbol=symbols[number])
+        warming.built(asked, PLAN, edited=True)
+        assert texts(warming, family("v3")) == [*best, TWICE]
+        assert await warming.make(specs[number], asked, PLAN)
+    assert left(warming.headers) == {spec.key for spec in specs[1:]}
+
+
 @pytest.mark.parametrize("other", [{"kernel": "another"}, {"source": f"#include <b.h>\n{WARM}"}])
 def test_another_kernel_s_are_not_its_own(warming: HeaderWarmup, other: dict[str, str]) -> None:
     warming.built(request(WARM), PLAN)
@@ -606,14 +620,14 @@ def test_another_compiler_s_are_not_its_own(warming: HeaderWarmup, hip: FakeHip,
     assert texts(make_warming(hip, store), WARM) == [TWICE]
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": []}', b'{"v3": null}', b"3"])
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": ["k", "int x;"]}', b'{"v3": null}', b"3"])
 def test_a_damaged_file_is_none(warming: HeaderWarmup, hip: FakeHip, store: ArtifactStore, damaged: bytes) -> None:
     warming.built(request(WARM), PLAN)
     stored(store).write_bytes(damaged)
     again = make_warming(hip, store)
     assert texts(again, WARM) == [TWICE]
     again.built(request(WARM), PLAN)
-    assert json.loads(stored(store).read_text()) == {"v3": [SYMBOL, WARM]}
+    assert json.loads(stored(store).read_text()) == {"v3": [[SYMBOL, WARM]]}
 
 
 async def test_what_is_lacking_is_the_best_that_can_be_made(warming: HeaderWarmup, hip: FakeHip) -> None:

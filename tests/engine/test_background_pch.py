@@ -45,8 +45,15 @@ class Background:
         self.asked += 1
         return self.busy
 
-    def note(self, asked: CompileRequest | None = None, *, built: bool = True, compiled: bool = True) -> None:
-        self.pch.note(asked or request(WARM), "k/one@gfx942", built=built, compiled=compiled)
+    def note(
+        self,
+        asked: CompileRequest | None = None,
+        *,
+        built: bool = True,
+        compiled: bool = True,
+        unit: str = "k/one@gfx942",
+    ) -> None:
+        self.pch.note(asked or request(WARM), unit, built=built, compiled=compiled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -100,6 +107,29 @@ async def test_what_is_there_is_not_made_again(background: Background) -> None:
             background.note()
             await background.idle()
     assert background.made == INSTANTIATED
+
+
+@pytest.mark.parametrize(
+    ("found", "unit", "more"),
+    [
+        (False, "k/one@gfx942", INSTANTIATED),
+        (True, "k/one@gfx942", INCLUDES + INSTANTIATED),
+        (False, "k/two@gfx942", []),
+    ],
+    ids=["compiled again", "found, then compiled", "another of its family"],
+)
+async def test_a_unit_that_is_edited_is_instantiated_itself(
+    background: Background, found: bool, unit: str, more: list[tuple[Step, bool]]
+) -> None:
+    """A header of the family is there: one of another unit's source would help this one as little as that."""
+    async with background.running():
+        background.note(unit="k/first@gfx942")
+        await background.idle()
+        background.note(unit="k/one@gfx942", compiled=not found)
+        await background.idle()
+        background.note(request(f"{WARM}int edited;\n"), unit=unit)
+        await background.idle()
+    assert background.made == INSTANTIATED + more
 
 
 async def test_what_was_found_first_and_then_compiled(background: Background) -> None:

@@ -11,8 +11,9 @@ another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CO
 compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a
 source that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
 common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family the source that was built first
-is remembered, and the others are warmed up with it. As long as there is none, that of another family of the same kernel
-helps, or the includes alone are precompiled.
+is remembered, and the others are warmed up with it, until one of them is edited and built: that one takes its place, as
+it will be edited again, and the earlier one helps until the new header is made. As long as there is none, that of
+another family of the same kernel helps, or the includes alone are precompiled.
 
 What is reported of a source and what comes of it must not depend on them. A header of another text never replaces what
 a source includes, it only has been read before. Included headers are then read once more than they are without, and
@@ -291,6 +292,11 @@ class PrecompiledHeaderStore:
             total, count, removed = total - size, count - 1, removed + 1
         return removed
 
+    def discard(self, specs: Iterable[HeaderSpec]) -> None:
+        """Remove headers that will not be wanted again. A compile that is about to read one goes on without."""
+        for wanted in specs:
+            self._remove(self.folder / wanted.key)
+
     def _remove(self, folder: Path) -> None:
         with suppress(OSError):
             (folder / META_NAME).unlink(missing_ok=True)
@@ -305,9 +311,12 @@ WARMUP_TIME_LIMIT_S = 600.0
 FAMILIES = 8
 """Families of one kernel that are remembered."""
 
+EDITIONS = 2
+"""Representatives of one family that are remembered: the newest, and the one whose headers are used until it has some."""
+
 _REPRESENTATIVES = "representatives"
-_Representatives = Mapping[str, tuple[str, str]]
-"""For each family the symbol and the source of one that compiles."""
+_Representatives = Mapping[str, tuple[tuple[str, str], ...]]
+"""For each family the symbols and the sources of some that compile, the newest first."""
 
 
 class HeaderWarmup:
@@ -344,8 +353,8 @@ class HeaderWarmup:
         if warm and can_warm_up(request.source):
             known = self._representatives(request, prefix, plan)
             family = family_of(request.source)
-            for _, (symbol, source) in sorted(known.items(), key=lambda one: one[0] != family):
-                texts.append(warm_text(prefix, source, symbol))
+            for _, editions in sorted(known.items(), key=lambda one: one[0] != family):
+                texts += [warm_text(prefix, source, symbol) for symbol, source in editions]
         # Twice, as with the header it is read twice: it cannot be made of headers that bear that only once.
         return [self.headers.wanted(side, text, plan) for text in (*texts, prefix + prefix)]
 
@@ -361,19 +370,25 @@ class HeaderWarmup:
                 found.append(able[0])
         return found
 
-    def built(self, request: CompileRequest, plan: CompilePlan) -> None:
-        """Remember the source for its family if none is known yet; runs in a thread."""
+    def built(self, request: CompileRequest, plan: CompilePlan, *, edited: bool = False) -> None:
+        """Remember the source for its family if none is known yet, or if it was `edited`; runs in a thread."""
         prefix = include_prefix(request.source)
         if not prefix or not can_warm_up(request.source):
             return
         plan = shared_plan(plan, prefix, request)
         known = self._representatives(request, prefix, plan)
         family = family_of(request.source)
-        if family in known or len(known) >= FAMILIES:
+        editions = known.get(family, ())
+        new = (request.symbol, request.source)
+        if editions[:1] == (new,) or (editions and not edited) or (not editions and len(known) >= FAMILIES):
             return
         name = self._name(request, prefix, plan)
         file = self._store.folder / _REPRESENTATIVES / name
-        self._known[name] = {**known, family: (request.symbol, request.source)}
+        editions = (new, *(one for one in editions if one != new))
+        for symbol, source in editions[EDITIONS:]:
+            text = warm_text(prefix, source, symbol)
+            self.headers.discard(self.headers.wanted(side, text, plan) for side in PassSide)
+        self._known[name] = {**known, family: editions[:EDITIONS]}
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, json.dumps(self._known[name]).encode(), flushed=False)
@@ -441,7 +456,10 @@ class HeaderWarmup:
         if name not in self._known:
             try:
                 told = json.loads(read_file(self._store.folder / _REPRESENTATIVES / name, SIDE_FILE_LIMIT_BYTES))
-                self._known[name] = {str(family): (str(one[0]), str(one[1])) for family, one in told.items()}
+                self._known[name] = {
+                    str(family): tuple((str(symbol), str(source)) for symbol, source in editions)
+                    for family, editions in told.items()
+                }
             except (OSError, ValueError, AttributeError, IndexError, TypeError):
                 self._known[name] = {}
         return self._known[name]
