@@ -22,7 +22,7 @@ IDLE_S = 1.0
 """How long the daemon must be idle before a header is made."""
 
 KERNELS_KEPT = 16
-"""Kernels whose headers are made: those compiled, found or edited last."""
+"""Units that were compiled, and families of units that were found, whose headers are made: the last ones."""
 
 UNITS_KEPT = 256
 """Units of which it is known that they were built before."""
@@ -75,7 +75,9 @@ class BackgroundPch:
         """
         if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
             return
-        key = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        shared = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        own = (*shared, unit)
+        key = own if compiled or own in self._noted else shared
         was = self._noted.pop(key, None)
         edited = built and compiled and unit in self._built
         if built:
