@@ -237,7 +237,7 @@ class StagedCompiler:
 
     def _refused(self, header: PrecompiledHeader | None, message: str) -> None:
         """Tell a header that has been overtaken from a compiler that takes none at all."""
-        if header is not None and not any(word in message for word in ("has been modified", "not found")):
+        if header is not None and not any(word in message for word in _OVERTAKEN):
             self.warming.headers.refuse(message)
 
     def _job(
@@ -289,6 +289,8 @@ class StagedCompiler:
             [*clang, "-r", "-nostdlib", OBJECT_OF[PassSide.HOST], assembly.name, "-o", OBJECT],
         ]
 
+
+_OVERTAKEN = ("has been modified", "not found", "unable to read PCH file")
 
 _ASSEMBLY = """\
     .section .hip_fatbin,"a",@progbits
