@@ -275,11 +275,10 @@ def main() -> int:
         for number in range(options.runs):
             for idea in bench.ideas.values():
                 bench.measure(idea)
-            print(f"run {number + 1} of {options.runs}", flush=True)
-        found = table(bench, options.runs)
-        print(found)
-        if not options.only:
-            (RESULTS / "compile_ideas.md").write_text(f"# Ideas for a faster compile\n\n{found}")
+            found = table(bench, number + 1)
+            print(f"run {number + 1} of {options.runs}\n{found}", flush=True)
+            if not options.only:
+                (RESULTS / "compile_ideas.md").write_text(f"# Ideas for a faster compile\n\n{found}")
     return 0
 
 

@@ -88,7 +88,9 @@ def succeeded(run: Run) -> float:
 
 async def compare(runs: int) -> list[Row]:
     """The three rows."""
-    by_tile, by_text, by_hipcc, by_inductor = [], [], [], []
+    by_tile: list[float] = []
+    by_text: list[float] = []
+    by_hipcc, by_inductor = [], []
     async with example_daemon(ONE) as (example, client), following(client) as follower:
         hipcc = Hipcc(discover(), example.root.parent / "hipcc")
         await built_as_it_is(example, client)

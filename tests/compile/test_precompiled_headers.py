@@ -637,7 +637,9 @@ def test_another_compiler_s_are_not_its_own(warming: HeaderWarmup, hip: FakeHip,
     assert texts(make_warming(hip, store), WARM) == [TWICE]
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": ["k", "int x;"]}', b'{"v3": null}', b"3"])
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": ["k", "int x;"]}', b'{"v3": null}', b"3"]
+)
 def test_a_damaged_file_is_none(warming: HeaderWarmup, hip: FakeHip, store: ArtifactStore, damaged: bytes) -> None:
     warming.built(request(WARM), PLAN)
     stored(store).write_bytes(damaged)

@@ -10,10 +10,10 @@ mentions CKWATCH_WARM_UP promises that, with this macro defined, it defines no k
 another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CODE_NAME` in them; and that it makes the
 compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a
 source that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
-common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family some
-sources that were built are remembered: the first ones, and in their place those that were edited and built, as they will
-be edited again. A source is warmed up with the one that has most lines in common with it. As long as there is none, that
-of another family of the same kernel helps, or the includes alone are precompiled.
+common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family some sources that were built are
+remembered: the first ones, and in their place those that were edited and built, as they will be edited again. A source
+is warmed up with the one that has most lines in common with it. As long as there is none, that of another family of the
+same kernel helps, or the includes alone are precompiled.
 
 What is reported of a source and what comes of it must not depend on them. A header of another text never replaces what
 a source includes, it only has been read before. Included headers are then read once more than they are without, and
@@ -317,8 +317,8 @@ FAMILIES = 8
 """Families of one kernel that are remembered."""
 
 REPRESENTATIVES = 4
-"""Sources of one family that are remembered: two that are edited in turns, and the earlier edition of each, whose headers
-are used until the new one has some."""
+"""Sources of one family that are remembered: two that are edited in turns, and the earlier edition of each, whose
+headers are used until the new one has some."""
 
 _FOLDER = "representatives"
 _Representatives = Mapping[str, tuple[tuple[str, str], ...]]
