@@ -2,8 +2,8 @@
 
 `nice python -m benchmarks.compile_ideas [--runs N] [--only WORD]` renders the GEMM example before and after an edit of
 its tile, precompiles headers as the daemon does in the background, and runs the edited instance's passes in turns, each
-with one thing changed. It prints a table and writes it to `results/compile_ideas.md`, unless only some were asked for.
-Ratios are of processor seconds: those hold on a busy machine too.
+with one thing changed. It prints a table and puts it at the end of `results/compile_ideas.md`, unless only some were
+asked for. Ratios are of processor seconds: those hold on a busy machine too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ from ckwatch.system.async_processes import run_process
 DEVICE, HOST = PassSide.DEVICE, PassSide.HOST
 INSTANCE, SIBLING, VARIANTS = "v3_128x128_intrawave", "v3_256x128_intrawave", "v2_128x128_intrawave"
 TUNABLES = "GLIBC_TUNABLES"
+PAGE = RESULTS / "compile_ideas.md"
+HEADING = "## In turns, by the program"
 
 
 @dataclass(slots=True)
@@ -278,7 +280,8 @@ def main() -> int:
             found = table(bench, number + 1)
             print(f"run {number + 1} of {options.runs}\n{found}", flush=True)
             if not options.only:
-                (RESULTS / "compile_ideas.md").write_text(f"# Ideas for a faster compile\n\n{found}")
+                earlier = PAGE.read_text().partition(HEADING)[0].rstrip()
+                PAGE.write_text(f"{earlier}\n\n{HEADING}\n\n{found}")
     return 0
 
 
