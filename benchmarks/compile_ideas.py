@@ -86,13 +86,13 @@ class Bench:
     def header(self, side: PassSide, text: str) -> Path:
         """Precompile `text`."""
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{side}"
-        (self.folder / f"{name}.hip").write_text(text)
         command = self.plan.pass_command(
             side, source=str(self.folder / f"{name}.hip"), output=f"{name}.pch", headers="headers.txt", cuid="",
             emit="-emit-pch", more=(*PCH_FLAGS, INSTANTIATE_FLAG),
         )  # fmt: skip
         file = self.folder / f"{name}.pch"
         if not file.exists():
+            (self.folder / f"{name}.hip").write_text(text)
             print(f"precompiled header: {self.run(command, {})[0]:.1f} s of the processor", flush=True)
         return file
 
@@ -104,7 +104,7 @@ class Bench:
         )
         wall_s, after = time.monotonic() - begun_s, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
-            raise CkwatchError("it does not compile", done.stderr[:500])
+            raise CkwatchError((done.stderr.partition("error: ")[2] or "it does not compile").partition("\n")[0])
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall_s
 
     def add(self, name: str, command: list[str], against: str, verdict: str, **more: str) -> None:
@@ -116,7 +116,7 @@ class Bench:
         try:
             processor_s, wall_s = self.run(idea.command, idea.variables)
         except CkwatchError as error:
-            idea.results.add(f"{error}")
+            idea.results.add(str(error).replace(str(self.folder), "").replace("|", "\\|"))
             return
         idea.processor_s.append(processor_s)
         idea.wall_s.append(wall_s)
