@@ -1,22 +1,24 @@
 """From an edit of one instance to its artifact, against hipcc on the same rendered source.
 
-Goal: at most 0.60 × one hipcc call, with ckwatch's flags and without its ladder. The second reference is the command of
-PyTorch Inductor's ROCm backend for the same source. The unit was built before with another tile, nothing else runs, and
-the edited instance is one that no store has.
+Goal: at most 0.38 × one hipcc call, with ckwatch's flags and without its ladder. The second reference is the command of
+PyTorch Inductor's ROCm backend for the same source. The unit was built before, nothing else runs, and the edited
+instance is one that no store has. The first edit of every run gives it a tile with which it was never compiled; the
+second one leaves that tile and changes the text, as an edit of the template does.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from itertools import count
 
 import anyio
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.gemm_example import (
     BUILD_LIMIT_S,
-    EDITED,
     ONE,
+    TILES,
     Example,
     Follower,
     Parameters,
@@ -35,6 +37,10 @@ from ckwatch.wire.state import Unit
 
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 
+GOAL = 0.38
+
+_editions = count(int(time.time()) % 1_000_000 * 1000)
+
 Source = tuple[str, str]
 """A rendered text and the name of its exported function."""
 
@@ -51,8 +57,8 @@ async def built_as_it_is(example: Example, client: Client) -> None:
 
 
 def edition(number: int) -> Parameters:
-    """The edited tile, in a text that nobody has compiled before."""
-    return {**EDITED, "edition": int(time.time()) % 1_000_000 * 1000 + number}
+    """The next edited tile, in a text that nobody has compiled before."""
+    return {**TILES[number % len(TILES)], "edition": next(_editions)}
 
 
 async def artifacts(example: Example, follower: Follower, text: str) -> tuple[float, tuple[Unit, ...]]:
@@ -83,45 +89,47 @@ def succeeded(run: Run) -> float:
 
 
 async def compare(runs: int) -> list[Row]:
-    """Both rows."""
-    ours, by_hipcc, by_inductor = [], [], []
+    """The three rows."""
+    by_tile: list[float] = []
+    by_text: list[float] = []
+    by_hipcc, by_inductor = [], []
     async with example_daemon(ONE) as (example, client), following(client) as follower:
         hipcc = Hipcc(discover(), example.root.parent / "hipcc")
         await built_as_it_is(example, client)
         for number in range(runs):
-            seconds, units = await artifacts(example, follower, example.kernel_text(edition(number)))
-            if units[0].from_store:
-                raise CkwatchError("the edited instance was in the store")
+            for times in (by_tile, by_text):
+                seconds, units = await artifacts(example, follower, example.kernel_text(edition(number)))
+                if units[0].from_store:
+                    raise CkwatchError("the edited instance was in the store")
+                times.append(seconds)
+                await until_idle(client)
             ((text, symbol),) = await sources(example, client)
             await rest(example, follower)
-            ours.append(seconds)
             by_hipcc.append(succeeded(await hipcc.shared_object(text, symbol)))
             by_inductor.append(succeeded(await hipcc.inductor(text)))
-            print(f"ckwatch {seconds:.2f} s, hipcc {by_hipcc[-1]:.2f} s, Inductor's command {by_inductor[-1]:.2f} s")
+            print(
+                f"ckwatch {by_tile[-1]:.2f} s, text alone {by_text[-1]:.2f} s, "
+                f"hipcc {by_hipcc[-1]:.2f} s, Inductor's command {by_inductor[-1]:.2f} s"
+            )
     name = "one edited instance: edit to artifact"
-    return [
+    rows = [
         row(
-            name,
+            what,
             ours,
             by_hipcc,
             reference_name="one hipcc call",
             unit="s",
-            goal="at most 0.60 ×",
-            met=lambda _, ratio: ratio <= 0.60,
-        ),
-        row(
-            f"{name}, against Inductor",
-            ours,
-            by_inductor,
-            reference_name="the command of PyTorch Inductor's ROCm backend",
-            unit="s",
-            goal="",
-        ),
+            goal=f"at most {GOAL:g} ×",
+            met=lambda _, ratio: ratio <= GOAL,
+        )
+        for what, ours in ((name, by_tile), (f"{name}, the same tile in another text", by_text))
     ]
+    inductor = "the command of PyTorch Inductor's ROCm backend"
+    return [*rows, row(f"{name}, against Inductor", by_tile, by_inductor, reference_name=inductor, unit="s", goal="")]
 
 
 def measure() -> list[Row]:
-    """Two rows."""
+    """Three rows."""
     return anyio.run(compare, asked_runs())
 
 

@@ -59,8 +59,15 @@ B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
 BASE: Parameters = {"KPerBlock": 64, A_CLUSTER: (8, 32, 1), B_CLUSTER: (8, 32, 1), "edition": 0}
 """What all instances have before an edit."""
 
-EDITED: Parameters = {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (4, 64, 1)}
-"""What an edit changes, besides the edition: another tile."""
+TILES: tuple[Parameters, ...] = (
+    {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (4, 64, 1)},
+    {"KPerBlock": 64, A_CLUSTER: (4, 64, 1), B_CLUSTER: (4, 64, 1)},
+    {"KPerBlock": 32, A_CLUSTER: (2, 128, 1), B_CLUSTER: (4, 64, 1)},
+    {"KPerBlock": 64, A_CLUSTER: (2, 128, 1), B_CLUSTER: (4, 64, 1)},
+    {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (2, 128, 1)},
+)
+"""What edits change one after the other, besides the edition: an instance that was compiled before leaves a precompiled
+header behind, which has all that an equal tile instantiates."""
 
 
 def tile(pipeline: str, scheduler: str = "Intrawave", m_per_block: int = 128) -> dict[str, Value]:

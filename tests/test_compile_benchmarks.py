@@ -14,7 +14,7 @@ import pytest
 from benchmarks import choosing
 from benchmarks.edit_to_artifact import edition
 from benchmarks.first_error import DEVICE_SEES, HOST_SEES
-from benchmarks.gemm_example import BASE, EIGHT, ONE, Example, Parameters
+from benchmarks.gemm_example import BASE, EIGHT, ONE, TILES, Example, Parameters
 from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import below, end_tree
 from ckwatch.cli import main
@@ -23,7 +23,7 @@ from patience import PATIENCE_S
 _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
     "as it is": (ONE, BASE, {}, set()),
     "eight as they are": (EIGHT, BASE, {}, set()),
-    "eight with another tile": (EIGHT, edition(1), {}, set()),
+    **{f"eight with tile {number}": (EIGHT, edition(number), {}, set()) for number in range(len(TILES))},
     "waves that do not divide the tile": (ONE, BASE, HOST_SEES, {"rule/m-per-block"}),
     "more threads in the cluster than in the block": (ONE, BASE, DEVICE_SEES, {"rule/a-cluster-threads"}),
 }
@@ -53,8 +53,8 @@ def test_the_mistake_is_in_the_exported_function_and_the_edition_in_front_of_it(
 
 
 def test_an_edition_is_used_once() -> None:
-    texts = {Example(Path("/nowhere"), ONE).kernel_text(edition(number)) for number in range(5)}
-    assert len(texts) == 5
+    texts = {Example(Path("/nowhere"), ONE).kernel_text(edition(number)) for number in range(2 * len(TILES))}
+    assert len(texts) == 2 * len(TILES)
 
 
 def test_the_peak_counts_grandchildren_and_not_the_process_itself() -> None:

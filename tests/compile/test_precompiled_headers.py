@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from ckwatch.compile.precompiled_headers import (
     FAMILIES,
     HEADER_NAME,
     META_NAME,
+    REPRESENTATIVES,
     HeaderSpec,
     HeaderWarmup,
     PrecompiledHeader,
@@ -29,6 +31,7 @@ from ckwatch.compile.precompiled_headers import (
     shared_plan,
     warm_text,
 )
+from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import StoreError
@@ -566,11 +569,39 @@ def test_the_family_s_own_comes_first(warming: HeaderWarmup) -> None:
     assert texts(warming, family("v3"), warm=False) == [TWICE]
 
 
-def test_the_first_built_represents_its_family(warming: HeaderWarmup) -> None:
-    first, second = family("v3", FIRST), family("v3", SECOND)
-    warming.built(request(first, symbol=FIRST), PLAN)
-    warming.built(request(second, symbol=SECOND), PLAN)
-    assert texts(warming, second) == [warm_text(PREFIX, first, FIRST), TWICE]
+def of_number(number: int, more: str = "") -> CompileRequest:
+    """One of eight sources of a family, each of lines that it has in common with its neighbours."""
+    symbol = f"k_{number:012x}"
+    lines = "".join(f"int line_{line};\n" for line in range(number, number + 4))
+    return request(f"{family('v3', symbol)}{lines}{more}", symbol=symbol)
+
+
+def numbers(warming: HeaderWarmup, number: int) -> list[int]:
+    """Those by which one is warmed up, the best first."""
+    found = (re.search(r"int k_(\w{12})_warm_up", text) for text in texts(warming, of_number(number).source))
+    return [int(match[1], 16) for match in found if match]
+
+
+def test_the_first_built_represent_their_family_and_the_nearest_is_taken(warming: HeaderWarmup) -> None:
+    for number in (1, 7, 3, 5, 2, 4):
+        warming.built(of_number(number), PLAN)
+    assert REPRESENTATIVES == 4
+    assert numbers(warming, 3) == [3, 5, 1, 7]
+    assert numbers(warming, 6) == [5, 7, 3, 1]
+
+
+async def test_an_edited_one_takes_the_place_of_the_oldest(warming: HeaderWarmup) -> None:
+    """And the oldest one's headers are removed."""
+    specs = {}
+    for number in (1, 2, 3, 4):
+        warming.built(of_number(number), PLAN)
+        specs[number] = one(warming, source=of_number(number).source)
+        assert await warming.make(specs[number], of_number(number), PLAN)
+    warming.built(of_number(5), PLAN, edited=True)
+    assert numbers(warming, 5) == [5, 4, 3, 2]
+    assert left(warming.headers) == {specs[number].key for number in (2, 3, 4)}
+    warming.built(of_number(3), PLAN, edited=True)
+    assert numbers(warming, 3) == [3, 4, 2, 5]
 
 
 @pytest.mark.parametrize("other", [{"kernel": "another"}, {"source": f"#include <b.h>\n{WARM}"}])
@@ -606,14 +637,16 @@ def test_another_compiler_s_are_not_its_own(warming: HeaderWarmup, hip: FakeHip,
     assert texts(make_warming(hip, store), WARM) == [TWICE]
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": []}', b'{"v3": null}', b"3"])
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": ["k", "int x;"]}', b'{"v3": null}', b"3"]
+)
 def test_a_damaged_file_is_none(warming: HeaderWarmup, hip: FakeHip, store: ArtifactStore, damaged: bytes) -> None:
     warming.built(request(WARM), PLAN)
     stored(store).write_bytes(damaged)
     again = make_warming(hip, store)
     assert texts(again, WARM) == [TWICE]
     again.built(request(WARM), PLAN)
-    assert json.loads(stored(store).read_text()) == {"v3": [SYMBOL, WARM]}
+    assert json.loads(stored(store).read_text()) == {"v3": [[SYMBOL, WARM]]}
 
 
 async def test_what_is_lacking_is_the_best_that_can_be_made(warming: HeaderWarmup, hip: FakeHip) -> None:

@@ -326,6 +326,7 @@ async def test_what_is_built_represents_its_family_what_fails_does_not(
         ("fatal error: malformed or corrupted precompiled file: '{header}'", True),
         ("error: unknown argument: '-fno-cxx-modules'", True),
         ("fatal error: file 'a.h' has been modified since the precompiled file '{header}' was built", False),
+        ("error: unable to read PCH file {header}: 'No such file or directory' [AST Deserialization Issue]", False),
         (
             "warning: unknown option\nfatal error: file 'a.h' has been modified since the precompiled file '{header}' was built",
             False,

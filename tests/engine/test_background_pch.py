@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from ckwatch.compile.builder import Builder
+from ckwatch.compile.precompiled_headers import REPRESENTATIVES
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -45,8 +46,15 @@ class Background:
         self.asked += 1
         return self.busy
 
-    def note(self, asked: CompileRequest | None = None, *, built: bool = True, compiled: bool = True) -> None:
-        self.pch.note(asked or request(WARM), "k/one@gfx942", built=built, compiled=compiled)
+    def note(
+        self,
+        asked: CompileRequest | None = None,
+        *,
+        built: bool = True,
+        compiled: bool = True,
+        unit: str = "k/one@gfx942",
+    ) -> None:
+        self.pch.note(asked or request(WARM), unit, built=built, compiled=compiled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -100,6 +108,30 @@ async def test_what_is_there_is_not_made_again(background: Background) -> None:
             background.note()
             await background.idle()
     assert background.made == INSTANTIATED
+
+
+@pytest.mark.parametrize(
+    ("found", "unit", "more"),
+    [
+        (False, "k/one@gfx942", INSTANTIATED),
+        (True, "k/one@gfx942", INSTANTIATED),
+        (False, "k/two@gfx942", []),
+    ],
+    ids=["compiled again", "found, then compiled", "another of its family"],
+)
+async def test_a_unit_that_is_edited_is_instantiated_itself(
+    background: Background, found: bool, unit: str, more: list[tuple[Step, bool]]
+) -> None:
+    """Although its family has as many as are remembered."""
+    async with background.running():
+        background.note(unit="k/one@gfx942", compiled=not found)
+        for number in range(REPRESENTATIVES):
+            background.note(request(f"{WARM}int x_{number};\n"), unit=f"k/{number}@gfx942")
+        await background.idle()
+        background.hip.runs.clear()
+        background.note(request(f"{WARM}int edited;\n"), unit=unit)
+        await background.idle()
+    assert background.made == more
 
 
 async def test_what_was_found_first_and_then_compiled(background: Background) -> None:

@@ -23,7 +23,7 @@ from ckwatch.compile.precompiled_headers import PrecompiledHeader
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
-from ckwatch.compile.store.entries import ArtifactRecord, LostArtifactError, StoreError
+from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
 from ckwatch.model.keys import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
@@ -161,8 +161,9 @@ class StoredDevicePass:
             return None
         return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
 
-    def keep(self, done: PassResult) -> None:
-        """Store a pass that went well; runs in a thread. A store that cannot be written is left alone."""
+    def keep(self, done: PassResult, commands: tuple[CompilerCommand, ...]) -> None:
+        """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on. A store that
+        cannot be written is left alone."""
         folders = [*self.request.include_folders, *self.toolchain.include_folders]
         job = done.job
         observed = HeaderSet.observe(
@@ -181,7 +182,7 @@ class StoredDevicePass:
             language=self.request.language.value,
             toolchain=self.toolchain.identity,
             source=self.request.language.source_name,
-            commands=tuple(job.commands),
+            commands=commands,
         )
         copy = job.folder / f"kept-{OBJECT_OF[PassSide.DEVICE]}"
         with suppress(OSError, StoreError):

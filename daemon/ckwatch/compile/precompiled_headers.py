@@ -10,9 +10,10 @@ mentions CKWATCH_WARM_UP promises that, with this macro defined, it defines no k
 another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CODE_NAME` in them; and that it makes the
 compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a
 source that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
-common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family the source that was built first
-is remembered, and the others are warmed up with it. As long as there is none, that of another family of the same kernel
-helps, or the includes alone are precompiled.
+common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family some sources that were built are
+remembered: the first ones, and in their place those that were edited and built, as they will be edited again. A source
+is warmed up with the one that has most lines in common with it. As long as there is none, that of another family of the
+same kernel helps, or the includes alone are precompiled.
 
 What is reported of a source and what comes of it must not depend on them. A header of another text never replaces what
 a source includes, it only has been read before. Included headers are then read once more than they are without, and
@@ -112,6 +113,11 @@ def family_of(source: str) -> str:
     """Which sources of the same kernel `source` has most in common with."""
     named = _FAMILY.search(source)
     return "" if named is None else named[1].strip()
+
+
+def differing_lines(source: str, other: str) -> int:
+    """In how many lines the two differ; a parameter that an instantiation depends on usually has one of its own."""
+    return len({*source.splitlines()} ^ {*other.splitlines()})
 
 
 def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:
@@ -291,6 +297,11 @@ class PrecompiledHeaderStore:
             total, count, removed = total - size, count - 1, removed + 1
         return removed
 
+    def discard(self, specs: Iterable[HeaderSpec]) -> None:
+        """Remove headers that will not be wanted again. A compile that is about to read one goes on without."""
+        for wanted in specs:
+            self._remove(self.folder / wanted.key)
+
     def _remove(self, folder: Path) -> None:
         with suppress(OSError):
             (folder / META_NAME).unlink(missing_ok=True)
@@ -305,9 +316,13 @@ WARMUP_TIME_LIMIT_S = 600.0
 FAMILIES = 8
 """Families of one kernel that are remembered."""
 
-_REPRESENTATIVES = "representatives"
-_Representatives = Mapping[str, tuple[str, str]]
-"""For each family the symbol and the source of one that compiles."""
+REPRESENTATIVES = 4
+"""Sources of one family that are remembered: two that are edited in turns, and the earlier edition of each, whose
+headers are used until the new one has some."""
+
+_FOLDER = "representatives"
+_Representatives = Mapping[str, tuple[tuple[str, str], ...]]
+"""For each family the symbols and the sources of some that compile, the newest first."""
 
 
 class HeaderWarmup:
@@ -344,8 +359,9 @@ class HeaderWarmup:
         if warm and can_warm_up(request.source):
             known = self._representatives(request, prefix, plan)
             family = family_of(request.source)
-            for _, (symbol, source) in sorted(known.items(), key=lambda one: one[0] != family):
-                texts.append(warm_text(prefix, source, symbol))
+            for name in sorted(known, key=lambda name: name != family):
+                nearest = sorted(known[name], key=lambda one: differing_lines(one[1], request.source))
+                texts += [warm_text(prefix, source, symbol) for symbol, source in nearest]
         # Twice, as with the header it is read twice: it cannot be made of headers that bear that only once.
         return [self.headers.wanted(side, text, plan) for text in (*texts, prefix + prefix)]
 
@@ -361,19 +377,25 @@ class HeaderWarmup:
                 found.append(able[0])
         return found
 
-    def built(self, request: CompileRequest, plan: CompilePlan) -> None:
-        """Remember the source for its family if none is known yet; runs in a thread."""
+    def built(self, request: CompileRequest, plan: CompilePlan, *, edited: bool = False) -> None:
+        """Remember the source for its family if few are known yet, or if it was `edited`; runs in a thread."""
         prefix = include_prefix(request.source)
         if not prefix or not can_warm_up(request.source):
             return
         plan = shared_plan(plan, prefix, request)
         known = self._representatives(request, prefix, plan)
         family = family_of(request.source)
-        if family in known or len(known) >= FAMILIES:
+        others = known.get(family, ())
+        new = (request.symbol, request.source)
+        room = len(others) < REPRESENTATIVES if others else len(known) < FAMILIES
+        if new in others or not (room or (edited and others)):
             return
         name = self._name(request, prefix, plan)
-        file = self._store.folder / _REPRESENTATIVES / name
-        self._known[name] = {**known, family: (request.symbol, request.source)}
+        file = self._store.folder / _FOLDER / name
+        for symbol, source in others[REPRESENTATIVES - 1 :]:
+            text = warm_text(prefix, source, symbol)
+            self.headers.discard(self.headers.wanted(side, text, plan) for side in PassSide)
+        self._known[name] = {**known, family: (new, *others[: REPRESENTATIVES - 1])}
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, json.dumps(self._known[name]).encode(), flushed=False)
@@ -440,8 +462,11 @@ class HeaderWarmup:
         name = self._name(request, prefix, plan)
         if name not in self._known:
             try:
-                told = json.loads(read_file(self._store.folder / _REPRESENTATIVES / name, SIDE_FILE_LIMIT_BYTES))
-                self._known[name] = {str(family): (str(one[0]), str(one[1])) for family, one in told.items()}
+                told = json.loads(read_file(self._store.folder / _FOLDER / name, SIDE_FILE_LIMIT_BYTES))
+                self._known[name] = {
+                    str(family): tuple((str(symbol), str(source)) for symbol, source in sources)
+                    for family, sources in told.items()
+                }
             except (OSError, ValueError, AttributeError, IndexError, TypeError):
                 self._known[name] = {}
         return self._known[name]

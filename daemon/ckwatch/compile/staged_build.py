@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.compile import elf
 from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unwritten
@@ -171,21 +172,22 @@ class StagedCompiler:
 
         async def one(side: PassSide) -> None:
             if side is PassSide.DEVICE:
-                passes[side] = await self._device_pass(jobs[side], plan, look, force=force)
+                passes[side] = await self._device_pass(jobs[side], plan, look, keeping, force=force)
             elif side not in passes:
                 passes[side] = await self._pass(jobs[side], side, plan, look)
             if side is PassSide.HOST:
                 on_narrow()
 
-        if side_by_side and checked is None:
-            async with plain_errors(), anyio.create_task_group() as tasks:
-                for side in (PassSide.DEVICE, PassSide.HOST):
-                    tasks.start_soon(one, side)
-        else:
-            for side in PassSide:
-                await one(side)
-        both = list(passes.values())
-        outcome = failed(both) or await self._joined(jobs[PassSide.DEVICE], plan, both)
+        async with plain_errors(), anyio.create_task_group() as keeping:
+            if side_by_side and checked is None:
+                async with plain_errors(), anyio.create_task_group() as tasks:
+                    for side in (PassSide.DEVICE, PassSide.HOST):
+                        tasks.start_soon(one, side)
+            else:
+                for side in PassSide:
+                    await one(side)
+            both = list(passes.values())
+            outcome = failed(both) or await self._joined(jobs[PassSide.DEVICE], plan, both)
         if outcome.status is CompileStatus.OK and self.precompile():
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
@@ -203,9 +205,10 @@ class StagedCompiler:
                     tasks.start_soon(self.warming.make, one, request, plan)
 
     async def _device_pass(
-        self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, *, force: bool
+        self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, keeping: TaskGroup, *, force: bool
     ) -> PassResult:
-        """The device pass, from the store where only host code changed since an earlier compile."""
+        """The device pass, from the store where only host code changed since an earlier compile; else it is put there
+        while the compile goes on."""
         reuse = stored_device_pass(job.request, self._toolchain, self._store)
         if reuse is None:
             return await self._pass(job, PassSide.DEVICE, plan, look)
@@ -215,7 +218,7 @@ class StagedCompiler:
                 return found
         done = await self._pass(job, PassSide.DEVICE, plan, look)
         if done.failure is None and not done.log.strip():
-            await anyio.to_thread.run_sync(reuse.keep, done)
+            keeping.start_soon(anyio.to_thread.run_sync, reuse.keep, done, tuple(job.commands))
         return done
 
     async def _pass(
@@ -234,7 +237,7 @@ class StagedCompiler:
 
     def _refused(self, header: PrecompiledHeader | None, message: str) -> None:
         """Tell a header that has been overtaken from a compiler that takes none at all."""
-        if header is not None and not any(word in message for word in ("has been modified", "not found")):
+        if header is not None and not any(word in message for word in _OVERTAKEN):
             self.warming.headers.refuse(message)
 
     def _job(
@@ -286,6 +289,8 @@ class StagedCompiler:
             [*clang, "-r", "-nostdlib", OBJECT_OF[PassSide.HOST], assembly.name, "-o", OBJECT],
         ]
 
+
+_OVERTAKEN = ("has been modified", "not found", "unable to read PCH file")
 
 _ASSEMBLY = """\
     .section .hip_fatbin,"a",@progbits

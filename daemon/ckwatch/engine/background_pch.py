@@ -22,7 +22,10 @@ IDLE_S = 1.0
 """How long the daemon must be idle before a header is made."""
 
 KERNELS_KEPT = 16
-"""Kernels whose headers are made: those compiled, found or edited last."""
+"""Units that were compiled, and families of units that were found, whose headers are made: the last ones."""
+
+UNITS_KEPT = 256
+"""Units of which it is known that they were built before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class _Noted:
     unit: str
     built: bool
     compiled: bool
+    edited: bool
 
     @property
     def kernel(self) -> tuple[str, str]:
@@ -49,6 +53,7 @@ class BackgroundPch:
         self._is_busy = is_busy
         self._idle_s = idle_s
         self._noted: dict[tuple[object, ...], _Noted] = {}
+        self._built: dict[str, None] = {}
         self._news = anyio.Event()
         self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
 
@@ -65,15 +70,24 @@ class BackgroundPch:
     def note(self, request: CompileRequest, unit: str, *, built: bool, compiled: bool) -> None:
         """Expect a request of `unit` like this again. `built`: its source compiles; `compiled`: it was just now.
 
-        Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute.
+        Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute. A unit
+        that was built before and is compiled again is one that somebody edits: it is instantiated itself.
         """
         if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
             return
-        key = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        shared = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        own = (*shared, unit)
+        key = own if compiled or own in self._noted else shared
         was = self._noted.pop(key, None)
+        edited = built and compiled and unit in self._built
+        if built:
+            self._built.pop(unit, None)
+            self._built[unit] = None
+            while len(self._built) > UNITS_KEPT:
+                del self._built[next(iter(self._built))]
         built |= was is not None and was.built
         compiled |= was is not None and was.compiled
-        self._noted[key] = _Noted(request, unit, built, compiled)
+        self._noted[key] = _Noted(request, unit, built, compiled, edited)
         while len(self._noted) > KERNELS_KEPT:
             del self._noted[next(iter(self._noted))]
         self._news.set()
@@ -107,7 +121,7 @@ class BackgroundPch:
             try:
                 with anyio.CancelScope() as scope:
                     self._made_now = noted, scope
-                    made = await self._make_one(noted.request, noted.built, noted.compiled)
+                    made = await self._make_one(noted)
             except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
@@ -115,15 +129,16 @@ class BackgroundPch:
             if not made and self._noted.get(key) is noted:
                 self._noted.pop(key, None)
 
-    async def _make_one(self, request: CompileRequest, built: bool, compiled: bool) -> bool:
+    async def _make_one(self, noted: _Noted) -> bool:
         """Make one missing header; False when none is missing, or none can be made."""
+        request, compiled = noted.request, noted.compiled
         compiler = self._tools.compiler
         ladder = None if compiler is None else compiler.builder.ladder
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False
-        if built and compiled:
-            await anyio.to_thread.run_sync(ladder.warming.built, request, plan)
+        if noted.built and compiled:
+            await anyio.to_thread.run_sync(partial(ladder.warming.built, edited=noted.edited), request, plan)
         lacking = await anyio.to_thread.run_sync(partial(ladder.warming.lacking, warm=compiled), request, plan)
         if not lacking:
             await anyio.to_thread.run_sync(ladder.warming.headers.tidy)
