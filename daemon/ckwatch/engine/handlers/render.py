@@ -156,6 +156,10 @@ class RenderHandler:
         )
         return RenderFinished(effect.work, facts, at=time.time())
 
+    def note_passed(self, unit: Unit) -> None:
+        """The unit has no error with the parameters that it has now."""
+        self._passed.put(unit.id, unit.instance.parameters)
+
     def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler
         return "" if compiler is None else intern(lacking_headers(compiler.toolchain, workspace, unit, text))
