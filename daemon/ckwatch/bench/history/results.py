@@ -121,12 +121,13 @@ class Results:
             return files, connection.execute(_ALL).fetchall()
 
         stored, rows = self._database.read(work)
-        files = {number: found for number, name, text in stored if (found := _files_of(name, text)) is not None}
-        found = {}
-        for unit, number, seal, tokens, key, *values in rows:
+        files = {number: one for number, name, text in stored if (one := _files_of(name, text)) is not None}
+        found: dict[str, StoredResult] = {}
+        for unit, number, seal, tokens, key, stamp, finished_at, seconds, memory in rows:
             if number in files:
                 name = unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass")
-                found[name] = StoredResult(name, files[number], intern(tokens), key, *values, seal=seal)
+                values = (key, stamp, finished_at, seconds, memory)
+                found[name] = StoredResult(name, files[number], intern(tokens), *values, seal=seal)
         return found
 
     def prune(self) -> None:
