@@ -115,10 +115,14 @@ class Sequences(RuleBasedStateMachine):
     """What may happen, in any order."""
 
     @initialize(
-        at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans(), toml=st.sampled_from(TOML_TEXTS)
+        at_once=st.sampled_from((1, 2, 50)),
+        settled=told,
+        remembered=st.booleans(),
+        recallable=st.booleans(),
+        toml=st.sampled_from(TOML_TEXTS),
     )
-    def begin(self, at_once: int, settled: bool, remembered: bool, toml: str) -> None:
-        state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2)
+    def begin(self, at_once: int, settled: bool, remembered: bool, recallable: bool, toml: str) -> None:
+        state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2, recallable=recallable)
         if remembered:
             earlier = Cause("new in the workspace", 1.0)
             state.remembered = {

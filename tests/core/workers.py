@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ckwatch.codeobject.report_diff import KernelWarning
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan, Verify
+from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
 from ckwatch.core.events import (
     MAIN,
     AnalysisDepth,
@@ -21,16 +21,19 @@ from ckwatch.core.events import (
     LoadFinished,
     LookUpFinished,
     MeasureFinished,
+    RecalledUnit,
+    RecallFinished,
     RecordFinished,
     RenderFinished,
     ScanFinished,
     ShapeTiming,
     UnitKey,
     VerifyFinished,
+    ViewOverrides,
     WorkAborted,
 )
 from ckwatch.model.diagnostics import Diagnostic
-from ckwatch.model.kernels import Outcome
+from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.text import span
 from ckwatch.model.verification import (
     EmulatedFinding,
@@ -43,7 +46,7 @@ from ckwatch.model.verification import (
 from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
+WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 
 SPILLS = "p=5"
 """An artifact with this in its key has a spill."""
@@ -97,6 +100,8 @@ class Workers:
                 now = {path: read(path) for path in one.known}
                 changed = {path: text for path, text in now.items() if path in one.disputed or text != one.known[path]}
                 return ScanFinished(effect.work, changed)
+            case Recall():
+                return RecallFinished(effect.work, self._recalled(effect, read, seed))
             case Render():
                 facts, text = render(over(read, effect.overlays), effect.unit, effect.options)
                 if text is not None:
@@ -128,6 +133,21 @@ class Workers:
                 return CheckFinished(effect.work, self.reported(one, effect, read))
             case LookUp() | Compile():
                 return self._built(one, effect, read, seed)
+
+    def _recalled(self, effect: Recall, read: Read, seed: int) -> dict[str, RecalledUnit]:
+        """An earlier daemon has built all units of the files as they are read now, or with a seed some of them."""
+        found = {}
+        for number, unit in enumerate(unit for kernel in effect.kernels for unit in kernel.units):
+            facts, text = render(read, unit, ViewOverrides())
+            if text is None or facts.diagnostics or (seed + number) % 5 == 3:
+                continue
+            made = compile_text(read, text, unit, effect.settings, ViewOverrides())
+            assert made.headers is not None
+            if made.outcome is not Outcome.BUILT or made.diagnostics or not made.without_output:
+                continue
+            self.store.setdefault(_first_key(text, unit, effect.settings), set()).add(made.headers.name)
+            found[unit.id] = RecalledUnit(unit, facts, replace(made, from_store=True))
+        return found
 
     def checks(self, effect: Verify) -> bool:
         """The workspace's setting."""
@@ -175,7 +195,7 @@ class Workers:
             return CompileFinished(work, CompileFacts(Outcome.FAULTED, work.tokens))
         made = compile_text(read, text, effect.unit, workspace.settings, effect.options)
         assert made.headers is not None
-        first = (text.tokens, effect.unit.arch, str(effect.unit.kernel.flags), workspace.settings)
+        first = _first_key(text, effect.unit, workspace.settings)
         headers, found = self.store.setdefault(first, set()), made.headers.name
         if found in headers and not (isinstance(effect, Compile) and effect.force):
             made = replace(made, from_store=True)
@@ -186,6 +206,10 @@ class Workers:
         self.compiled.append(work.key)
         headers.add(found)
         return CompileFinished(work, made)
+
+
+def _first_key(text: Text, unit: Unit, settings: str) -> tuple[str, ...]:
+    return (text.tokens, unit.arch, str(unit.kernel.flags), settings)
 
 
 def figures(artifact: str) -> ArtifactFigures:

@@ -21,6 +21,7 @@ from ckwatch.core.effects import (
     LookUp,
     Measure,
     Notify,
+    Recall,
     Record,
     Render,
     Scan,
@@ -52,7 +53,10 @@ from core.language import TOML
 from core.workers import Outstanding, WorkEffect, Workers
 
 STEPS_TO_REST = 5000
-QUICK = (WorkKind.LOAD, WorkKind.SCAN, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.ANALYZE, WorkKind.RECORD)
+QUICK = (
+    *(WorkKind.LOAD, WorkKind.SCAN, WorkKind.RECALL, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.ANALYZE),
+    WorkKind.RECORD,
+)
 """All but compilers."""
 
 
@@ -131,6 +135,7 @@ class World:
                 case (
                     Load()
                     | Scan()
+                    | Recall()
                     | Render()
                     | LookUp()
                     | Check()
@@ -263,8 +268,8 @@ class World:
         raise AssertionError(f"no rest: {list(self.works.values())[:3]}")
 
     def take_log(self) -> list[str]:
-        """What the machine did since this was last asked, but for loads, scans, records and analyses."""
-        quiet = ("load", "scan", "record")
+        """What the machine did since this was last asked, but for loads, scans, recalls, records and analyses."""
+        quiet = ("load", "scan", "recall", "record")
         log = [line for line in self.log if not line.endswith(quiet) and "analyze" not in line]
         self.log.clear()
         return log

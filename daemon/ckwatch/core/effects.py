@@ -1,7 +1,7 @@
 """The effects that the core asks for: a closed union.
 
-Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Record`) runs as a task
-and ends in exactly one event, also when it fails or is cancelled. All other effects are done at once.
+Work (`Load`, `Scan`, `Recall`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Record`) runs
+as a task and ends in exactly one event, also when it fails or is cancelled. All other effects are done at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ckwatch.bench.job import Race
-from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
+from ckwatch.core.events import AnalysisDepth, CompileFacts, KernelUnits, ViewOverrides, Work
 from ckwatch.model.kernels import Unit
 
 
@@ -29,6 +29,17 @@ class Scan:
     """See which tracked files changed."""
 
     work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """See which results of an earlier daemon still hold."""
+
+    work: Work
+    kernels: tuple[KernelUnits, ...]
+    """Of the workspace on disk."""
+    settings: str
+    """`LoadedWorkspace.settings`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record | Cancel | Changed | Notify
-    | UpdateWatches | Continue
+    Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record | Cancel | Changed
+    | Notify | UpdateWatches | Continue
 )  # fmt: skip

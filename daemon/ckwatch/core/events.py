@@ -51,6 +51,7 @@ class WorkKind(StrEnum):
 
     LOAD = "load"
     SCAN = "scan"
+    RECALL = "recall"
     RENDER = "render"
     LOOK_UP = "look-up"
     CHECK = "check"
@@ -271,6 +272,16 @@ class RememberedUnit:
     finished_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class RecalledUnit:
+    """What an earlier daemon knew of a unit, and what holds as the files are now: it is built, without any messages."""
+
+    unit: Unit
+    """As it was loaded when this was looked at."""
+    render: RenderFacts
+    result: CompileFacts
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """`at` is the wall clock, Unix seconds, for display only."""
@@ -293,6 +304,14 @@ class ScanFinished(Event):
 
     work: Work
     digests: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFinished(Event):
+    """The end of `Recall`: the units of which the results hold, by id."""
+
+    work: Work
+    units: Mapping[str, RecalledUnit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,7 +584,7 @@ class Continued(Event):
 
 
 AnyEvent = (
-    LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
+    LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
     | CompilerOutput | PassFinished | CompilerEnded
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested

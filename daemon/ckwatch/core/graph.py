@@ -93,6 +93,19 @@ class DependencyGraph:
         """The files that the unit's last render read, with their SHA-256."""
         return self._reads[key][0] if key in self._reads else {}
 
+    def contradicts(self, reads: Mapping[str, str], missed: frozenset[str], headers: HeaderFacts | None) -> bool:
+        """Whether another unit has read one of these files with other contents, or found one where there was none."""
+        known = self._known
+        if any(known.get(path, digest) != digest for path, digest in reads.items()):
+            return True
+        if any(known.get(path) is not None for path in missed):
+            return True
+        if headers is None or headers.name in self._header_sets:
+            return False
+        return any(known.get(path, digest) != digest for path, digest in headers.present.items()) or any(
+            known.get(path) is not None for path in headers.absent
+        )
+
     def differs(self, key: UnitKey, texts: Mapping[str, str | None]) -> bool:
         """Whether the unit's last render read or looked for one of `texts` (path → SHA-256) and found another."""
         reads, missed = self._reads.get(key, ({}, frozenset()))

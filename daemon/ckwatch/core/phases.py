@@ -3,7 +3,7 @@
 Every input of a unit takes the same way, once: WAITING for a renderer, RENDERING, LOOKING in the store for what the
 tokens compile to, QUEUED for a compiler, COMPILING. It ends in one of two settled phases: DONE, with a result, errors
 included, or IDLE, when the store has no result and no client wants one. A short cut ends earlier: an error before the
-compiler, or tokens whose result is known.
+compiler, or tokens whose result is known. At a daemon's start, what the last one knew may still hold (`recall`).
 
 A new input starts over: every phase leads back to WAITING. The unit's generation grows, its render or look-up is
 stopped, and an answer that is on its way already is dropped. A compiler runs on until the new tokens are known: white
@@ -47,6 +47,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Phase, str]] = MappingProxyType(
     {
         Phase.WAITING: {
             Phase.RENDERING: "a renderer is free",
+            Phase.DONE: "the result that an earlier daemon knew holds",
             Phase.WAITING: NEW_INPUT,
         },
         Phase.RENDERING: {

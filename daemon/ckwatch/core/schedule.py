@@ -26,7 +26,7 @@ HOST_MEMORY = 0.5
 
 def start_work(state: State, out: Effects) -> None:
     """Start what there is room for."""
-    while state.render_queue and state.at_work(WorkKind.RENDER) < state.renders:
+    while state.render_queue and state.recalling is None and state.at_work(WorkKind.RENDER) < state.renders:
         unit, view = _next(state, state.render_queue)
         move(unit, Phase.RENDERING)
         work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)

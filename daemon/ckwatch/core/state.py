@@ -19,6 +19,7 @@ from ckwatch.core.events import (
     Cause,
     KernelUnits,
     LoadedWorkspace,
+    RecalledUnit,
     RememberedUnit,
     ShapeTiming,
     UnitKey,
@@ -271,6 +272,8 @@ class State:
     remembered: Mapping[str, RememberedUnit] = field(default_factory=dict)
     remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
     remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
+    recallable: bool = False
+    """Results are remembered that may still hold: they are looked at once, after the first load."""
 
     # Units, and what they depend on.
     views: dict[str, View] = field(default_factory=lambda: {MAIN: View(MAIN)})
@@ -330,6 +333,10 @@ class State:
     """By client."""
 
     # Tasks of which one runs at a time.
+    recalling: Work | None = None
+    """It ends when all of `recalled` has been taken over. Until then no unit is rendered."""
+    recalled: dict[str, RecalledUnit] = field(default_factory=dict)
+    """What it has found and what is still to be taken over, by unit."""
     scanning: Work | None = None
     scan_again: bool = False
     """A scan is to follow the running one."""
@@ -427,6 +434,7 @@ class State:
             or self.compares
             or self.wants
             or self.unwanted
+            or self.recalled
             or any(view.pending or view.taking or view.leaving for view in self.views.values())
             or any(request.not_yet_asked for request in self.requests.values())
         )

@@ -11,6 +11,7 @@ from ckwatch.core import (
     clients,
     files,
     loading,
+    recall,
     timing_schedule,
     units,
     verification_schedule,
@@ -43,6 +44,7 @@ from ckwatch.core.events import (
     OptionsChanged,
     OverlayChanged,
     PassFinished,
+    RecallFinished,
     RecordFinished,
     RenderFinished,
     RequestDropped,
@@ -80,6 +82,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     # A bounded piece of all that waits.
     files.apply_changes(state, out)
     loading.take_over(state, out, event.at)
+    recall.take_some(state, out, event.at)
     views.compare_some(state, out, event.at)
     clients.apply_demand(state, out)
     build_requests.ask_some(state, out, event.at)
@@ -207,6 +210,8 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
                     loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
             files.end_scan(state, out)
+        case WorkKind.RECALL:
+            recall.recall_aborted(state, work)
         case WorkKind.ANALYZE:
             analysis_schedule.analyze_aborted(state, out, event, ran=ran)
         case WorkKind.MEASURE:
@@ -242,7 +247,9 @@ def _compiler_ended(state: State, out: Effects, event: CompilerEnded) -> None:  
 
 def _load_finished(state: State, out: Effects, event: LoadFinished) -> None:
     release(state, event.work)
+    before = state.main.workspace
     loading.load_finished(state, out, event)
+    recall.workspace_loaded(state, out, before)
 
 
 def _scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
@@ -283,6 +290,7 @@ def _timings_imported(state: State, out: Effects, event: TimingsImported) -> Non
 HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     LoadFinished: _load_finished,
     ScanFinished: _scan_finished,
+    RecallFinished: recall.recall_finished,
     RenderFinished: _render_finished,
     LookUpFinished: _look_up_finished,
     CheckFinished: _check_finished,

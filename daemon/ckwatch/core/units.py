@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ckwatch.core import analysis_schedule, verification_schedule
 from ckwatch.core.demand import auto_build_of, is_wanted, priority
 from ckwatch.core.effects import Changed
-from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
+from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RecalledUnit, RenderFacts, UnitKey, Work, WorkKind
 from ckwatch.core.notify import (
     HEADERS_TOPIC,
     NO_COMPILER,
@@ -231,6 +231,18 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         settle(state, out, unit, Phase.DONE, Cause("rendered with the same tokens: nothing to compile", at, unit.cause))
     else:
         queue_look_up(state, out, unit)
+
+
+def recalled(state: State, out: Effects, unit: UnitState, found: RecalledUnit, at: float) -> None:
+    """An earlier daemon has rendered and built the unit, and nothing has changed since."""
+    facts = unit.render.facts = found.render
+    unit.render.tokens = facts.tokens
+    state.render_queue.remove(unit.key)
+    _compare_with_history(state, unit, facts, at)
+    known = unit.key.unit in state.unrecorded
+    accept_result(state, out, unit, found.result, Cause(f"found in the store: {found.result.outcome}", at, unit.cause))
+    if not known:  # the history has it
+        state.unrecorded.pop(unit.key.unit, None)
 
 
 def queue_look_up(state: State, out: Effects, unit: UnitState) -> None:

@@ -14,7 +14,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan, Verify
+from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
 from ckwatch.core.events import MAIN, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.engine.background_pch import BackgroundPch
@@ -28,6 +28,7 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
+from ckwatch.engine.handlers.recall import RecallHandler
 from ckwatch.engine.handlers.render import RenderHandler, TextCache
 from ckwatch.engine.handlers.scan import ScanHandler
 from ckwatch.engine.handlers.verify import Emulate, VerifyRunner
@@ -114,6 +115,7 @@ async def open_engine(
             if tools.store is not None:
                 await to_thread.run_sync(tools.store.remove_leftovers)
             state.remembered = await recorder.open()
+            state.recallable = recorder.has_results
             if recorder.timings is not None:
                 state.remembered_timings = await to_thread.run_sync(
                     remembered_timings, view_loader.kernels(), recorder.timings
@@ -179,6 +181,7 @@ class _Parts:
         self.handlers: Handlers = {
             Load: self.view_loader.run,
             Scan: ScanHandler(state, tools, snapshot, threads).run,
+            Recall: RecallHandler(str(root), *common, recorder, threads).run,
             Render: self.renders.run,
             LookUp: LookUpHandler(*common, snapshot, self.background_pch).run,
             Check: CheckHandler(*common, post, threads).run,

@@ -161,22 +161,26 @@ class BuildTools:
 
     def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
         """The headers that a compile read, one object per set; for a thread."""
-        known = self._headers.get(artifact.headers)
+        return self.header_set(artifact.headers)
+
+    def header_set(self, name: str) -> HeaderFacts | None:
+        """The headers of the set called so in the store, one object per set; for a thread."""
+        known = self._headers.get(name)
         compiler, store = self.compiler, self.store
         if known is not None or compiler is None or store is None:
             return known
-        found = store.headers_of(artifact)
+        found = store.header_set(name)
         if found is None:
             return None
         expand = compiler.roots.expand
         facts = HeaderFacts(
-            artifact.headers,
+            name,
             {expand(path): digest for path, digest in found.present.items()},
             frozenset(expand(path) for path in found.absent),
         )
         if len(self._headers) >= HEADER_SETS_KEPT:
             del self._headers[next(iter(self._headers))]
-        return self._headers.setdefault(artifact.headers, facts)
+        return self._headers.setdefault(name, facts)
 
     async def collect_garbage(self) -> None:
         """Keep the stores and the render cache within their sizes, and save the content hashes."""

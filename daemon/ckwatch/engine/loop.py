@@ -30,6 +30,7 @@ from ckwatch.core.effects import (
     LookUp,
     Measure,
     Notify,
+    Recall,
     Record,
     Render,
     Scan,
@@ -51,7 +52,7 @@ MEMORY_INTERVAL_S = 2.0
 TIME_SLICE_S = 0.004
 """How long steps may follow one another before other tasks get the event loop."""
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
+WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 """Effects that run as tasks."""
 
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[AnyEvent]]]
@@ -133,6 +134,7 @@ class EngineLoop:
                 case (
                     Load()
                     | Scan()
+                    | Recall()
                     | Render()
                     | LookUp()
                     | Check()

@@ -363,7 +363,7 @@ def set_at_connect(monkeypatch: pytest.MonkeyPatch, pragma: str) -> None:
 
 
 def test_no_space(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_at_connect(monkeypatch, "PRAGMA max_page_count = 25")
+    set_at_connect(monkeypatch, "PRAGMA max_page_count = 28")
     with closing(opened(path)) as history:
         history.record([FIRST])
         with pytest.raises(HistoryError, match="no space left") as caught:

@@ -17,6 +17,9 @@ baseline was set.
 An `artifact` of a unit has the figures of its code object as `content`, as JSON in a `format` of its own; the newest
 row of a unit is the artifact that it had last.
 
+A `result` is what the next daemon takes for known of a unit, and `result_files` are the files that it depends on, once
+for all units that depend on the same (`ckwatch.bench.history.results`).
+
 What others measured is in `imported_timing`, as JSON, by the `imported_file` that it was read from: never in `timing`,
 whose rows were all measured here. `for_kernel` is empty where the operation tells which kernels a row is about.
 """
@@ -124,6 +127,24 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE INDEX imported_timing_of_file ON imported_timing (file);
     CREATE INDEX imported_timing_of_sizes ON imported_timing (for_kernel, sizes);
+    """,
+    """
+    CREATE TABLE result_files (
+      id INTEGER PRIMARY KEY,
+      sha256 TEXT NOT NULL UNIQUE,
+      content TEXT NOT NULL
+    );
+    CREATE TABLE result (
+      unit TEXT PRIMARY KEY,
+      files INTEGER NOT NULL REFERENCES result_files,
+      seal BLOB NOT NULL,
+      tokens TEXT NOT NULL,
+      key TEXT NOT NULL,
+      stamp INTEGER NOT NULL,
+      finished_at REAL NOT NULL,
+      seconds REAL NOT NULL,
+      peak_memory_bytes INTEGER NOT NULL
+    ) WITHOUT ROWID;
     """,
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, DamagedRowError, HistoryDatabase, stored_name
 from ckwatch.bench.history.imported import ImportedTimings
+from ckwatch.bench.history.results import Results
 from ckwatch.bench.history.timings import Timings
 
 ReadSet = Mapping[str, str]
@@ -123,6 +124,8 @@ class History:
         """What was measured; open and closed with the history."""
         self.artifacts = Artifacts(self._database)
         """Which artifacts units had; open and closed with the history."""
+        self.results = Results(self._database)
+        """What the next daemon takes for known of units; open and closed with the history."""
         self.imported = ImportedTimings(self._database)
         """What others measured; open and closed with the history."""
 
@@ -220,6 +223,7 @@ class History:
         self._database.write(work)
         self.timings.prune()
         self.artifacts.prune()
+        self.results.prune()
 
 
 def _records(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[UnitRecord]:

@@ -157,6 +157,18 @@ class ArtifactStore:
         """The headers that were read and the files whose absence counts; None when that record has gone."""
         return self._read_header_set(artifact.headers)
 
+    def header_set(self, name: str) -> HeaderSet | None:
+        """The header set called so; None when that record has gone."""
+        return self._read_header_set(name)
+
+    def entry_folder(self, key: str, headers: str) -> Path:
+        """Where the entry for `key` with those headers is, if there is one."""
+        return self._entry_folder(key, headers)
+
+    def use(self, entry: Path) -> None:
+        """The entry, which is whole, is used by this process: no collection evicts it soon."""
+        self._use(entry)
+
     def derived(self, key: str, headers: str, name: str) -> bytes | None:
         """What was worked out from an entry and kept with it as the file `name`; None if there is nothing."""
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,39 +24,56 @@ from ckwatch.render.outcome import Rendered
 
 
 class ArtifactFiles(Mapping[str, str]):
-    """Absolute paths by kind: files called `names` in `folder`, as they are now; for a thread."""
+    """Absolute paths by kind: files called `names` in `folder`, as they are now; for a thread.
 
-    __slots__ = ("_folder", "_names", "_stamp")
+    `every` are the names of all files of the entry. `stamp` is the same as long as, by their times and sizes, none of
+    them has been written, and for all processes; None where one is missing.
+    """
 
-    def __init__(self, folder: Path, names: Mapping[str, str]) -> None:
+    __slots__ = ("_entry", "_folder", "stamp")
+
+    def __init__(self, folder: Path | str, names: Mapping[str, str], every: Iterable[str]) -> None:
         self._folder = str(folder)
-        self._names = _shared_names(tuple(names.items()))
-        self._stamp = self._look()
+        self._entry = _shared_entry(tuple(names.items()), tuple(every))
+        self.stamp = self._look()
 
     def __getitem__(self, kind: str) -> str:
-        return f"{self._folder}{os.sep}{self._names[kind]}"
+        return f"{self._folder}{os.sep}{self._entry[0][kind]}"
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._entry[0])
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._entry[0])
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names by kind."""
+        return self._entry[0]
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """The names of all files of the entry."""
+        return self._entry[1]
 
     def untouched(self) -> bool:
         """Whether the files exist and, by their times and sizes, have not been written since."""
-        return self._stamp == self._look() is not None
+        return self.stamp == self._look() is not None
 
     def _look(self) -> int | None:
+        prefix, stat = f"{self._folder}{os.sep}", os.stat
         try:
-            states = [os.stat(path) for path in self.values()]  # noqa: PTH116  # thousands of these are made
+            states = [stat(prefix + name) for name in self._entry[1]]
         except OSError:
             return None
-        return hash(tuple((one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in states))
+        return hash(tuple([(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in states]))
 
 
 @lru_cache(maxsize=64)
-def _shared_names(names: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return dict(names)
+def _shared_entry(
+    names: tuple[tuple[str, str], ...], every: tuple[str, ...]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    return dict(names), every
 
 
 def facts_of(
@@ -90,7 +107,7 @@ def facts_of(
         effect.work.tokens,
         result.key,
         diagnostics,
-        ArtifactFiles(artifact.folder, artifact.products),
+        ArtifactFiles(artifact.folder, artifact.products, (META, *artifact.files)),
         tools.headers_of(artifact),
         result.from_store,
         quiet,

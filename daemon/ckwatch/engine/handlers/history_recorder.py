@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import anyio.lowlevel
@@ -12,12 +12,14 @@ from anyio import to_thread
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.imported import ImportedTimings
+from ckwatch.bench.history.results import Results
 from ckwatch.bench.history.runs import History, UnitRecord
 from ckwatch.bench.history.timings import Timings
 from ckwatch.core.effects import Record
 from ckwatch.core.events import Cause, RecordFinished, RememberedUnit, UnitKey, Work, WorkKind
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.remembered_results import SettledUnit, settled_unit, stored_results
 
 UNITS_AT_ONCE = 50
 """Units that are examined before other tasks get the event loop: two milliseconds."""
@@ -41,6 +43,13 @@ class HistoryRecorder:
         self._known: dict[str, Mark] = {}
         self._tried_at = 0.0
         self.problem: str | None = None
+        self.has_results = False
+        """An earlier daemon has left results that may hold."""
+
+    @property
+    def results(self) -> Results | None:
+        """The results that the next daemon takes for known, None while the history cannot be used."""
+        return self._history.results if self._opened else None
 
     @property
     def timings(self) -> Timings | None:
@@ -67,15 +76,19 @@ class HistoryRecorder:
 
     async def record(self, effect: Record) -> RecordFinished:
         """Write new results."""
-        return RecordFinished(effect.work, await self._write(effect), at=time.time())
+        return RecordFinished(effect.work, await self._write(effect, effect.units), at=time.time())
 
-    async def _write(self, effect: Record) -> str | None:
-        """Write what is new; what is wrong with the history, if anything."""
+    async def _write(self, effect: Record, settled: Collection[str]) -> str | None:
+        """Write what is new, and the results of units that have just `settled`; what is wrong with the history, if
+        anything."""
+        results: list[SettledUnit] = []
         for count, name in enumerate(effect.units):
             if count % UNITS_AT_ONCE == UNITS_AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()
             unit = self._state.main.units.get(name)
             record = None if unit is None else _record_of(unit)
+            if name in settled and (found := settled_unit(self._state, name)) is not None:
+                results.append(found)
             if record is not None and not _is_known(self._known.get(name), record):
                 self._known[name] = _mark_of(record)
                 self._unwritten[name] = record
@@ -85,7 +98,7 @@ class HistoryRecorder:
                 self._known.pop(name, None)
                 self._unwritten.pop(name, None)
                 self._removed[name] = None
-        if not self._unwritten and not self._removed:
+        if not self._unwritten and not self._removed and not results:
             return self.problem
         if self.problem is not None and time.monotonic() - self._tried_at < RETRY_S:
             return self.problem
@@ -94,7 +107,7 @@ class HistoryRecorder:
         try:
             if not self._opened:
                 await to_thread.run_sync(self._open)
-            await to_thread.run_sync(self._history.record, records, removed)
+            await to_thread.run_sync(self._put, records, removed, results)
         except HistoryError as error:
             self.problem = str(error)
             return self.problem
@@ -122,13 +135,20 @@ class HistoryRecorder:
         """The daemon ends: write what is not written yet."""
         if self._opened and self.problem is None:
             last = Work(0, WorkKind.RECORD, UnitKey("", ""))
-            await self._write(Record(last, tuple(self._state.main.units), tuple(self._state.removed)))
+            await self._write(
+                Record(last, tuple(self._state.main.units), tuple(self._state.removed)), self._state.unrecorded.keys()
+            )
         if self._opened:
             await to_thread.run_sync(self._close)
+
+    def _put(self, records: list[UnitRecord], removed: list[str], results: list[SettledUnit]) -> None:
+        self._history.record(records, removed)
+        self._history.results.put(stored_results(self._state.root, results))
 
     def _remember(self) -> Mapping[str, RememberedUnit]:
         records = self._open()
         self._known = {name: _mark_of(record) for name, record in records.items()}
+        self.has_results = self._history.results.any()
         return {name: _remembered(record) for name, record in records.items()}
 
     def _open(self) -> dict[str, UnitRecord]:

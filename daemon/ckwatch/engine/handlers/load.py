@@ -156,6 +156,7 @@ class ViewLoader:
 
     def _settings(self, workspace: Workspace) -> str:
         compiling, rendering = workspace.settings.compile, workspace.settings.render
+        compiler = None if self._tools.compiler is None else self._tools.compiler.toolchain
         return repr(
             (
                 *(
@@ -166,6 +167,7 @@ class ViewLoader:
                 ),
                 *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
                 *(workspace.flags, self._tools.header_folders),
+                compiler and (compiler.hip_arguments, compiler.link_arguments, compiler.openmp, dict(compiler.roots)),
             )
         )
 

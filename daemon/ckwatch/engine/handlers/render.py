@@ -155,6 +155,10 @@ class RenderHandler:
         )
         return RenderFinished(effect.work, facts, at=time.time())
 
+    def note_passed(self, unit: Unit) -> None:
+        """The unit has no error with the parameters that it has now."""
+        self._passed.put(unit.id, unit.instance.parameters)
+
     async def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler
         if compiler is None or has_all_headers(compiler.toolchain):

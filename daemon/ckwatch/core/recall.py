@@ -1,0 +1,94 @@
+"""Takes over what an earlier daemon knew of units and what still holds, once, when a daemon starts.
+
+A unit of which nothing has changed goes from WAITING to DONE without a render and without a look-up in the store. Any
+doubt leaves it to them: another input, a request to compile it whatever the store has, a file that changed while the
+results were looked at. Renders wait for this, so that none is begun in vain.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ckwatch.core import views
+from ckwatch.core.effects import Recall
+from ckwatch.core.events import MAIN, LoadedWorkspace, RecalledUnit, RecallFinished, UnitKey, Work, WorkKind
+from ckwatch.core.files import missed_change, missed_header
+from ckwatch.core.notify import can_compile
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, State, begin, release
+from ckwatch.core.unit_state import UnitState
+from ckwatch.core.units import difference, has_moved, recalled
+
+
+def workspace_loaded(state: State, out: Effects, before: LoadedWorkspace | None) -> None:
+    """The workspace has been loaded: the first time, see what is known of its units; later, stop where all has to be
+    compiled with other settings."""
+    workspace = state.main.workspace
+    if workspace is None or workspace is before:
+        return
+    if before is None and state.recallable and workspace.toolchain_problem is None:
+        state.recalling = begin(state, WorkKind.RECALL, UnitKey(MAIN, ""))
+        out.append(Recall(state.recalling, workspace.kernels, workspace.settings))
+    elif before is not None and before.settings != workspace.settings:
+        _give_up(state)
+
+
+def recall_finished(state: State, out: Effects, event: RecallFinished) -> None:  # noqa: ARG001  # as all handlers
+    """The results have been looked at. The work goes on until they are taken over: changes of files that are reported
+    until then are noted (`State.recent_changes`)."""
+    if state.recalling is not event.work:
+        release(state, event.work)
+        return
+    state.recalled = dict(event.units)
+    _end_if_done(state)
+
+
+def recall_aborted(state: State, work: Work) -> None:
+    """Nothing is known of the results."""
+    if state.recalling is work:
+        state.recalling = None
+
+
+def _give_up(state: State) -> None:
+    """Nothing of it holds. Where the results are still looked at, renders wait no longer."""
+    if state.recalled and state.recalling is not None:
+        release(state, state.recalling)
+    state.recalled.clear()
+    state.recalling = None
+
+
+def take_some(state: State, out: Effects, at: float) -> None:
+    """Take over some of what was found, when all units are known."""
+    main = state.main
+    if not state.recalled or main.pending or main.taking:
+        return
+    for name in list(islice(state.recalled, state.units_at_once)):
+        found = state.recalled.pop(name)
+        unit = main.units.get(name)
+        if unit is None or not _holds(state, unit, found):
+            continue
+        state.graph.set_reads(unit.key, found.render.reads, found.render.missed)
+        views.part_views(state, out, unit, at)
+        recalled(state, out, unit, found, at)
+        views.join_views(state, out, unit, at)
+    _end_if_done(state)
+
+
+def _end_if_done(state: State) -> None:
+    if state.recalling is not None and not state.recalled:
+        release(state, state.recalling)
+        state.recalling = None
+
+
+def _holds(state: State, unit: UnitState, found: RecalledUnit) -> bool:
+    """Whether what was found is what a render and a look-up would find now."""
+    work, facts, result = state.recalling, found.render, found.result
+    fresh = unit.phase is Phase.WAITING and unit.input.generation == 1 and not unit.input.edited_since_render
+    if work is None or not fresh or unit.demand.force or unit.key in state.invalidated:
+        return False
+    same = unit.unit is found.unit or not (difference(found.unit, unit.unit) or has_moved(found.unit, unit.unit))
+    if not same or not can_compile(state, unit):
+        return False
+    if missed_change(state, unit, work, facts) or missed_header(state, unit, work, result):
+        return False
+    return not state.graph.contradicts(facts.reads, facts.missed, result.headers)
