@@ -83,8 +83,8 @@ _POLL_S = 0.1
 _LOOKS_APART_S = 0.04
 """Compiles that end faster share a look at the headers: each is a thousand `stat` calls."""
 
-_KEYS_KEPT = 32
-"""Requests of which the key is remembered: a look-up is followed by the compile within moments."""
+_KEYS_KEPT = 8192
+"""Requests of which the key is remembered: a look-up is followed by the compile, when those before it are done."""
 
 _Taken = TypeVar("_Taken")
 
@@ -133,6 +133,10 @@ class Builder:
         """Compiles that this builder has run; none means that the store has not grown."""
         self._checks = PendingHostPasses(toolchain, store)
         self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch))
+
+    def rest(self) -> None:
+        """Nothing is to be built: forget what can be worked out again."""
+        self._keys.clear()
 
     @property
     def ladder(self) -> StagedCompiler | None:
@@ -193,15 +197,17 @@ class Builder:
         side_by_side: bool = True,
         waiting: int = 0,
         on_used: OnStageUsed | None = None,
+        on_stored: Callable[[BuildOutcome], object] = lambda _result: None,
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
         called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
         with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
-        store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
-        `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be started, StoreError when the store
-        cannot be written (a full one is a `fault`).
+        store. `on_stored` gets what was compiled and stored, in the thread that did it. With `force` it is compiled
+        whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
+        ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full one is a
+        `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
             compiled = other.compiled
@@ -211,6 +217,7 @@ class Builder:
                 on_start=on_start,
                 on_narrow=on_narrow,
                 on_end=on_end,
+                on_stored=on_stored,
                 look=look,
                 force=force,
                 on_used=on_used,
@@ -237,7 +244,7 @@ class Builder:
                     force=force,
                     on_used=on_used,
                 )
-                return await self._compile(key, request, claim, compile_in, force, on_end)
+                return await self._compile(key, request, claim, compile_in, force, on_end, on_stored)
             finally:
                 if claim.folder is not None or claim.lock is not None:
                     with anyio.CancelScope(shield=True):
@@ -289,6 +296,7 @@ class Builder:
         compile_in: _CompileIn,
         force: bool,
         on_end: Callable[[], None],
+        on_stored: Callable[[BuildOutcome], object],
     ) -> BuildOutcome:
         for _ in range(_ATTEMPTS):
             artifact: Artifact | None = None
@@ -309,7 +317,7 @@ class Builder:
                 claim.refused = None
                 on_end()
                 if outcome.status is not CompileStatus.TRANSIENT:
-                    store = partial(self._stored, key, request, outcome, folder, force, claim, steady_ns())
+                    store = partial(self._stored, key, request, outcome, folder, force, claim, steady_ns(), on_stored)
                     # What has been compiled is stored, even when no client waits for it any more.
                     artifact, outcome = await self._storing.run(store)
             finally:
@@ -328,12 +336,14 @@ class Builder:
         force: bool,
         claim: _Claim,
         ended_ns: int,
+        on_stored: Callable[[BuildOutcome], object],
     ) -> tuple[Artifact | None, CompileOutcome]:
         """Store what came of a compile; then nothing is left of it elsewhere. For a thread."""
         artifact, outcome = self._publish(key, request, outcome, folder, force, ended_ns)
         if artifact is not None:
             shutil.rmtree(folder, ignore_errors=True)
             self._release(key, claim)
+            on_stored(BuildOutcome(key, artifact, outcome, False, outcome.log, request.source))
         return artifact, outcome
 
     async def _undisturbed(

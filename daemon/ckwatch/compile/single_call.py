@@ -75,20 +75,30 @@ async def compile_source(
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
-    headers = await anyio.to_thread.run_sync(read_headers, folder, DEPENDENCIES, HEADER_LIST)
+    headers = await anyio.to_thread.run_sync(_taken, request, folder)
     if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
         return unfinished(job, compiled, headers)
     return await linked(job, headers, None)
 
 
-async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
-    """Link the object and gather what it was compiled for; `code_object` is the device's code where it is at hand."""
-    request, folder = job.request, job.folder
+def _taken(request: CompileRequest, folder: Path) -> tuple[str, ...]:
+    """The headers of a compile that has ended; its object is made ready to be linked. For a thread."""
     if request.language is Language.HIP:
-        # Two sources with the same device code have it too, and may be linked into one program. The linker says what is
-        # wrong with an object that cannot be read.
-        with suppress(OSError, ValueError):
-            await anyio.to_thread.run_sync(elf.weaken, folder / OBJECT, SOURCE_ID_SYMBOL)
+        weaken_source_id(folder / OBJECT)
+    return read_headers(folder, DEPENDENCIES, HEADER_LIST)
+
+
+def weaken_source_id(file: Path) -> None:
+    """Two sources with the same device code have its id, too, and may be linked into one program. The linker says what
+    is wrong with an object that cannot be read."""
+    with suppress(OSError, ValueError):
+        elf.weaken(file, SOURCE_ID_SYMBOL)
+
+
+async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
+    """Link the object, whose source id is weak, and gather what it was compiled for; `code_object` is the device's code
+    where it is at hand."""
+    request, folder = job.request, job.folder
     done = await job.run(link_command(request, job.toolchain))
     if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
         return unfinished(job, done, headers)

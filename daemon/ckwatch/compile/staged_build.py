@@ -32,7 +32,7 @@ from ckwatch.compile.passes import (
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
-from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked
+from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked, weaken_source_id
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.header_sets import PathRoots
@@ -277,6 +277,7 @@ class StagedCompiler:
                 if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
                     return unfinished(job, done, headers)
             code = job.folder / _CODE_OBJECT
+        await anyio.to_thread.run_sync(weaken_source_id, job.folder / OBJECT)
         return await linked(job, headers, code)
 
     async def _embed_commands(self, job: CompileJob, plan: CompilePlan, symbol: str) -> list[list[str]]:

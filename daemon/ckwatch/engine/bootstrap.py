@@ -192,6 +192,7 @@ class _Parts:
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
+        loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
     def daemon(self, log_file: Path | None) -> DaemonApi:
         """The queries and requests."""

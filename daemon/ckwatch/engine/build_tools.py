@@ -152,6 +152,8 @@ class BuildTools:
 
     async def rest(self) -> None:
         """Nothing is to be rendered: one worker will do for the next edit."""
+        if self.compiler is not None:
+            self.compiler.builder.rest()
         for pool in self._pools.values():
             await pool.rest()
 

@@ -37,7 +37,16 @@ from ckwatch.core.effects import (
     UpdateWatches,
     Verify,
 )
-from ckwatch.core.events import MAIN, AnyEvent, ArtifactsLost, Continued, MemoryMeasured, UnitKey, WorkAborted
+from ckwatch.core.events import (
+    MAIN,
+    AnyEvent,
+    ArtifactsLost,
+    Continued,
+    FilesChanged,
+    MemoryMeasured,
+    UnitKey,
+    WorkAborted,
+)
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
@@ -62,7 +71,8 @@ Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[AnyEvent]]]
 class EngineLoop:
     """Feeds events to the core and performs its effects.
 
-    `on_notify` gets the notifications of each step, `on_follow` is called when the set of watched files changes, and
+    `on_notify` gets the notifications of each step, `on_files_changed` is called before a step that takes in changes of
+    files, `on_follow` when the set of watched files changes, and
     `on_unit_removed` when a unit is removed.
     """
 
@@ -71,6 +81,7 @@ class EngineLoop:
         self.feed = ChangeFeed()
         self.diagnosed = DiagnosedFiles()
         self.on_notify: Callable[[list[Notify]], None] = lambda _notifications: None
+        self.on_files_changed: Callable[[], None] = lambda: None
         self.on_follow: Callable[[], None] = lambda: None
         self.on_unit_removed: Callable[[UnitKey], None] = lambda _key: None
         self.longest_step_s = 0.0
@@ -119,6 +130,8 @@ class EngineLoop:
     def _step(self, event: AnyEvent) -> bool:
         """Take one step; whether the core asks to continue."""
         began = time.perf_counter()
+        if isinstance(event, FilesChanged):
+            self.on_files_changed()
         effects = step(self.state, event)
         self.longest_step_s = max(self.longest_step_s, time.perf_counter() - began)
         return self._perform(effects)

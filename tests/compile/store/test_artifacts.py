@@ -390,9 +390,8 @@ def test_folder_that_is_no_folder(tmp_path: Path, roots: PathRoots) -> None:
             store.work_folder()
 
 
-def test_entry_without_the_mark_of_use(store: ArtifactStore, publish: Publish, roots: PathRoots) -> None:
+def test_an_entry_that_has_gone(store: ArtifactStore, publish: Publish, roots: PathRoots) -> None:
     published = publish()
-    (published.folder / "used").unlink()
     assert store.lookup(KEY, roots) == published
     shutil.rmtree(store.folder)
     assert store.lookup(KEY, roots) is None

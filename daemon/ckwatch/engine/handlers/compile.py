@@ -65,6 +65,8 @@ class CompileHandler:
         request = compile_request(workspace, effect.unit, text, awaited=effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         inputs = compiler_inputs(workspace, effect.unit, text)
+        take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
+        taken: list[CompileFacts] = []
         slow = SlowCompile(request, effect.unit.instance.span, effect.usual_s)
         async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
 
@@ -84,6 +86,7 @@ class CompileHandler:
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,
                 on_used=used,
+                on_stored=lambda stored: taken.append(take(stored)),
             )
         self.compiled += 1
         self._background_pch.note(request, effect.unit.id, built=result.ok, compiled=True)
@@ -91,5 +94,5 @@ class CompileHandler:
         if disk_full != self._disk_full:
             self._disk_full = disk_full
             self._post(WarningChanged("store", disk_full, at=time.time()))
-        take = partial(facts_of, self._tools, effect, text, header_warnings, inputs, result)
-        return CompileFinished(effect.work, await to_thread.run_sync(take, limiter=self._threads), at=time.time())
+        facts = taken[0] if taken else await to_thread.run_sync(take, result, limiter=self._threads)
+        return CompileFinished(effect.work, facts, at=time.time())
