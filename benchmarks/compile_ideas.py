@@ -215,7 +215,7 @@ def collect(bench: Bench, sources: Mapping[tuple[str, int], CompileRequest], onl
         "two instances in one device pass",
         bench.pass_command(DEVICE, both, pch),
         today,
-        "not taken: compare with the sum of the two; one code object would hold both, and one mistake would end both",
+        "not taken: three quarters of the sum, but one code object would hold both, and one mistake end both",
     )
     many = sources[VARIANTS, 1]
     first = re.sub(r"return launch_kernel<true, (?!One)\w+>\(argument, stream\);", "return 0;", many.source)
