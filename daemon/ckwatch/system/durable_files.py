@@ -28,6 +28,19 @@ def write_flushed(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def flushed_if_holding(path: Path, content: bytes) -> bool:
+    """Flush the file if it is there with these contents; whether it is."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        if file.read() != content:
+            return False
+        os.fsync(descriptor)
+    return True
+
+
 def take_flushed(source: Path, target: Path) -> None:
     """Move `source` to `target`, across file systems if need be, and flush it; it may be there already."""
     try:

@@ -74,7 +74,7 @@ class KernelSteps:
     numerics: Sequence[SelfTestStep] = ()
     same: SelfTestStep | None = None
     numerics_s: float = 30.0
-    same_s: float = 60.0
+    same_s: float = 80.0
 
 
 @dataclass(slots=True)

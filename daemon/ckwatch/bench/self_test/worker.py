@@ -879,6 +879,9 @@ def _bench(tested: TestedDevice, step: SelfTestStep, precision: Precision) -> tu
     return None
 
 
+BLOCKS_AT_MOST = 100
+"""A comparison that is unsure takes more of them, as one by `ckwatch bench` does within its budget."""
+
 QUIET_SHARE = 0.05
 """Of the blocks of launches that other processes may disturb."""
 
@@ -903,12 +906,18 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
         end = time.monotonic() + step.budget_s
         while not ratios or (len(ratios) < TRIALS and time.monotonic() < end):
             turns = runners if len(ratios) % 2 == 0 else runners[::-1]
-            first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
-            verdict = compare_interleaved(first.times_us, second.times_us, first.blocks, floor_us=floor_us)
+            mine, theirs, blocks = list[float](), list[float](), 0
+            verdict = None
+            while verdict is None or (verdict.verdict is SpeedVerdict.UNSURE and blocks < BLOCKS_AT_MOST):
+                first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
+                mine += first.times_us
+                theirs += second.times_us
+                blocks += first.blocks
+                clocks += first.clocks_mhz
+                verdict = compare_interleaved(mine, theirs, blocks, floor_us=floor_us)
             verdicts[verdict.verdict.value] += 1
             ratios.append(verdict.ratio)
-            times.append(median(first.times_us))
-            clocks += first.clocks_mhz
+            times.append(median(mine))
     trials = sum(verdicts.values())
     same = verdicts[SpeedVerdict.SAME.value]
     figures: Figures = {

@@ -33,7 +33,7 @@ from ckwatch.compile.store.entries import (
     verified,
 )
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
-from ckwatch.system.durable_files import flush_folder, replace_file, take_flushed, write_flushed
+from ckwatch.system.durable_files import flush_folder, flushed_if_holding, replace_file, take_flushed, write_flushed
 from ckwatch.system.file_locks import is_in_place, try_lock, unlock
 from ckwatch.system.processes import kill_processes_in
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, digest_file, read_file
@@ -230,7 +230,7 @@ class ArtifactStore:
             texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
             files = {name: StoredFile(len(text), hashlib.sha256(text).hexdigest()) for name, text in texts.items()}
             for name, text in texts.items():
-                if not _holds(staging / name, text):
+                if not flushed_if_holding(staging / name, text):
                     write_flushed(staging / name, text)
             for path in products.values():
                 target = staging / path.name
@@ -469,19 +469,6 @@ def _remove_others(folder: Path, kept: Container[str]) -> None:
             shutil.rmtree(entry)
         else:
             Path(entry).unlink()
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    """Whether the file is there, flushed now, with these contents."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return False
-    with os.fdopen(descriptor, "rb") as file:
-        if file.read() != content:
-            return False
-        os.fsync(descriptor)
-    return True
 
 
 class RunFolder:
