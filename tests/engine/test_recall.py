@@ -190,8 +190,8 @@ def remove_entry(library: Path) -> None:
     shutil.rmtree(library.parent)
 
 
-def remove_log(library: Path) -> None:
-    (library.parent / "log.txt").unlink()
+def remove_source(library: Path) -> None:
+    (library.parent / "kernel.hip").unlink()
 
 
 def damage(library: Path) -> None:
@@ -199,7 +199,7 @@ def damage(library: Path) -> None:
     library.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
-@pytest.mark.parametrize("lose", [remove_entry, Path.unlink, remove_log, damage])
+@pytest.mark.parametrize("lose", [remove_entry, Path.unlink, remove_source, damage])
 async def test_a_lost_artifact_is_not_taken_for_known(
     bench: WarmBench, rendered: Rendered, lose: Callable[[Path], None]
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, KernelUnits, ViewOverrides, Work
@@ -42,15 +43,23 @@ class Recall:
     """`LoadedWorkspace.settings`."""
 
 
+class Turn(IntEnum):
+    """Whose render comes first."""
+
+    LOOKED_AT = 0
+    ASKED_FOR = 1
+    OTHERS = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Render and check a unit; `awaited`: somebody looks at it, or edits it."""
+    """Render and check a unit. `turn`: what somebody looks at or edits comes first, then what was asked for."""
 
     work: Work
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
-    awaited: bool = False
+    turn: Turn = Turn.OTHERS
 
 
 @dataclass(frozen=True, slots=True)

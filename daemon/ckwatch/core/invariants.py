@@ -106,7 +106,7 @@ def _check_work(state: State) -> None:
             )
     _require(state.single_pass_compiles <= state.running.keys(), "a pass that runs alone runs")
     _require(state.storing <= state.running.keys(), "a compile that is being stored runs")
-    _require(state.at_work(WorkKind.RENDER) <= state.renders, "renders are bounded")
+    _require(state.at_work(WorkKind.RENDER) <= 2 * state.renders, "renders are bounded")
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, timing_schedule, verification_schedule
 from ckwatch.core.demand import REQUESTED, is_in_focus, priority
-from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
+from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, Turn
 from ckwatch.core.events import UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
@@ -26,13 +26,14 @@ HOST_MEMORY = 0.5
 
 def start_work(state: State, out: Effects) -> None:
     """Start what there is room for."""
-    while state.render_queue and state.recalling is None and state.at_work(WorkKind.RENDER) < state.renders:
+    while state.render_queue and state.recalling is None and state.at_work(WorkKind.RENDER) < _renders(state):
         unit, view = _next(state, state.render_queue)
         move(unit, Phase.RENDERING)
         work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)
         publish(out, unit)
-        awaited = bool(view.overlays) or is_in_focus(state, unit)
-        out.append(Render(work, unit.unit, view.overlays.copy(), view.options, awaited=awaited))
+        looked_at = bool(view.overlays) or is_in_focus(state, unit)
+        turn = Turn.LOOKED_AT if looked_at else Turn.ASKED_FOR if awaiting(state, unit) else Turn.OTHERS
+        out.append(Render(work, unit.unit, view.overlays.copy(), view.options, turn))
     while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
         unit, view = _next(state, state.look_queue)
         work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))
@@ -55,6 +56,12 @@ def start_work(state: State, out: Effects) -> None:
         state.recording = begin(state, WorkKind.RECORD, UnitKey("", ""))
         out.append(Record(state.recording, units, tuple(state.removed)))
         state.removed.clear()
+
+
+def _renders(state: State) -> int:
+    """How many renders may be begun. What is looked at or asked for does not wait until others have ended."""
+    rank = state.render_queue.rank
+    return state.renders if rank is None or rank > REQUESTED else 2 * state.renders
 
 
 def _next(state: State, queue: WorkQueue) -> tuple[UnitState, View]:

@@ -68,6 +68,11 @@ class WorkQueue:
             heapq.heappop(heap)
         return heap[0][1] if heap else None
 
+    @property
+    def rank(self) -> int | None:
+        """That of the next unit; None when the queue is empty."""
+        return None if self.first() is None else self._heap[0][0][0]
+
     def pop(self) -> UnitKey:
         """Remove and return the next unit. Raises IndexError when the queue is empty."""
         key = self.first()

@@ -18,6 +18,7 @@ from typing import Self
 
 import anyio
 
+from ckwatch.core.effects import Turn
 from ckwatch.engine.render_request import (
     KERNELS_SENT,
     WRITERS_SENT,
@@ -213,8 +214,7 @@ class RenderPool:
     def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
         self._idle = [RenderWorker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
-        self._waiting: tuple[deque[_Waiting], deque[_Waiting]] = (deque(), deque())
-        """Those whom somebody waits for, then the others."""
+        self._waiting: tuple[deque[_Waiting], ...] = tuple(deque() for _ in Turn)
 
     async def __aenter__(self) -> Self:
         return self
@@ -245,21 +245,21 @@ class RenderPool:
         limits: RenderLimits | None = None,
         overlays: Mapping[str, str] | None = None,
         *,
-        awaited: bool = False,
+        turn: Turn = Turn.OTHERS,
         checks: Checks | None = None,
     ) -> RenderAnswer:
-        """Render `unit` in a free worker; one that a person waits for (`awaited`) before all others."""
-        async with self._worker(unit.kernel.template, awaited=awaited) as worker:
+        """Render `unit` in a free worker, in its `turn`."""
+        async with self._worker(unit.kernel.template, turn) as worker:
             return await worker.render(unit, limits or RenderLimits(), overlays or {}, checks)
 
     @asynccontextmanager
-    async def _worker(self, template: str, *, awaited: bool) -> AsyncIterator[RenderWorker]:
+    async def _worker(self, template: str, turn: Turn) -> AsyncIterator[RenderWorker]:
         if self._idle:
             # The one that has this template compiled, or else one that runs.
             worker = max(self._idle, key=lambda one: (one.template == template, one.runs))
             self._idle.remove(worker)
         else:
-            waiting, queue = _Waiting(template), self._waiting[0 if awaited else 1]
+            waiting, queue = _Waiting(template), self._waiting[turn]
             queue.append(waiting)
             try:
                 await waiting.called.wait()
@@ -277,20 +277,17 @@ class RenderPool:
             self._free(worker)
 
     def _free(self, worker: RenderWorker) -> None:
-        awaited, others = self._waiting
-        if awaited:
-            called = awaited.popleft()
-        elif others:
-            # Each worker compiles the templates that it renders: those of one template stay together.
-            busy = {one.template for one in self._all if one is not worker and one not in self._idle}
-            called = others[0]
-            if called.passed_over < PASSED_OVER:
-                called.passed_over += 1
-                called = min(others, key=lambda one: (one.template != worker.template, one.template in busy))
-            others.remove(called)
-        else:
+        queue = next(filter(None, self._waiting), None)
+        if queue is None:
             self._idle.append(worker)
             return
+        called = queue[0]
+        if queue is not self._waiting[Turn.LOOKED_AT] and called.passed_over < PASSED_OVER:
+            # Each worker compiles the templates that it renders: those of one template stay together.
+            called.passed_over += 1
+            busy = {one.template for one in self._all if one is not worker and one not in self._idle}
+            called = min(queue, key=lambda one: (one.template != worker.template, one.template in busy))
+        queue.remove(called)
         worker.template = called.template
         called.worker = worker
         called.called.set()

@@ -245,7 +245,8 @@ class ArtifactStore:
             self._write_header_set(headers, run)
             return self._install(replace(artifact, folder=self._entry_folder(key, headers.key)), staging)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            if staging is not work_folder:
+                shutil.rmtree(staging, ignore_errors=True)
 
     def _install(self, artifact: Artifact, staging: Path) -> Artifact:
         entry = artifact.folder
