@@ -45,7 +45,6 @@ GRACE_S = 2.0
 _LARGE_BYTES = 100_000
 """Answers up to this size are unpacked in 0.1 ms."""
 
-
 PASSED_OVER = 20
 """So many renders of templates that a worker has compiled may go before the one that has waited longest."""
 

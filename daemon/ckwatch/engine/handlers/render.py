@@ -38,7 +38,7 @@ CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
 CHARACTERS_AT_REST = 500_000
-
+"""Of them, while nothing happens."""
 
 READS_KEPT = 50
 
