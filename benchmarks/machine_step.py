@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.reporting import PROVEN, Row, row
-from ckwatch.core.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan
+from ckwatch.core.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Recall, Record, Render, Scan
 from ckwatch.core.events import (
     AnyEvent,
     BuildRequested,
@@ -36,6 +36,7 @@ from ckwatch.core.events import (
     LoadFinished,
     LookUpFinished,
     OverlayChanged,
+    RecallFinished,
     RecordFinished,
     RenderFacts,
     RenderFinished,
@@ -57,7 +58,7 @@ UNITS = TEMPLATES * INSTANCES
 MACRO = "/ws/templates/macros.j2"
 HEADERS = HeaderFacts("ck", {f"/opt/rocm/include/ck/h{number}.hpp": "0" for number in range(1000)})
 OPERATION = Operation("gemm", (), (), "f32", ("M", "N", "K"), ("kBatch",))
-WorkEffect = Load | Scan | Render | LookUp | Compile | Record
+WorkEffect = Load | Scan | Recall | Render | LookUp | Compile | Record
 RUNS = 100
 
 
@@ -132,6 +133,8 @@ class Daemon:
                 return LoadFinished(work, workspace)
             case Scan():
                 return ScanFinished(work, {})
+            case Recall():
+                return RecallFinished(work, {})
             case Render():
                 paths = (f"/ws/templates/{effect.unit.kernel.template.rsplit('/', 1)[-1]}", MACRO)
                 reads = {path: effect.overlays.get(path) or self.contents.get(path, "0") for path in paths}

@@ -119,10 +119,14 @@ class Sequences(RuleBasedStateMachine):
         settled=told,
         remembered=st.booleans(),
         recallable=st.booleans(),
+        recall_after_files=st.sampled_from((1, 2, 20)),
         toml=st.sampled_from(TOML_TEXTS),
     )
-    def begin(self, at_once: int, settled: bool, remembered: bool, recallable: bool, toml: str) -> None:
-        state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2, recallable=recallable)
+    def begin(
+        self, at_once: int, settled: bool, remembered: bool, recallable: bool, recall_after_files: int, toml: str
+    ) -> None:
+        state = State(root="/ws", renders=2, recallable=recallable, recall_after_files=recall_after_files)
+        state.units_at_once = state.paths_at_once = at_once
         if remembered:
             earlier = Cause("new in the workspace", 1.0)
             state.remembered = {

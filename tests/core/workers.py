@@ -137,7 +137,7 @@ class Workers:
     def _recalled(self, effect: Recall, read: Read, seed: int) -> dict[str, RecalledUnit]:
         """An earlier daemon has built all units of the files as they are read now, or with a seed some of them."""
         found = {}
-        for number, unit in enumerate(unit for kernel in effect.kernels for unit in kernel.units):
+        for number, unit in enumerate(effect.units):
             facts, text = render(read, unit, ViewOverrides())
             if text is None or facts.diagnostics or (seed + number) % 5 == 3:
                 continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ckwatch.bench.job import Race
-from ckwatch.core.events import AnalysisDepth, CompileFacts, KernelUnits, ViewOverrides, Work
+from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
 from ckwatch.model.kernels import Unit
 
 
@@ -34,11 +34,11 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """See which results of an earlier daemon still hold."""
+    """See which of the results that are remembered hold."""
 
     work: Work
-    kernels: tuple[KernelUnits, ...]
-    """Of the workspace on disk."""
+    units: tuple[Unit, ...]
+    """Of the workspace on disk; those of one kernel in a row."""
     settings: str
     """`LoadedWorkspace.settings`."""
 

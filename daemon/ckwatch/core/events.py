@@ -274,7 +274,7 @@ class RememberedUnit:
 
 @dataclass(frozen=True, slots=True)
 class RecalledUnit:
-    """What an earlier daemon knew of a unit, and what holds as the files are now: it is built, without any messages."""
+    """What is remembered of a unit and holds for the files as they are now: it is built, without any messages."""
 
     unit: Unit
     """As it was loaded when this was looked at."""

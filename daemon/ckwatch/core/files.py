@@ -46,6 +46,7 @@ def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
 def note(state: State, digests: Mapping[str, str | None], at: float) -> None:
     """Remember the changes until they are acted upon, and as long as running work may have missed them."""
     state.changed.extend((path, digest, at) for path, digest in digests.items())
+    state.files_changed += len(digests)
     if state.running:
         order = state.next()
         state.recent_changes.update({path: (order, digest) for path, digest in digests.items()})
@@ -124,6 +125,7 @@ def apply_invalidation(state: State, out: Effects, key: UnitKey) -> bool:
 
 
 def _invalidate_dependents(state: State, path: str, digest: str | None, at: float) -> None:
+    state.graph.note_change(path, digest)
     dependents = state.graph.dependents_of_change(path, digest)
     if not dependents.rerender and not dependents.recompile:
         return

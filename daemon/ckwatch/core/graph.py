@@ -133,6 +133,11 @@ class DependencyGraph:
                 recompile |= dict.fromkeys(key for key in known.units if key in unverified)
         return FileDependents(tuple(rerender), tuple(recompile))
 
+    def note_change(self, path: str, digest: str | None) -> None:
+        """The file was seen with these contents, later than it was last read."""
+        if path in self._known:
+            self._known[path] = digest
+
     @property
     def templates(self) -> list[str]:
         """Every path that a render read or looked for."""

@@ -87,6 +87,8 @@ def _check_queues(state: State) -> None:
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
         _require(queue.keys <= keys, "only units wait")
     _require(state.invalidated.keys() <= keys, "only units are invalidated")
+    waiting = {key.unit for key in state.render_queue.keys if key.scope == MAIN}
+    _require(state.unrecalled.keys() <= waiting, "what may be remembered waits for a render")
 
 
 def _check_work(state: State) -> None:

@@ -108,6 +108,8 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
         every = first or others or alike != view.alike
         view.alike = alike
     other = [name for name, new in view.found.items() if every or view.kernels.get(name) is not new]
+    if view.name == MAIN and not first:
+        state.files_changed += len(gone) + len(other)
     # Of each kernel, the last load counts.
     view.pending = dict.fromkeys((*gone, *other, *(name for name in view.pending if name in view.kernels)))
     _start(state, out, view, at)

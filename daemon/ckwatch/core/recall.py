@@ -1,8 +1,9 @@
-"""Takes over what an earlier daemon knew of units and what still holds, once, when a daemon starts.
+"""Takes over results that are remembered and hold for the files as they are: when a daemon starts, and when many files
+have changed at once, as a checkout of another branch changes them.
 
-A unit of which nothing has changed goes from WAITING to DONE without a render and without a look-up in the store. Any
-doubt leaves it to them: another input, a request to compile it whatever the store has, a file that changed while the
-results were looked at. Renders wait for this, so that none is begun in vain.
+A unit whose result holds goes from WAITING to DONE without a render and without a look-up in the store. Any doubt
+leaves it to them: another input, a request to compile it whatever the store has, a file that changed while the results
+were looked at. Renders wait for this, so that none is begun in vain.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, State, begin, release
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import difference, has_moved, recalled
+from ckwatch.model.kernels import Unit
 
 
 def workspace_loaded(state: State, out: Effects, before: LoadedWorkspace | None) -> None:
@@ -26,11 +28,38 @@ def workspace_loaded(state: State, out: Effects, before: LoadedWorkspace | None)
     workspace = state.main.workspace
     if workspace is None or workspace is before:
         return
-    if before is None and state.recallable and workspace.toolchain_problem is None:
-        state.recalling = begin(state, WorkKind.RECALL, UnitKey(MAIN, ""))
-        out.append(Recall(state.recalling, workspace.kernels, workspace.settings))
+    if before is None and _can_recall(state):
+        _begin(state, out, [unit for kernel in workspace.kernels for unit in kernel.units])
     elif before is not None and before.settings != workspace.settings:
         _give_up(state)
+
+
+def consider(state: State, out: Effects) -> None:
+    """When all that has changed is known: see which results hold, if it was much."""
+    main = state.main
+    known = main.is_current and not state.changed and not state.invalidated and state.scanning is None
+    if not known or state.recalling is not None:
+        return
+    if is_due(state):
+        _begin(state, out, [main.units[name].unit for name in state.unrecalled])
+    state.files_changed = 0
+
+
+def is_due(state: State) -> bool:
+    """Whether so many files have changed that results are looked at before units are rendered."""
+    return state.files_changed >= state.recall_after_files and bool(state.unrecalled) and _can_recall(state)
+
+
+def _can_recall(state: State) -> bool:
+    workspace = state.main.workspace
+    return state.recallable and workspace is not None and workspace.toolchain_problem is None
+
+
+def _begin(state: State, out: Effects, units: list[Unit]) -> None:
+    assert state.main.workspace is not None  # noqa: S101  # `_can_recall`
+    state.unrecalled.clear()
+    state.recalling = begin(state, WorkKind.RECALL, UnitKey(MAIN, ""))
+    out.append(Recall(state.recalling, tuple(units), state.main.workspace.settings))
 
 
 def recall_finished(state: State, out: Effects, event: RecallFinished) -> None:  # noqa: ARG001  # as all handlers
@@ -83,8 +112,7 @@ def _end_if_done(state: State) -> None:
 def _holds(state: State, unit: UnitState, found: RecalledUnit) -> bool:
     """Whether what was found is what a render and a look-up would find now."""
     work, facts, result = state.recalling, found.render, found.result
-    fresh = unit.phase is Phase.WAITING and unit.input.generation == 1 and not unit.input.edited_since_render
-    if work is None or not fresh or unit.demand.force or unit.key in state.invalidated:
+    if work is None or unit.phase is not Phase.WAITING or unit.demand.force or unit.key in state.invalidated:
         return False
     same = unit.unit is found.unit or not (difference(found.unit, unit.unit) or has_moved(found.unit, unit.unit))
     if not same or not can_compile(state, unit):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ckwatch.core import analysis_schedule, timing_schedule, verification_schedule
+from ckwatch.core import analysis_schedule, recall, timing_schedule, verification_schedule
 from ckwatch.core.demand import REQUESTED, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, Turn
-from ckwatch.core.events import UnitKey, Work, WorkKind
+from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, View, WorkQueue, begin
@@ -26,8 +26,10 @@ HOST_MEMORY = 0.5
 
 def start_work(state: State, out: Effects) -> None:
     """Start what there is room for."""
-    while state.render_queue and state.recalling is None and state.at_work(WorkKind.RENDER) < _renders(state):
+    while state.render_queue and not _awaits_recall(state) and state.at_work(WorkKind.RENDER) < _renders(state):
         unit, view = _next(state, state.render_queue)
+        if view.name == MAIN:
+            state.unrecalled.pop(unit.key.unit, None)
         move(unit, Phase.RENDERING)
         work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)
         publish(out, unit)
@@ -56,6 +58,12 @@ def start_work(state: State, out: Effects) -> None:
         state.recording = begin(state, WorkKind.RECORD, UnitKey("", ""))
         out.append(Record(state.recording, units, tuple(state.removed)))
         state.removed.clear()
+
+
+def _awaits_recall(state: State) -> bool:
+    """Whether the next unit may have a remembered result. Unsaved texts have none, and somebody is typing them."""
+    first = state.render_queue.first()
+    return first is not None and first.scope == MAIN and (state.recalling is not None or recall.is_due(state))
 
 
 def _renders(state: State) -> int:

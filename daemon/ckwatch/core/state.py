@@ -260,6 +260,8 @@ class State:
     """Memory that compilers may use together; None before it is measured."""
     analyses_awaited: int = 30
     """How many artifacts from the store a build request waits for to be analyzed: some seconds."""
+    recall_after_files: int = 20
+    """Remembered results are looked at when so many files have changed at once."""
     units_at_once: int = 50
     paths_at_once: int = 200
 
@@ -278,7 +280,7 @@ class State:
     remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
     remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
     recallable: bool = False
-    """Results are remembered that may still hold: they are looked at once, after the first load."""
+    """Results are remembered."""
 
     # Units, and what they depend on.
     views: dict[str, View] = field(default_factory=lambda: {MAIN: View(MAIN)})
@@ -318,6 +320,10 @@ class State:
     """Changed files: path, SHA-256 and when."""
     invalidated: dict[UnitKey, Invalidation] = field(default_factory=dict)
     """Units with a new input."""
+    files_changed: int = 0
+    """How many files have changed since all news was acted upon."""
+    unrecalled: dict[str, None] = field(default_factory=dict)
+    """Units of the workspace with a new input that wait for a render: a remembered result may be theirs."""
     compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
     """Units of clients' views that may differ from MAIN's, or not any more."""
     wants: deque[Wanted] = field(default_factory=deque)
@@ -339,7 +345,7 @@ class State:
 
     # Tasks of which one runs at a time.
     recalling: Work | None = None
-    """It ends when all of `recalled` has been taken over. Until then no unit is rendered."""
+    """It ends when all of `recalled` has been taken over. Until then no unit of the workspace is rendered."""
     recalled: dict[str, RecalledUnit] = field(default_factory=dict)
     """What it has found and what is still to be taken over, by unit."""
     scanning: Work | None = None

@@ -90,6 +90,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     analysis_schedule.stop_useless(state, out)
     verification_schedule.stop_useless(state, out)
     timing_schedule.consider_settled(state, out)
+    recall.consider(state, out)
     if state.has_news and not state.continuing:
         state.continuing = True
         out.append(Continue())
@@ -237,6 +238,7 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
 def _record_finished(state: State, out: Effects, event: RecordFinished) -> None:
     release(state, event.work)
     state.recording = None
+    state.recallable = state.recallable or event.problem is None
     _set_warning(state, out, "history", event.problem)
 
 

@@ -118,6 +118,8 @@ def queue_render(state: State, out: Effects, unit: UnitState) -> None:
     """Wait for a renderer."""
     move(unit, Phase.WAITING)
     state.render_queue.add(unit.key, priority(state, unit))
+    if unit.key.scope == MAIN and state.main.started:
+        state.unrecalled[unit.key.unit] = None
     publish(out, unit)
 
 
@@ -171,6 +173,7 @@ def remove(state: State, out: Effects, view: View, name: str, at: float) -> None
     if view.name == MAIN:
         state.removed[name] = None
         state.unrecorded.pop(name, None)
+        state.unrecalled.pop(name, None)
     reconsider(state, out, name, at)
 
 
@@ -194,21 +197,13 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
 
 def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at: float) -> None:
     """A render has ended: with errors, with the same tokens as before, or with something to compile."""
-    first = unit.render.facts is None and unit.compile.result is None
-    unit.render.facts = facts
-    if first and unit.key.scope == MAIN:
-        _compare_with_history(state, unit, facts, at)
+    _take_render(state, unit, facts, at)
     if not facts.ok:
         _stop_compiler(state, out, unit)
         why = "an instance rule refuses it" if facts.skipped else "the template or the instance has errors"
         settle(state, out, unit, Phase.DONE, Cause(why, at, unit.cause))
         return
     result, compiler = unit.compile.result, unit.compile.compiler
-    faulted = result is not None and result.outcome is Outcome.FAULTED
-    if unit.input.edited_since_render and (facts.tokens != unit.render.tokens or faulted):
-        _want_edited(state, unit)
-    unit.input.edited_since_render = False
-    unit.render.tokens = facts.tokens
     if compiler is not None:
         if compiler.tokens == facts.tokens:
             move(unit, Phase.COMPILING)
@@ -233,15 +228,35 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         queue_look_up(state, out, unit)
 
 
-def recalled(state: State, out: Effects, unit: UnitState, found: RecalledUnit, at: float) -> None:
-    """An earlier daemon has rendered and built the unit, and nothing has changed since."""
-    facts = unit.render.facts = found.render
+def _take_render(state: State, unit: UnitState, facts: RenderFacts, at: float) -> None:
+    """Take over the render of the present input."""
+    result = unit.compile.result
+    if unit.key.scope == MAIN and _is_new(unit):
+        _compare_with_history(state, unit, facts, at)
+    unit.render.facts = facts
+    if not facts.ok:
+        return
+    faulted = result is not None and result.outcome is Outcome.FAULTED
+    if unit.input.edited_since_render and (facts.tokens != unit.render.tokens or faulted):
+        _want_edited(state, unit)
+    unit.input.edited_since_render = False
     unit.render.tokens = facts.tokens
+
+
+def _is_new(unit: UnitState) -> bool:
+    """Whether nothing was known of the unit since the daemon started."""
+    return unit.render.facts is None and unit.compile.result is None
+
+
+def recalled(state: State, out: Effects, unit: UnitState, found: RecalledUnit, at: float) -> None:
+    """What was rendered and built earlier holds for the present input."""
+    in_history = _is_new(unit) and unit.key.unit not in state.unrecorded
+    _take_render(state, unit, found.render, at)
+    _stop_compiler(state, out, unit)
     state.render_queue.remove(unit.key)
-    _compare_with_history(state, unit, facts, at)
-    known = unit.key.unit in state.unrecorded
+    state.unrecalled.pop(unit.key.unit, None)
     accept_result(state, out, unit, found.result, Cause(f"found in the store: {found.result.outcome}", at, unit.cause))
-    if not known:  # the history has it
+    if in_history:
         state.unrecorded.pop(unit.key.unit, None)
 
 

@@ -1,4 +1,4 @@
-"""Results that the next daemon can take for known: which ones there are, and what their inputs are.
+"""Results that can be taken for known later: which ones there are, and what their inputs are.
 
 A result holds as long as the unit's input is the same, the templates and headers are what they were, nothing has
 appeared where something was looked for, and the files in the store are untouched. The input is what a render and a

@@ -17,8 +17,8 @@ baseline was set.
 An `artifact` of a unit has the figures of its code object as `content`, as JSON in a `format` of its own; the newest
 row of a unit is the artifact that it had last.
 
-A `result` is what the next daemon takes for known of a unit, and `result_files` are the files that it depends on, once
-for all units that depend on the same (`ckwatch.bench.history.results`).
+A `result` is what can be taken for known of a unit, the newest has the highest `id`, and `result_files` are the files
+that it depends on, once for all units that depend on the same (`ckwatch.bench.history.results`).
 
 What others measured is in `imported_timing`, as JSON, by the `imported_file` that it was read from: never in `timing`,
 whose rows were all measured here. `for_kernel` is empty where the operation tells which kernels a row is about.
@@ -145,6 +145,22 @@ MIGRATIONS: tuple[str, ...] = (
       seconds REAL NOT NULL,
       peak_memory_bytes INTEGER NOT NULL
     ) WITHOUT ROWID;
+    """,
+    """
+    DROP TABLE result;
+    CREATE TABLE result (
+      id INTEGER PRIMARY KEY,
+      unit TEXT NOT NULL,
+      files INTEGER NOT NULL REFERENCES result_files,
+      seal BLOB NOT NULL,
+      tokens TEXT NOT NULL,
+      key TEXT NOT NULL,
+      stamp INTEGER NOT NULL,
+      finished_at REAL NOT NULL,
+      seconds REAL NOT NULL,
+      peak_memory_bytes INTEGER NOT NULL,
+      UNIQUE (unit, seal)
+    );
     """,
 )
 

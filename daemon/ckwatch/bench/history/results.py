@@ -1,6 +1,7 @@
-"""What the next daemon takes for known of units, as long as nothing that it came from has changed.
+"""What can be taken for known of units later, where all that it came from is as it was.
 
-A row holds a built unit's result without messages. Thousands of units depend on the same few sets of files: each set
+A row holds a built unit's result without messages; of each unit the last few are kept, so that a branch that is checked
+out again is known. Thousands of units depend on the same few sets of files: each set
 is stored once, under its hash. A row is sealed over all that it says and over the unit's input: one of another input,
 of another version, or a damaged one, is none.
 """
@@ -70,12 +71,22 @@ class StoredResult:
         return hashlib.sha256(unit_input + text.encode("utf-8", "surrogatepass")).digest()
 
 
+KEPT = 4
+"""Results of a unit."""
+
 _ADD = """
 INSERT OR REPLACE INTO result (unit, files, seal, tokens, key, stamp, finished_at, seconds, peak_memory_bytes)
 VALUES (?, (SELECT id FROM result_files WHERE sha256 = ?), ?, ?, ?, ?, ?, ?, ?)
 """
 
-_ALL = "SELECT unit, files, seal, tokens, key, stamp, finished_at, seconds, peak_memory_bytes FROM result"
+_ALL = """
+SELECT unit, files, seal, tokens, key, stamp, finished_at, seconds, peak_memory_bytes FROM result ORDER BY id DESC
+"""
+
+_DROP_OLD = """
+DELETE FROM result
+WHERE unit = ?1 AND id NOT IN (SELECT id FROM result WHERE unit = ?1 ORDER BY id DESC LIMIT ?2)
+"""
 
 
 class Results:
@@ -104,6 +115,7 @@ class Results:
                 [(name, one.text) for name, one in files.items()],
             )
             connection.executemany(_ADD, rows)
+            connection.executemany(_DROP_OLD, {(row[0], KEPT) for row in rows})
 
         if rows:
             self._database.write(work)
@@ -113,8 +125,8 @@ class Results:
         find = "SELECT 1 FROM result LIMIT 1"
         return self._database.read(lambda connection: connection.execute(find).fetchone()) is not None
 
-    def all(self) -> dict[str, StoredResult]:
-        """Those of all units that have one; a set of files that is damaged is none."""
+    def all(self) -> dict[str, list[StoredResult]]:
+        """Those of all units that have one, the newest first; a set of files that is damaged is none."""
 
         def work(connection: sqlite3.Connection) -> tuple[list[Any], list[Any]]:
             files = connection.execute("SELECT id, sha256, content FROM result_files").fetchall()
@@ -122,12 +134,13 @@ class Results:
 
         stored, rows = self._database.read(work)
         files = {number: one for number, name, text in stored if (one := _files_of(name, text)) is not None}
-        found: dict[str, StoredResult] = {}
+        found: dict[str, list[StoredResult]] = {}
         for unit, number, seal, tokens, key, stamp, finished_at, seconds, memory in rows:
             if number in files:
                 name = unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass")
                 values = (key, stamp, finished_at, seconds, memory)
-                found[name] = StoredResult(name, files[number], intern(tokens), *values, seal=seal)
+                result = StoredResult(name, files[number], intern(tokens), *values, seal=seal)
+                found.setdefault(name, []).append(result)
         return found
 
     def prune(self) -> None:

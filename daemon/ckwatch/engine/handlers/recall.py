@@ -1,4 +1,4 @@
-"""Recall: sees which results of an earlier daemon still hold, all units at once.
+"""Recall: sees which results that are remembered hold, all units at once.
 
 Each file is looked at once, however many units depend on it: a unit takes some microseconds in place of the
 milliseconds of a render and a look-up. A few units take these, those that were compiled last: their texts are needed
@@ -81,16 +81,17 @@ class RecallHandler:
         files = _Files(self._tools, stored, self._view_loader.workspace(MAIN).writers)
         found: dict[str, RecalledUnit] = {}
         newest: dict[str, tuple[float, str]] = {}
-        for kernel in effect.kernels:
-            for unit in kernel.units:
-                result = remembered.get(unit.id)
-                if result is None or not is_remembered(unit) or not result.has_input(inputs.of(unit)):
-                    continue
-                facts = files.facts_of(result)
+        for unit in effect.units:
+            if unit.id not in remembered or not is_remembered(unit):
+                continue
+            unit_input = inputs.of(unit)
+            for result in remembered[unit.id]:
+                facts = files.facts_of(result) if result.has_input(unit_input) else None
                 if facts is not None:
                     found[unit.id] = RecalledUnit(unit, *facts)
                     last = (result.finished_at, unit.id)
                     newest[unit.kernel.name] = max(newest.get(unit.kernel.name, last), last)
+                    break
         for _, name in heapq.nlargest(KERNELS_RENDERED, newest.values()):
             del found[name]
         return found
