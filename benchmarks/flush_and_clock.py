@@ -26,7 +26,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import anyio
-import numpy as np
 
 from benchmarks.reporting import RESULTS, machine
 from ckwatch.bench.guarded_memory import GuardedMemory
@@ -34,6 +33,7 @@ from ckwatch.bench.kernel_abi import ArtifactLoader
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import in_memory
 from ckwatch.bench.probes.cuda import CudaProbes
+from ckwatch.bench.probes.cycle_counter import CycleCounter
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.runtimes.selection import find_all_devices, runtime_module
 from ckwatch.bench.self_test.problems import library_problem
@@ -87,8 +87,7 @@ class Bench:
     problem: KernelProblem
     flush_address: int = 0
     addresses: dict[str, int] = field(default_factory=dict)
-    counters: tuple[int, int] = (0, 0)
-    probes: CudaProbes | None = None
+    counter: CycleCounter | None = None
     _fills: int = 0
 
     def prepare(self) -> None:
@@ -100,8 +99,7 @@ class Bench:
             runtime.upload(self.addresses[name], in_memory(elements, self.problem.buffer(name).dtype))
         self.flush_address = runtime.allocate(max(FLUSHES) * self.cache_bytes)
         if runtime.facts.kind == "cuda":
-            self.probes = CudaProbes(runtime.stream, runtime.facts.compute_units)
-            self.counters = (runtime.allocate(8 * 1024), runtime.allocate(8 * 1024))
+            self.counter = CycleCounter(runtime, CudaProbes(runtime.stream, runtime.facts.compute_units))
 
     @property
     def cache_bytes(self) -> int:
@@ -168,8 +166,8 @@ class Bench:
 
     def _counted(self, launch: Launch, loop: Loop) -> tuple[float, float]:
         """Thousands of cycles that the SMs counted around a launch, and the clock in MHz that follows; 0 elsewhere."""
-        runtime, probes = self.runtime, self.probes
-        if probes is None:
+        runtime, counter = self.runtime, self.counter
+        if counter is None:
             return 0.0, 0.0
         cycles: list[float] = []
         clocks: list[float] = []
@@ -181,20 +179,15 @@ class Bench:
                     launch()
                 self._flush(loop)
                 runtime.record(begin)
-                probes.count_cycles(self.counters[0])
+                counter.begin()
                 launch()
-                probes.count_cycles(self.counters[1])
+                counter.end()
                 runtime.record(last)
             runtime.wait(last)
-            values = [np.zeros(8 * runtime.facts.compute_units, np.uint8) for _ in range(2)]
-            for address, into in zip(self.counters, values, strict=True):
-                runtime.download(address, into)
-            first, second = (one.view(np.int64) for one in values)
-            seen = (first > 0) & (second > first)
-            if seen.any():
-                counted = float(np.median((second - first)[seen]))
-                cycles.append(counted / 1e3)
-                clocks.append(counted / runtime.elapsed_us(begin, last))
+            counted = counter.kcycles()
+            if counted is not None:
+                cycles.append(counted)
+                clocks.append(counted * 1e3 / runtime.elapsed_us(begin, last))
         return (statistics.median(cycles), statistics.median(clocks)) if cycles else (0.0, 0.0)
 
 

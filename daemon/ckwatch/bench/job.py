@@ -31,7 +31,8 @@ class Precision:
     It ends when the relative standard error of the median is below `relative_error`, or the noise itself does not
     change any more, after `minimum_s` and `minimum_samples`; in any case when `budget_s` of measuring are over.
     Times are per contestant and cache state. `clock_floor`: samples below this part of the clock that the warm-up
-    reached are discarded. `limit_us`: it also ends when the median is certainly above.
+    reached are discarded. `limit_us`: it also ends when the median is certainly above. `block_s`: about the time of a
+    block, a contestant's turn.
     """
 
     warm_up_s: float = 0.4
@@ -42,6 +43,7 @@ class Precision:
     relative_error: float = 0.005
     clock_floor: float = 0.75
     limit_us: float | None = None
+    block_s: float = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

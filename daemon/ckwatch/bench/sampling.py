@@ -26,9 +26,6 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, D
 from ckwatch.bench.stats.stopping import StoppingRule, is_steady
 from ckwatch.model.roofline import CacheState
 
-BLOCK_S = 0.005
-"""About the time of a block."""
-
 BLOCK_LAUNCHES = 50
 """At most, so that no stream's queue is ever full behind a closed gate."""
 
@@ -193,7 +190,7 @@ class Sampler:
             # A flush belongs to the launch that it comes before: the host's clock has both.
             host_us = (self._clock() - begin) * 1e6 / (3 if cache is CacheState.COLD else 4)
             times_us.append(max(host_us, sorted(block.times_us)[1]))
-        return _launches(sum(times_us) / len(times_us))
+        return _launches(self._precision.block_s, sum(times_us) / len(times_us))
 
     def _enough(self, series: Sequence[_Series]) -> bool:
         # All end together, so that they share their time: the one with the shortest turns does not prolong it.
@@ -287,5 +284,5 @@ def _take(series: _Series, block: _Block, *, dropped: bool) -> None:
         series.clocks_mhz += [block.clock_mhz] * len(block.times_us)
 
 
-def _launches(time_us: float) -> int:
-    return max(1, min(BLOCK_LAUNCHES, round(BLOCK_S * 1e6 / max(time_us, 1e-3))))
+def _launches(block_s: float, time_us: float) -> int:
+    return max(1, min(BLOCK_LAUNCHES, round(block_s * 1e6 / max(time_us, 1e-3))))

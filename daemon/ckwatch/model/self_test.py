@@ -51,7 +51,7 @@ CLOCKS, POWER, OTHERS, LIBRARY = "clocks", "power", "other-processes", "library"
 CACHE_SIZE, FLUSH, INSTRUCTIONS = "cache-size", "cache-flush", "instruction-flush"
 FAULT, HANG, CRASH = "fault", "hang", "crash"
 SHARED_OBJECT, WORKSPACE, NUMERICS = "shared-object", "workspace", "numerics"
-SAME, REPEATS = "same-build", "repeatable-median"
+SAME, REPEATS, REPEATS_READ = "same-build", "repeatable-median", "repeatable-read"
 
 _AT_ONCE = "the processor runs a launch at once, and its events are the system's clock"
 
@@ -180,13 +180,20 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
         ),
         Assumption(
             name=SAME,
-            title="two builds of one source are SAME in at least 99 % of the trials",
+            title="two builds of one source are SAME in at least 99 % of the trials, and with a wait SLOW",
             otherwise="verdicts of FAST and SLOW are given where there is no difference, or none where there is one",
         ),
         Assumption(
             name=REPEATS,
             title="medians of fresh processes lie within 0.5 %",
             otherwise="timings that were not taken in turns cannot be compared to that precision",
+        ),
+        Assumption(
+            name=REPEATS_READ,
+            title="medians of fresh processes lie within 0.5 % for a kernel that waits for memory",
+            otherwise="not even a steady clock makes times repeat",
+            kinds=GPU_KINDS,
+            why_not="a processor's memory is never one's own",
         ),
     )
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,15 @@ from bench_kernels import gemm_problem, shared_object
 from ckwatch.bench.job import Contestant, SelfTestJob, SelfTestStep
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
-from ckwatch.bench.self_test.session import EARLY, EXPECTED, KernelSteps, StepRunner, WorkerStart, repeated
+from ckwatch.bench.self_test.session import (
+    EARLY,
+    EXPECTED,
+    FRESH_PROCESSES,
+    KernelSteps,
+    StepRunner,
+    WorkerStart,
+    repeated,
+)
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WorkerMessage
 from ckwatch.bench.worker_session import try_steps
 from ckwatch.model import self_test as names
@@ -39,10 +49,12 @@ def step(assumption: str, artifact: int | None = None, **more: Any) -> SelfTestS
 
 
 def test_every_assumption_is_tried_somewhere() -> None:
-    elsewhere = {names.NUMERICS, names.SHARED_OBJECT, names.WORKSPACE, names.SAME, names.REPEATS}
+    elsewhere = {
+        *(names.NUMERICS, names.SHARED_OBJECT, names.WORKSPACE, names.SAME, names.REPEATS, names.REPEATS_READ),
+    }
     assert {*EARLY, *EXPECTED, *elsewhere} == {*ASSUMPTIONS}
     assert {one.assumption for one in not_assumed("cpu")} == {
-        names.GATE, names.POWER, names.OTHERS, names.INSTRUCTIONS,
+        names.GATE, names.POWER, names.OTHERS, names.INSTRUCTIONS, names.REPEATS_READ,
     }  # fmt: skip
     assert not_assumed("cuda") == not_assumed("hip") == []
 
@@ -146,6 +158,14 @@ def median(time_us: float, **figures: float | str) -> AssumptionTrial:
             "so that nothing can be said",
         ),
         (
+            [
+                median(300.0, clock_mhz=1500.0, kcycles=450.0, counted_kcycles=460.0, limited_by_power=9),
+                median(320.0, clock_mhz=1500.0, kcycles=480.0, counted_kcycles=460.9, limited_by_power=9),
+            ],
+            PASSED,
+            "460 to 460.9 thousand cycles counted, 0.2 % apart; the clock was held down by power; the cycles repeat",
+        ),
+        (
             [median(300.0, clock_mhz=1500.0, kcycles=450.0), median(320.0, clock_mhz=1500.0, kcycles=480.0)],
             FAILED,
             "6.2 % apart",
@@ -157,3 +177,29 @@ def test_medians_of_several_processes(shown: list[AssumptionTrial], outcome: Tri
     assert found.outcome is outcome, found
     assert words in found.found
     assert found.found.endswith("; the kernel")
+
+
+async def test_a_step_that_cannot_be_tried_takes_no_other_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[AssumptionTrial] = []
+    tried: list[str] = []
+
+    async def once(
+        _runner: StepRunner, steps: list[SelfTestStep], tell: Callable[[AssumptionTrial], None], _limit_s: float
+    ) -> None:
+        for one in steps:
+            tried.append(one.assumption)
+            found = replace(median(300.0 + len(tried)), assumption=one.assumption)
+            tell(found if one.assumption == names.REPEATS_READ else replace(found, outcome=SKIPPED))
+
+    monkeypatch.setattr(StepRunner, "_try", once)
+    await stepping(told).repeats([step(names.REPEATS), step(names.REPEATS_READ)])
+    assert tried == [names.REPEATS, *[names.REPEATS_READ] * FRESH_PROCESSES]
+    assert [(one.assumption, one.outcome) for one in told] == [(names.REPEATS, SKIPPED), (names.REPEATS_READ, FAILED)]
+    assert told[1].found.startswith(f"{FRESH_PROCESSES} processes: 302 to 306 us")
+
+
+async def test_a_worker_that_is_lost_fails_what_it_had_not_told() -> None:
+    told: list[AssumptionTrial] = []
+    await stepping(told, launcher=("no-such-launcher",)).repeats([step(names.REPEATS, 0)])
+    assert [one.outcome for one in told] == [FAILED]
+    assert told[0].found.startswith("a worker was lost: ")

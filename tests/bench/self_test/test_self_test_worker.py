@@ -133,6 +133,14 @@ def test_no_library(gpu: Try) -> None:
     assert gpu(names.REPEATS).outcome is SKIPPED
 
 
+def test_cycles_are_counted_by_the_device(gpu: Try) -> None:
+    found = gpu(names.REPEATS_READ)
+    assert found.outcome is PASSED, found
+    assert found.found.endswith("held down by power; reads of 10 MiB")
+    time_us = float(found.figures["median_us"])
+    assert float(found.figures["counted_kcycles"]) == pytest.approx(2.0 * (time_us + 1 / 8), rel=0.01)
+
+
 def test_a_gate_that_does_not_hold(driver: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.failures["cuStreamWaitValue32"] = "CUDA_ERROR_NOT_SUPPORTED"
     (device,) = cuda.find()
@@ -188,6 +196,8 @@ def test_steps_on_kernels_have_figures(processor: Try) -> None:
     found = processor(names.SAME, contestants=pair, problems=(gemm_problem(),), budget_s=0.01)
     assert found.figures["trials"] == 1
     assert "199 trials did not fit into 0 s" in found.found
+    assert found.figures["slower_trials"] == 1
+    assert float(found.figures["slower_ratio"]) > 1
     found = processor(names.REPEATS, contestants=pair, problems=(gemm_problem(),))
     assert float(found.figures["median_us"]) > 0
 

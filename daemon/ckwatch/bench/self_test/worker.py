@@ -36,7 +36,7 @@ from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.self_test.problems import library_problem
-from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
+from ckwatch.bench.stats.comparison import SpeedVerdict, centre_and_interval, compare_interleaved
 from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
 from ckwatch.bench.stats.summary import median, summarize
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried
@@ -720,6 +720,10 @@ def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
     return passed(sentence, figures) if cold >= COLD_LEAST * hot else failed(sentence, figures)
 
 
+FLUSHED_ROUNDS = 9
+"""The difference is some hundredths of a small GEMM's time; its interval of 95 % has to lie above none."""
+
+
 def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
     with _guarded(runtime) as memory:
@@ -731,7 +735,7 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
         runtime.synchronize()
         flush = memory.allocate("nothing", 0)
         medians: dict[bool, list[float]] = {False: [], True: []}
-        for _ in range(3):
+        for _ in range(FLUSHED_ROUNDS):
             for flushed in (False, True):
                 sampler = Sampler(
                     runtime,
@@ -750,10 +754,18 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
         runtime.wait(end)
         flush_us = runtime.elapsed_us(begin, end) / 10
     warm, cold = median(medians[False]), median(medians[True])
-    figures: Figures = {"warm_us": warm, "flushed_us": cold, "flush_us": flush_us}
+    ratios = [math.log(after / before) for before, after in zip(medians[False], medians[True], strict=True)]
+    least, centre, _ = centre_and_interval(ratios)
+    figures: Figures = {
+        "warm_us": warm,
+        "flushed_us": cold,
+        "flush_us": flush_us,
+        "ratio": math.exp(centre),
+        "ratio_least": math.exp(least),
+    }
     what = f"a GEMM of {size}³" if library is not None else "a read of 4 KiB"
     sentence = f"{what} takes {warm:.4g} us, and {cold:.4g} us after a flush, which takes {flush_us:.4g} us itself"
-    return passed(sentence, figures) if min(medians[True]) > max(medians[False]) else failed(sentence, figures)
+    return passed(sentence, figures) if least > 0 else failed(sentence, figures)
 
 
 # What is to take the worker along.
@@ -885,8 +897,46 @@ BLOCKS_AT_MOST = 100
 QUIET_SHARE = 0.05
 """Of the blocks of launches that other processes may disturb."""
 
-PAIRED = Precision(warm_up_s=0.1, minimum_s=0.0, budget_s=3.0, minimum_samples=2, relative_error=1.0)
-"""Ends with the number of blocks that a comparison by pairs needs."""
+PAIRED = Precision(minimum_s=0.0, budget_s=3.0, minimum_samples=2, relative_error=1.0, clock_floor=0.5, block_s=0.002)
+"""Ends with the number of blocks that a comparison by pairs needs. A power limit may take the clock far down after the
+warm-up, and pairs of neighbours are comparable there as well."""
+
+SLOWER_TRIALS = 20
+SLOWER_BY = 0.02
+SLOWER_BUDGET_SHARE = 0.25
+SUPPOSED_MHZ = 2000.0
+"""Where no clock is known, as by the probe for the processor."""
+
+
+@dataclass(slots=True)
+class _Trials:
+    """Comparisons of one launch with another: the verdicts, and of each the ratio and the median of the first one."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    ratios: list[float] = field(default_factory=list)
+    times_us: list[float] = field(default_factory=list)
+    clocks: list[float] = field(default_factory=list)
+
+    def compare(
+        self, sampler: Sampler, runners: Sequence[ContestantRunner], floor_us: float, count: int, budget_s: float
+    ) -> None:
+        """At least one comparison, and `count` if the time suffices; who begins changes from one to the next."""
+        warm = sampler.warm_up(runners, CacheState.HOT)
+        end = time.monotonic() + budget_s
+        while not self.ratios or (len(self.ratios) < count and time.monotonic() < end):
+            order = 1 if len(self.ratios) % 2 == 0 else -1
+            mine, theirs, blocks = list[float](), list[float](), 0
+            verdict = None
+            while verdict is None or (verdict.verdict is SpeedVerdict.UNSURE and blocks < BLOCKS_AT_MOST):
+                first, second = sampler.sample(runners[::order], CacheState.HOT, warm.clock_mhz)[::order]
+                mine += first.times_us
+                theirs += second.times_us
+                blocks += first.blocks
+                self.clocks += first.clocks_mhz
+                verdict = compare_interleaved(mine, theirs, blocks, floor_us=floor_us)
+            self.verdicts[verdict.verdict.value] += 1
+            self.ratios.append(verdict.ratio)
+            self.times_us.append(median(mine))
 
 
 def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
@@ -895,51 +945,68 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
         return skipped("there is no kernel to compare with itself: neither a compiler nor the vendor's library")
     bench, launches = made
     what = step.name or f"{tested.runtime.library_name} against itself"
-    verdicts: Counter[str] = Counter()
-    ratios: list[float] = []
-    times: list[float] = []
-    clocks: list[float] = []
+    equal = _Trials()
     with _in_use(tested.runtime, bench.memory):
-        runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
         floor_us = noise_floor(tested.runtime).us
-        warm = bench.sampler.warm_up(runners, CacheState.HOT)
-        end = time.monotonic() + step.budget_s
-        while not ratios or (len(ratios) < TRIALS and time.monotonic() < end):
-            turns = runners if len(ratios) % 2 == 0 else runners[::-1]
-            mine, theirs, blocks = list[float](), list[float](), 0
-            verdict = None
-            while verdict is None or (verdict.verdict is SpeedVerdict.UNSURE and blocks < BLOCKS_AT_MOST):
-                first, second = bench.sampler.sample(turns, CacheState.HOT, warm.clock_mhz)
-                mine += first.times_us
-                theirs += second.times_us
-                blocks += first.blocks
-                clocks += first.clocks_mhz
-                verdict = compare_interleaved(mine, theirs, blocks, floor_us=floor_us)
-            verdicts[verdict.verdict.value] += 1
-            ratios.append(verdict.ratio)
-            times.append(median(mine))
-    trials = sum(verdicts.values())
-    same = verdicts[SpeedVerdict.SAME.value]
-    figures: Figures = {
-        **{verdict.value: verdicts[verdict.value] for verdict in SpeedVerdict},
-        "trials": trials,
-        "median_us": median(times),
-        "noise_floor_us": floor_us,
-        "ratio_least": min(ratios),
-        "ratio_most": max(ratios),
-        **_clock_figures(median(times), clocks, bench.sampler),
-    }
+        runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
+        equal.compare(bench.sampler, runners, floor_us, TRIALS, step.budget_s)
+        disturbed = bench.sampler.slowed[OTHER_PROCESSES] > QUIET_SHARE * bench.sampler.blocks
+        time_us, trials = median(equal.times_us), len(equal.ratios)
+        figures: Figures = {
+            **{verdict.value: equal.verdicts[verdict.value] for verdict in SpeedVerdict},
+            "trials": trials,
+            "median_us": time_us,
+            "noise_floor_us": floor_us,
+            "ratio_least": min(equal.ratios),
+            "ratio_most": max(equal.ratios),
+            **_clock_figures(time_us, equal.clocks, bench.sampler),
+        }
+        slower = _slower(tested, bench.sampler, runners, figures, step.budget_s * SLOWER_BUDGET_SHARE)
+    same = equal.verdicts[SpeedVerdict.SAME.value]
     sentence = (
-        f"{same} of {trials} trials are SAME, {verdicts['UNSURE']} UNSURE, {verdicts['FAST']} FAST, "
-        f"{verdicts['SLOW']} SLOW; ratios of {min(ratios):.4f} to {max(ratios):.4f} at {median(times):.4g} us"
-        f"{_clock_words(figures)}; {what}"
+        f"{same} of {trials} trials are SAME, {equal.verdicts['UNSURE']} UNSURE, {equal.verdicts['FAST']} FAST, "
+        f"{equal.verdicts['SLOW']} SLOW; ratios of {min(equal.ratios):.4f} to {max(equal.ratios):.4f} at "
+        f"{time_us:.4g} us{_clock_words(figures)}"
     )
+    told = True
+    if slower is not None:
+        count, of, ratio = slower.verdicts[SpeedVerdict.SLOW.value], len(slower.ratios), median(slower.ratios)
+        told = count >= SAME_SHARE * of
+        figures |= {"slower_trials": of, "slower_told": count, "slower_ratio": ratio}
+        sentence += f"; with a wait behind each launch {count} of {of} are SLOW, by {ratio - 1:.1%}"
+    sentence += f"; {what}"
     if trials < TRIALS:
         sentence += f"; {TRIALS - trials} trials did not fit into {step.budget_s:.0f} s"
-    disturbed = bench.sampler.slowed[OTHER_PROCESSES]
-    if same < SAME_SHARE * trials and disturbed > QUIET_SHARE * bench.sampler.blocks:
+    holds = same >= SAME_SHARE * trials and told
+    if not holds and disturbed:
         return skipped(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
-    return passed(sentence, figures) if same >= SAME_SHARE * trials else failed(sentence, figures)
+    return passed(sentence, figures) if holds else failed(sentence, figures)
+
+
+def _slower(
+    tested: TestedDevice,
+    sampler: Sampler,
+    runners: Sequence[ContestantRunner],
+    figures: Figures,
+    budget_s: float,
+) -> _Trials | None:
+    """The first with a wait of at least 2 % behind each launch, against the other one; None without probes."""
+    try:
+        probes = tested.probes
+    except _NoProbesError:
+        return None
+    first, other = runners
+    mhz = float(figures.get("clock_mhz", tested.runtime.facts.clock_mhz)) or SUPPOSED_MHZ
+    cycles = round(SLOWER_BY * float(figures["median_us"]) * mhz)
+
+    def launch_and_wait() -> None:
+        first.launch()
+        probes.spin(cycles)
+
+    found = _Trials()
+    waiting = ContestantRunner(f"{first.name} and a wait", launch_and_wait)
+    found.compare(sampler, (waiting, other), float(figures["noise_floor_us"]), SLOWER_TRIALS, budget_s)
+    return found
 
 
 def _clock_figures(time_us: float, clocks: Sequence[float], sampler: Sampler) -> Figures:
@@ -966,6 +1033,12 @@ def _clock_words(figures: Figures) -> str:
 
 
 REPEATED = Precision(warm_up_s=0.4, minimum_s=0.4, budget_s=1.5, relative_error=0.001)
+READ_CACHES = 10
+"""How many times the last-level cache is read by the kernel that reads memory."""
+
+COUNTED_ROUNDS = 20
+COUNTED_LAUNCHES = 8
+COUNTED_BEFORE = 4
 
 
 def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
@@ -976,21 +1049,68 @@ def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
         return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
     bench, (launch,) = made
     with _in_use(tested.runtime, bench.memory):
-        runner = ContestantRunner(PROBE, launch)
-        warm = bench.sampler.warm_up([runner], CacheState.HOT)
-        (samples,) = bench.sampler.sample([runner], CacheState.HOT, warm.clock_mhz)
+        return _timed(tested, bench.sampler, launch, step.name or tested.runtime.library_name)
+
+
+def _repeats_read(tested: TestedDevice, _step: SelfTestStep) -> Found:
+    """The same for the probe that reads memory."""
+    runtime, probes = tested.runtime, tested.probes
+    wanted = READ_CACHES * (runtime.facts.last_level_cache_bytes or run_job.UNKNOWN_CACHE_BYTES)
+    size = min(wanted, runtime.free_memory_bytes() // 4) // 4096 * 4096
+    with _guarded(runtime) as memory:
+        buffer = memory.allocate("memory", size)
+        sampler = _sampler(tested, memory, REPEATED, cold=False)
+        return _timed(tested, sampler, lambda: probes.read(buffer.address, size, 1), f"reads of {size / MIB:.4g} MiB")
+
+
+def _timed(tested: TestedDevice, sampler: Sampler, launch: Launch, what: str) -> Found:
+    runner = ContestantRunner(PROBE, launch)
+    warm = sampler.warm_up([runner], CacheState.HOT)
+    sampler.slowed.clear()  # what ran before may have met a limit that the warm-up outlasts
+    sampler.blocks = 0
+    (samples,) = sampler.sample([runner], CacheState.HOT, warm.clock_mhz)
     summary = summarize(samples.times_us)
     figures: Figures = {
         "median_us": summary.median_us,
         "relative_error": summary.relative_error,
         "samples": summary.count,
-        **_clock_figures(summary.median_us, samples.clocks_mhz, bench.sampler),
+        **_clock_figures(summary.median_us, samples.clocks_mhz, sampler),
     }
     if samples.clocks_mhz:
         cycles = [time_us * mhz / 1e3 for time_us, mhz in zip(samples.times_us, samples.clocks_mhz, strict=True)]
         figures["kcycles"] = median(cycles)
-    what = step.name or tested.runtime.library_name
+    counted = _counted_kcycles(tested, launch)
+    if counted is not None:
+        figures["counted_kcycles"] = counted
     return passed(f"{summary.median_us:.5g} us{_clock_words(figures)}; {what}", figures)
+
+
+def _counted_kcycles(tested: TestedDevice, launch: Launch) -> float | None:
+    """Thousands of cycles from one launch to the next by the device's own counters; None where it has none of them.
+
+    The clock that the driver tells is read a few times in a second, between launches, and rounded.
+    """
+    from ckwatch.bench.probes.cuda import CudaProbes
+    from ckwatch.bench.probes.cycle_counter import CycleCounter
+
+    runtime = tested.runtime
+    if runtime.facts.kind != "cuda" or not isinstance(probes := tested.probes, CudaProbes):
+        return None
+    counter = CycleCounter(runtime, probes)
+    found = []
+    for _ in range(COUNTED_ROUNDS):
+        with runtime.gate():
+            for _ in range(COUNTED_BEFORE):
+                launch()
+            counter.begin()
+            for _ in range(COUNTED_LAUNCHES):
+                launch()
+            counter.end()
+        runtime.synchronize()
+        counted = counter.kcycles()
+        if counted is not None:
+            found.append(counted / COUNTED_LAUNCHES)
+    return median(found) if found else None
 
 
 FUNCTIONS: Mapping[str, Callable[[TestedDevice, SelfTestStep], Found]] = {
@@ -1013,4 +1133,5 @@ FUNCTIONS: Mapping[str, Callable[[TestedDevice, SelfTestStep], Found]] = {
     names.NUMERICS: _numerics,
     names.SAME: _same,
     names.REPEATS: _repeats,
+    names.REPEATS_READ: _repeats_read,
 }
