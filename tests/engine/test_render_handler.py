@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.core.events import UnitKey
-from ckwatch.engine.handlers.render import TextCache
+from ckwatch.engine.handlers.render import TEXTS_AT_REST, TextCache
 from ckwatch.model.source_map import SourceMap
 from ckwatch.render.outcome import Rendered
 
@@ -24,3 +24,15 @@ def test_texts_of_the_present_generation_only() -> None:
     assert texts.get(other, 2), "the last one is kept however long it is"
     texts.drop(other)
     assert texts.get(other, 2) is None
+
+
+def test_few_texts_are_kept_at_rest_however_short_they_are() -> None:
+    texts = TextCache()
+    keys = [UnitKey("", str(number)) for number in range(TEXTS_AT_REST + 1)]
+    for key in keys:
+        texts.put(key, 1, rendered("1"))
+    assert texts.get(keys[0], 1)
+    texts.rest()
+    assert texts.get(keys[1], 1) is None, "the least recently used one"
+    assert texts.get(keys[0], 1)
+    assert texts.get(keys[2], 1)

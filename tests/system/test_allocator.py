@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ckwatch.system.allocator import return_freed_memory
+from ckwatch.system.allocator import return_free_pages, return_freed_memory
 
 FREED = """
 import sys, threading
@@ -45,3 +45,4 @@ def test_what_threads_free_is_returned() -> None:
 def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
     return_freed_memory()
+    return_free_pages()

@@ -53,6 +53,7 @@ from ckwatch.engine.worker_emulator import WorkerEmulator
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
 from ckwatch.model.version import __version__
+from ckwatch.system.allocator import return_free_pages
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.processes import niceness
 from ckwatch.wire.endpoint import endpoint_of
@@ -268,7 +269,8 @@ async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache, texts:
         if was_busy and not is_busy:
             await tools.rest()
             sent.clear()
-            texts.shrink()
+            texts.rest()
+            await to_thread.run_sync(return_free_pages)
         was_busy = is_busy
 
 

@@ -154,6 +154,8 @@ class BuildTools:
         """Nothing is to be rendered: one worker will do for the next edit."""
         if self.compiler is not None:
             self.compiler.builder.rest()
+        for store in tuple(self._stores.values()):
+            await to_thread.run_sync(store.contents.rest)
         for pool in self._pools.values():
             await pool.rest()
 

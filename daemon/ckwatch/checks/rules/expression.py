@@ -14,6 +14,7 @@ import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from ckwatch.model.arithmetic import OPERATORS, ZeroDivisorError
@@ -68,15 +69,14 @@ _COMPARISONS: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] =
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed text and the names in it, in the order in which they appear."""
+    """A text that can be parsed, and the names in it, in the order in which they appear.
+
+    Its tree is not kept, and what evaluates it is made when it is first needed: a process evaluates few of the rules.
+    """
 
     text: str
-    tree: ast.expr
     names: tuple[str, ...]
-    _run: Callable[[Lookup], Any] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_run", _compiled(self.tree))
+    _evaluator: Callable[[Lookup], Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -86,20 +86,24 @@ class Expression:
 
         Raises `UnknownValueError` when the outcome hangs on a name without a value, and `ZeroDivisorError`.
         """
-        found: Value = self._run(lookup)
+        evaluator = self._evaluator
+        if evaluator is None:
+            evaluator = _compiled(_parse(self.text))
+            object.__setattr__(self, "_evaluator", evaluator)
+        found: Value = evaluator(lookup)
         return found
 
     def holds(self, lookup: Lookup) -> bool:
         """The value as a truth value; raises as `value` does."""
-        return bool(self._run(lookup))
+        return bool(self.value(lookup))
 
     def substituted(self, lookup: Lookup) -> str:
         """The text with values in place of names; a name without a value stays."""
-        return _substitute(self.text, self.tree, lookup)
+        return _substitute(self.text, _parse(self.text), lookup)
 
     def outcome(self, lookup: Lookup) -> str:
         """What a person reads after the condition: `128 % (32 * 3) = 32`; for `a == b`, both sides with values."""
-        tree = self.tree
+        tree = _parse(self.text)
         if not isinstance(tree, ast.Compare):
             return self.substituted(lookup)
         left = self._side(tree.left, lookup)
@@ -124,8 +128,9 @@ class Expression:
         return ast.get_source_segment(self.text, node) or self.text
 
 
+@cache
 def parse(text: str) -> Expression:
-    """Read an expression. Raises `ValueError` for what the language does not have."""
+    """Read an expression; equal texts share one. Raises `ValueError` for what the language does not have."""
     tree = _parse(text)
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
@@ -137,7 +142,7 @@ def parse(text: str) -> Expression:
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
     found.sort(key=lambda node: node.col_offset)
-    return Expression(text, tree, tuple(dict.fromkeys(node.id for node in found)))
+    return Expression(text, tuple(dict.fromkeys(node.id for node in found)))
 
 
 _ALLOWED = (

@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ckwatch.system.user_files import digest_file, file_status, file_statuses, is_there
 
@@ -33,6 +34,9 @@ _UNWRITTEN = 1000
 
 _SEEN = 16_384
 """Files of which is remembered since when they are as they are; a compile reads 1,500."""
+
+_AT_REST = 2000
+"""Files of which something is remembered while nothing happens."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS content (
@@ -119,6 +123,14 @@ class ContentHashes:
             found.append(digest)
         return found, newest_ns
 
+    def rest(self) -> None:
+        """Write what was learned, and forget all but what was learned last."""
+        with self._lock:
+            self.save()
+            _keep_last(self._recent, _AT_REST)
+            _keep_last(self._seen, _AT_REST)
+            _keep_last(self._standing, _AT_REST)
+
     def _is_kept(self, path: str, stamp: _Stamp) -> bool:
         """Whether the file's hash is reused while it has this stamp."""
         known = self._new.get(path) or self._recent.get(path)
@@ -148,9 +160,8 @@ class ContentHashes:
             ):
                 self._recent |= self._new
                 self._new.clear()
-            for memo, limit in ((self._recent, _RECENT), (self._new, 10 * _UNWRITTEN)):
-                for path in list(memo)[: max(0, len(memo) - limit)]:
-                    del memo[path]
+            _keep_last(self._recent, _RECENT)
+            _keep_last(self._new, 10 * _UNWRITTEN)
 
     def _see(self, path: str, stamp: _Stamp) -> None:
         if path not in self._seen or self._seen[path][0] != stamp:
@@ -247,6 +258,11 @@ class ContentSnapshot:
         if path not in self._exists:
             self._exists[path] = is_there(path)
         return self._exists[path]
+
+
+def _keep_last(memo: dict[str, Any], count: int) -> None:
+    for path in list(memo)[: max(0, len(memo) - count)]:
+        del memo[path]
 
 
 def _remove_database(database: Path) -> bool:

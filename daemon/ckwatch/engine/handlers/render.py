@@ -38,7 +38,8 @@ CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
 CHARACTERS_AT_REST = 500_000
-"""Of them, while nothing happens."""
+TEXTS_AT_REST = 50
+"""Of them, while nothing happens: of short texts it is the names and the map that take memory."""
 
 READS_KEPT = 50
 
@@ -62,7 +63,7 @@ class TextCache:
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
-        self.shrink(self._limit)
+        self._shrink(self._limit, self._limit)
 
     def get(self, key: UnitKey, generation: int) -> Rendered | None:
         """The text of this generation, if it is kept."""
@@ -72,9 +73,13 @@ class TextCache:
         self._texts.move_to_end(key)
         return kept[1]
 
-    def shrink(self, limit: int = CHARACTERS_AT_REST) -> None:
-        """Drop the least recently used ones, until so many characters are left, or one text."""
-        while self._size > limit and len(self._texts) > 1:
+    def rest(self) -> None:
+        """Keep a few."""
+        self._shrink(CHARACTERS_AT_REST, TEXTS_AT_REST)
+
+    def _shrink(self, limit: int, texts: int) -> None:
+        """Drop the least recently used ones, until so many characters and texts are left, or one text."""
+        while (self._size > limit or len(self._texts) > texts) and len(self._texts) > 1:
             _, (_, oldest) = self._texts.popitem(last=False)
             self._size -= len(oldest.text)
 
