@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import Unit
-from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following
+from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
 from patience import PATIENCE_S
 
 
@@ -180,6 +181,10 @@ async def test_a_header_recompiles_those_that_read_it(bench: Bench) -> None:
         assert why(seen.units["one"])[-1].endswith("include/h.h changed")
 
 
+def is_built_again(before: Mapping[str, int], seen: Follower) -> bool:
+    return all(unit.fresh and unit.generation > before[name] for name, unit in seen.units.items())
+
+
 async def test_a_header_saved_at_once_after_another_save_recompiles_those_that_read_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +194,7 @@ async def test_a_header_saved_at_once_after_another_save_recompiles_those_that_r
         for runs in (4, 6):
             before = {name: unit.generation for name, unit in seen.units.items()}
             bench.write("../include/h.h", f"int other[{runs}];\n")
-            await seen.until(lambda s, old=before: all(u.fresh and u.generation > old[n] for n, u in s.units.items()))
+            await seen.until(partial(is_built_again, before))
             assert len(bench.runs) == runs
 
 
