@@ -15,7 +15,7 @@ from ckwatch.cli import main
 from ckwatch.cli.completion import names
 from ckwatch.cli.parser import make_parser
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from stored_entries import KEY, RECORD
 from workspaces import gemm_kernel
 
@@ -133,7 +133,7 @@ def test_the_store_tells_its_size_and_shrinks(workspace: Path, capsys: Capture, 
     (workspace / "ckwatch.toml").write_text(f'[workspace]\narchs = ["gfx942"]\n[store]\nfolder = "{folder}"\n')
     assert answer(capsys, "store", "size")["artifacts"] == 0
     with ArtifactStore(folder) as store:
-        headers = HeaderSet.observe([], [], store.contents, PathRoots({}), begun_ns=2**62)
+        headers = HeaderObserver(store.contents, PathRoots({})).observe((), (), (), begun_ns=2**62)
         assert headers is not None
         artifact = store.publish(KEY, headers, RECORD, source=b"int a;", log="", products={})
     long_ago = 1_000_000_000

@@ -128,7 +128,7 @@ TEXT = "#include <a.h>\n"
 @pytest.fixture
 def include(tmp_path: Path) -> Path:
     folder = tmp_path / "include"
-    folder.mkdir()
+    (folder / "first").mkdir(parents=True)
     (folder / "a.h").write_text("int a;\n")
     (folder / "b.h").write_text("int b;\n")
     return folder
@@ -151,13 +151,13 @@ def wanted(headers: PrecompiledHeaderStore) -> HeaderSpec:
 def made(
     headers: PrecompiledHeaderStore, wanted: HeaderSpec, include: Path, *, size: int = 10
 ) -> PrecompiledHeader | None:
-    """Put one there, of both headers; a file `before.h` must not appear."""
+    """Put one there, of both headers; none may appear in `first`."""
     begun_ns = steady_ns()
     folder = headers.prepare(wanted)
     file = folder / "new"
     file.write_bytes(bytes(size))
     opened = [str(include / "a.h"), str(include / "b.h"), str(folder / "prefix.hip")]
-    assert headers.publish(wanted, file, opened, [str(include / "before.h")], begun_ns)
+    assert headers.publish(wanted, file, opened, (include / "first", include), begun_ns)
     return headers.find(wanted)
 
 
@@ -189,7 +189,7 @@ def test_made_and_found(
     [
         lambda include, _: (include / "b.h").write_text("int c;\n"),
         lambda include, _: (include / "a.h").unlink(),
-        lambda include, _: (include / "before.h").touch(),
+        lambda include, _: (include / "first/a.h").touch(),
         lambda _, found: found.file.unlink(),
         lambda _, found: (found.file.parent / META_NAME).write_text('{"present": '),
         lambda _, found: (found.file.parent / META_NAME).write_text('{"present": {}}'),
@@ -208,7 +208,7 @@ def test_used_only_while_it_holds(
     assert found is not None
     happen(include, found)
     assert headers.find(wanted) is None
-    (include / "before.h").unlink(missing_ok=True)
+    (include / "first/a.h").unlink(missing_ok=True)
     (include / "a.h").write_text("int a;\n")
     assert made(headers, wanted, include) is not None
 
@@ -235,7 +235,7 @@ def test_headers_that_changed_since_it_was_begun(
 ) -> None:
     file = headers.prepare(wanted) / "new"
     file.touch()
-    assert not headers.publish(wanted, file, [str(include / "a.h")], [], begun_ns=1)
+    assert not headers.publish(wanted, file, [str(include / "a.h")], (), begun_ns=1)
     assert headers.find(wanted) is None
 
 

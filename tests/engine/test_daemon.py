@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import anyio
 import pytest
 
 from ckwatch.engine.bootstrap import open_engine
+from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import Unit
-from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following
+from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
 from patience import PATIENCE_S
 
 
@@ -177,6 +179,23 @@ async def test_a_header_recompiles_those_that_read_it(bench: Bench) -> None:
         await anyio.Path(bench.header).write_text("int other;\n")
         await seen.until(lambda s: len(bench.runs) >= 4 and all(unit.fresh for unit in s.units.values()))
         assert why(seen.units["one"])[-1].endswith("include/h.h changed")
+
+
+def is_built_again(before: Mapping[str, int], seen: Follower) -> bool:
+    return all(unit.fresh and unit.generation > before[name] for name, unit in seen.units.items())
+
+
+async def test_a_header_saved_at_once_after_another_save_recompiles_those_that_read_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_up, "SNAPSHOT_S", float("inf"))
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        for runs in (4, 6):
+            before = {name: unit.generation for name, unit in seen.units.items()}
+            bench.write("../include/h.h", f"int other[{runs}];\n")
+            await seen.until(partial(is_built_again, before))
+            assert len(bench.runs) == runs
 
 
 async def test_a_newer_edit_kills_the_compiler_of_the_older(bench: Bench) -> None:

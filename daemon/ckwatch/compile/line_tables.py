@@ -27,7 +27,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.single_call import DEPENDENCIES
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
 from ckwatch.system.async_processes import ExitReason, Launcher, run_process
 
@@ -120,9 +120,9 @@ async def _by_passes(
 def _keep(job: CompileJob, headers: Sequence[str], store: ArtifactStore) -> Path | None:
     """Store it; None where that cannot be done."""
     request, toolchain = job.request, job.toolchain
-    folders = [*request.include_folders, *toolchain.include_folders]
-    absent = not_there(headers, (), folders)
-    observed = HeaderSet.observe(headers, absent, store.contents, PathRoots(toolchain.roots), job.begun_ns)
+    folders = (*request.include_folders, *toolchain.include_folders)
+    observer = HeaderObserver(store.contents, PathRoots(toolchain.roots))
+    observed = observer.observe(tuple(headers), (), folders, job.begun_ns)
     if observed is None:
         return None
     record = ArtifactRecord(

@@ -24,7 +24,7 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.model.keys import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
@@ -164,15 +164,9 @@ class StoredDevicePass:
     def keep(self, done: PassResult, commands: tuple[CompilerCommand, ...]) -> None:
         """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on. A store that
         cannot be written is left alone."""
-        folders = [*self.request.include_folders, *self.toolchain.include_folders]
-        job = done.job
-        observed = HeaderSet.observe(
-            done.headers,
-            not_there(done.headers, (), folders),
-            self.store.contents,
-            PathRoots(self.toolchain.roots),
-            job.begun_ns,
-        )
+        folders = (*self.request.include_folders, *self.toolchain.include_folders)
+        job, observer = done.job, HeaderObserver(self.store.contents, PathRoots(self.toolchain.roots))
+        observed = observer.observe(done.headers, (), folders, job.begun_ns)
         if observed is None:
             return
         record = ArtifactRecord(

@@ -11,7 +11,7 @@ import anyio.to_thread
 from ckwatch.compile.request import CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, not_there
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.work_folder import remove_work_folder
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ class PendingHostPasses:
         if self._store.disturbed(checked.folder):
             return False
         host = checked.host
-        folders = [*host.job.request.include_folders, *self._toolchain.include_folders]
-        absent = not_there(host.headers, () if host.failure is None else host.failure.missing, folders)
+        folders = (*host.job.request.include_folders, *self._toolchain.include_folders)
+        missing = () if host.failure is None else host.failure.missing
         contents = self._store.contents
-        headers = HeaderSet.observe(host.headers, absent, contents, self._roots, host.job.begun_ns)
+        observer = HeaderObserver(contents, self._roots)
+        headers = observer.observe(host.headers, missing, folders, host.job.begun_ns)
         return headers is not None and headers.holds(contents.look(), self._roots)

@@ -29,7 +29,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +45,7 @@ from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
+from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
@@ -230,13 +230,14 @@ class PrecompiledHeaderStore:
         return folder
 
     def publish(
-        self, wanted: HeaderSpec, made: Path, headers: Sequence[str], absent: Collection[str], begun_ns: int
+        self, wanted: HeaderSpec, made: Path, headers: Sequence[str], folders: tuple[Path, ...], begun_ns: int
     ) -> bool:
-        """Take in the file `made`, from the headers named, where those that are `absent` would have been read instead;
-        False when one of them has changed meanwhile."""
+        """Take in the file `made`, from the headers named, that were found in `folders`; False when one of them has
+        changed meanwhile."""
         folder = self.folder / wanted.key
-        opened = [path for path in headers if path != str(folder / SOURCE_NAME)]
-        observed = HeaderSet.observe(opened, absent, self._store.contents, self._roots, begun_ns)
+        opened = tuple(path for path in headers if path != str(folder / SOURCE_NAME))
+        observer = HeaderObserver(self._store.contents, self._roots)
+        observed = observer.observe(opened, (), folders, begun_ns)
         if observed is None:
             return False
         digest = digest_file(made)
@@ -452,9 +453,9 @@ class HeaderWarmup:
 
     def _publish(self, wanted: HeaderSpec, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
         names = parse_header_list(os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES)))
-        folders = [*request.include_folders, *self._toolchain.include_folders]
+        folders = (*request.include_folders, *self._toolchain.include_folders)
         try:
-            return self.headers.publish(wanted, made, names, shadows(names, folders), begun_ns)
+            return self.headers.publish(wanted, made, names, folders, begun_ns)
         except OSError:
             return False
 

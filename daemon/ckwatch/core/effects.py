@@ -43,7 +43,7 @@ class Recall:
     """`LoadedWorkspace.settings`."""
 
 
-class Turn(IntEnum):
+class RenderPriority(IntEnum):
     """Whose render comes first."""
 
     LOOKED_AT = 0
@@ -53,13 +53,13 @@ class Turn(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Render:
-    """Render and check a unit. `turn`: what somebody looks at or edits comes first, then what was asked for."""
+    """Render and check a unit. `priority`: what somebody looks at or edits comes first, then what was asked for."""
 
     work: Work
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
-    turn: Turn = Turn.OTHERS
+    priority: RenderPriority = RenderPriority.OTHERS
 
 
 @dataclass(frozen=True, slots=True)

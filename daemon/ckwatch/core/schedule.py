@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, recall, timing_schedule, verification_schedule
 from ckwatch.core.demand import REQUESTED, is_in_focus, priority
-from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, Turn
+from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
@@ -33,9 +33,11 @@ def start_work(state: State, out: Effects) -> None:
         move(unit, Phase.RENDERING)
         work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)
         publish(out, unit)
-        looked_at = bool(view.overlays) or is_in_focus(state, unit)
-        turn = Turn.LOOKED_AT if looked_at else Turn.ASKED_FOR if awaiting(state, unit) else Turn.OTHERS
-        out.append(Render(work, unit.unit, view.overlays.copy(), view.options, turn))
+        if view.overlays or is_in_focus(state, unit):
+            priority = RenderPriority.LOOKED_AT
+        else:
+            priority = RenderPriority.ASKED_FOR if awaiting(state, unit) else RenderPriority.OTHERS
+        out.append(Render(work, unit.unit, view.overlays.copy(), view.options, priority))
     while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
         unit, view = _next(state, state.look_queue)
         work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))

@@ -18,7 +18,7 @@ from typing import Self
 
 import anyio
 
-from ckwatch.core.effects import Turn
+from ckwatch.core.effects import RenderPriority
 from ckwatch.engine.render_request import (
     KERNELS_SENT,
     WRITERS_SENT,
@@ -213,7 +213,7 @@ class RenderPool:
     def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
         self._idle = [RenderWorker(folders) for _ in range(size)]
         self._all = tuple(self._idle)
-        self._waiting: tuple[deque[_Waiting], ...] = tuple(deque() for _ in Turn)
+        self._waiting: tuple[deque[_Waiting], ...] = tuple(deque() for _ in RenderPriority)
 
     async def __aenter__(self) -> Self:
         return self
@@ -244,21 +244,21 @@ class RenderPool:
         limits: RenderLimits | None = None,
         overlays: Mapping[str, str] | None = None,
         *,
-        turn: Turn = Turn.OTHERS,
+        priority: RenderPriority = RenderPriority.OTHERS,
         checks: Checks | None = None,
     ) -> RenderAnswer:
-        """Render `unit` in a free worker, in its `turn`."""
-        async with self._worker(unit.kernel.template, turn) as worker:
+        """Render `unit` in a free worker, by its `priority`."""
+        async with self._worker(unit.kernel.template, priority) as worker:
             return await worker.render(unit, limits or RenderLimits(), overlays or {}, checks)
 
     @asynccontextmanager
-    async def _worker(self, template: str, turn: Turn) -> AsyncIterator[RenderWorker]:
+    async def _worker(self, template: str, priority: RenderPriority) -> AsyncIterator[RenderWorker]:
         if self._idle:
             # The one that has this template compiled, or else one that runs.
             worker = max(self._idle, key=lambda one: (one.template == template, one.runs))
             self._idle.remove(worker)
         else:
-            waiting, queue = _Waiting(template), self._waiting[turn]
+            waiting, queue = _Waiting(template), self._waiting[priority]
             queue.append(waiting)
             try:
                 await waiting.called.wait()
@@ -281,7 +281,7 @@ class RenderPool:
             self._idle.append(worker)
             return
         called = queue[0]
-        if queue is not self._waiting[Turn.LOOKED_AT] and called.passed_over < PASSED_OVER:
+        if queue is not self._waiting[RenderPriority.LOOKED_AT] and called.passed_over < PASSED_OVER:
             # Each worker compiles the templates that it renders: those of one template stay together.
             called.passed_over += 1
             busy = {one.template for one in self._all if one is not worker and one not in self._idle}

@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import Artifact
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from stored_entries import KEY, RECORD, Publish
 
 
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[ArtifactStore]:
 @pytest.fixture
 def publish(store: ArtifactStore, header: Path, roots: PathRoots) -> Publish:
     def _publish(key: str = KEY, content: bytes = b"\x7fELF" * 100, into: ArtifactStore = store) -> Artifact:
-        headers = HeaderSet.observe([str(header)], [], into.contents, roots, begun_ns=2**62)
+        headers = HeaderObserver(into.contents, roots).observe((str(header),), (), (), begun_ns=2**62)
         assert headers is not None
         product = into.work_folder() / "kernel.so"
         product.write_bytes(content)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
-from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
+from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots, shadows
 
 ROOTS = PathRoots({"rocm": Path("/opt/rocm"), "clang": Path("/opt/rocm/lib/clang/22"), "ck": Path("/ck")})
 
@@ -61,7 +61,8 @@ def test_shadows(headers: list[str], expected: set[str]) -> None:
 
 
 def observe(path: Path, begun_ns: int, contents: ContentHashes | None = None) -> HeaderSet | None:
-    return HeaderSet.observe([str(path)], ["/none"], contents or ContentHashes(None), ROOTS, begun_ns)
+    observer = HeaderObserver(contents or ContentHashes(None), ROOTS)
+    return observer.observe((str(path),), ("/none",), (), begun_ns)
 
 
 def test_header_changed_while_it_was_compiled(tmp_path: Path) -> None:

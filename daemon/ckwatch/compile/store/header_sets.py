@@ -104,21 +104,6 @@ class HeaderSet:
             raise ValueError("no header set")
         return cls(value["present"], tuple(value["absent"]))
 
-    @classmethod
-    def observe(
-        cls, headers: Iterable[str], absent: Iterable[str], contents: ContentHashes, roots: PathRoots, begun_ns: int
-    ) -> HeaderSet | None:
-        """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`).
-
-        None when one of them is gone or was changed since then: the compile may have read another text.
-        """
-        paths = sorted(set(headers))
-        digests, unchanged_ns = contents.digests(paths)
-        present = {roots.shorten(path): digest for path, digest in zip(paths, digests, strict=True) if digest}
-        if len(present) < len(paths) or unchanged_ns >= begun_ns:
-            return None
-        return cls(present, tuple(sorted({roots.shorten(path) for path in absent} - present.keys())))
-
 
 @dataclass(slots=True)
 class _Observed:
@@ -128,7 +113,7 @@ class _Observed:
     names: tuple[str, ...]
     """Their paths, shortened."""
     absent: tuple[str, ...]
-    looked_ns: int = 0
+    looked_ns: int = -1
     """When the last look began."""
     unchanged_ns: int = 0
     """Since when all are as it found them."""
@@ -154,10 +139,10 @@ class HeaderObserver:
         missing: tuple[str, ...],
         folders: tuple[Path, ...],
         begun_ns: int,
-        ended_ns: int,
+        ended_ns: int = 0,
     ) -> HeaderSet | None:
-        """The set of the absolute paths `headers`, read by a compile that ran from `begun_ns` to `ended_ns`
-        (`steady_ns`), and has not found `missing`; `folders` are those that it searched.
+        """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`) and has not
+        found `missing`; `folders` are those that it searched. A look that began at `ended_ns` or later is not repeated.
 
         None when one of them is gone or was changed since it began: the compile may have read another text.
         """

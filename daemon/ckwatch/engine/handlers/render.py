@@ -18,7 +18,7 @@ from anyio import CapacityLimiter, to_thread
 import ckwatch_templates
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.rendered_unit import has_all_headers, lacking_headers
-from ckwatch.core.effects import Check, Compile, LookUp, Render, Turn
+from ckwatch.core.effects import Check, Compile, LookUp, Render, RenderPriority
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
@@ -141,7 +141,7 @@ class RenderHandler:
         """Render a unit and check it without a compiler, after any urgent load."""
         await self._view_loader.wait_for_urgent()
         workspace = self._view_loader.workspace(effect.work.key.scope)
-        outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options, effect.turn)
+        outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options, effect.priority)
         text = outcome.rendered
         if text is not None:
             self.text_cache.put(effect.work.key, effect.work.generation, text)
@@ -205,26 +205,31 @@ class RenderHandler:
         if kept is not None and facts is not None and unit.phase not in (Phase.WAITING, Phase.RENDERING):
             return RenderOutcome(kept, facts.diagnostics, facts.reads, facts.missed)
         overlays = dict(state.views[unit.key.scope].overlays)
-        return await self.unchecked(self._view_loader.workspace(unit.key.scope), unit.unit, overlays, Turn.LOOKED_AT)
+        workspace = self._view_loader.workspace(unit.key.scope)
+        return await self.unchecked(workspace, unit.unit, overlays, RenderPriority.LOOKED_AT)
 
     async def unchecked(
-        self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], turn: Turn = Turn.OTHERS
+        self,
+        workspace: Workspace,
+        unit: Unit,
+        overlays: Mapping[str, str],
+        priority: RenderPriority = RenderPriority.OTHERS,
     ) -> RenderOutcome:
         """A render within the workspace's limits, as the worker gives it."""
-        return (await self._rendered(workspace, unit, overlays, turn)).outcome
+        return (await self._rendered(workspace, unit, overlays, priority)).outcome
 
     async def _rendered(
         self,
         workspace: Workspace,
         unit: Unit,
         overlays: Mapping[str, str],
-        turn: Turn,
+        priority: RenderPriority,
         checks: Checks | None = None,
     ) -> RenderAnswer:
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
-        return await renderers.render(unit, limits, overlays, turn=turn, checks=checks)
+        return await renderers.render(unit, limits, overlays, priority=priority, checks=checks)
 
     async def _outcome(
         self,
@@ -232,12 +237,12 @@ class RenderHandler:
         unit: Unit,
         overlays: Mapping[str, str],
         options: ViewOverrides,
-        turn: Turn = Turn.OTHERS,
+        priority: RenderPriority = RenderPriority.OTHERS,
     ) -> RenderOutcome:
         passed = self._passed.get(unit.id)
         cache = None if overlays or not options.rules else self._tools.render_cache_folder
         checks = Checks(options.rules, passed, workspace.writers, cache)
-        answer = await self._rendered(workspace, unit, overlays, turn, checks)
+        answer = await self._rendered(workspace, unit, overlays, priority, checks)
         outcome = answer.outcome
         if answer.broken:
             raise CkwatchError(f"the checks of the render broke down:\n{answer.broken}")
