@@ -97,3 +97,57 @@ def test_where_it_fails_all_is_rendered() -> None:
     world.answer(world.find(WorkKind.RECALL), fault="no")
     assert {"render k1/a", "render k1/b", "render k2/c"} <= {*world.run()}
     world.drain()
+
+
+def settled(*, files: int = 2) -> World:
+    """A daemon at rest that looks at remembered results when so many files have changed at once."""
+    world = World(FILES, State(root="/ws", recallable=True, recall_after_files=files))
+    world.drain()
+    world.take_log()
+    return world
+
+
+def changed_together(world: World) -> None:
+    """As a checkout changes files: all are written before the first is noticed."""
+    world.write(T1, "include macros\nheader h2")
+    world.write(MACROS, "token 1")
+    world.deliver()
+
+
+def test_many_files_changed_at_once_are_taken_over_without_a_render() -> None:
+    world = settled()
+    changed_together(world)
+    assert unit(world, A).phase is Phase.WAITING
+    world.answer(world.find(WorkKind.RECALL))
+    assert not [line for line in world.run() if line.startswith(("render", "compile"))]
+    assert {one.phase for one in world.state.all_units()} == {Phase.DONE}
+    world.drain()
+
+
+def test_few_are_rendered_at_once() -> None:
+    world = settled(files=3)
+    changed_together(world)
+    assert "render k1/a" in world.run()
+
+
+def test_unsaved_text_does_not_wait_for_it() -> None:
+    world = settled()
+    changed_together(world)
+    set_overlay(world, "ann", T1, "include macros")
+    world.run(WorkKind.LOAD)
+    assert world.find(WorkKind.RECALL)
+    assert "ann" in {
+        one.effect.work.key.scope for one in world.works.values() if one.effect.work.kind is WorkKind.RENDER
+    }
+    world.drain()
+
+
+def test_a_change_while_they_are_looked_at_is_rendered() -> None:
+    world = settled()
+    changed_together(world)
+    event = world.workers.end(world.works[number := world.find(WorkKind.RECALL)], 0)
+    world.save(T1, "include macros\nheader h1")
+    del world.works[number]
+    world.send(event)
+    assert "render k1/a" in world.run()
+    world.drain()

@@ -273,3 +273,23 @@ async def test_units_with_messages_are_rendered(bench: WarmBench, rendered: Rend
     units = await bench.start()
     assert rendered.names == {*NAMES}
     assert {unit.outcome for unit in units.values()} == {"failed"}
+
+
+async def test_a_branch_that_is_checked_out_again_is_known(bench: WarmBench, rendered: Rendered) -> None:
+    async with bench.open() as daemon, following(daemon) as seen:
+        daemon.loop.state.recall_after_files = 1
+        keys: list[set[str | None]] = [set()]
+
+        def is_built_anew() -> bool:
+            fresh = all(unit.fresh and unit.key not in keys[-1] for unit in seen.units.values())
+            return fresh and len(seen.units) == len(NAMES) and not seen.workspace.busy
+
+        await seen.until(lambda _: is_built_anew())
+        for name in ("a", "b", "a", "b"):
+            rendered.names.clear()
+            keys.append({unit.key for unit in seen.units.values()})
+            bench.write("templates/k.hip.j2", f"{TEMPLATE}int {name};\n")
+            await seen.until(lambda _: is_built_anew())
+    assert keys[2] == keys[4]
+    assert len(rendered.names) == 1
+    assert len(bench.runs) == 3 * len(NAMES)
