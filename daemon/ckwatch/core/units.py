@@ -230,12 +230,12 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
 
 def _take_render(state: State, unit: UnitState, facts: RenderFacts, at: float) -> None:
     """Take over the render of the present input."""
-    result = unit.compile.result
     if unit.key.scope == MAIN and _is_new(unit):
         _compare_with_history(state, unit, facts, at)
     unit.render.facts = facts
     if not facts.ok:
         return
+    result = unit.compile.result
     faulted = result is not None and result.outcome is Outcome.FAULTED
     if unit.input.edited_since_render and (facts.tokens != unit.render.tokens or faulted):
         _want_edited(state, unit)

@@ -1,9 +1,9 @@
 """What can be taken for known of units later, where all that it came from is as it was.
 
 A row holds a built unit's result without messages; of each unit the last few are kept, so that a branch that is checked
-out again is known. Thousands of units depend on the same few sets of files: each set
-is stored once, under its hash. A row is sealed over all that it says and over the unit's input: one of another input,
-of another version, or a damaged one, is none.
+out again is known. Thousands of units depend on the same few sets of files: each set is stored once, under its hash. A
+row is sealed over all that it says and over the unit's input: one of another input, of another version, or a damaged
+one, is none.
 """
 
 from __future__ import annotations

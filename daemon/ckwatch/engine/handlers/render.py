@@ -38,8 +38,10 @@ CHARACTERS_KEPT = 8_000_000
 """Their maps take three times as much."""
 
 CHARACTERS_AT_REST = 500_000
+"""Of them, while nothing happens."""
+
 TEXTS_AT_REST = 50
-"""Of them, while nothing happens: of short texts it is the names and the map that take memory."""
+"""The same in texts: of short ones it is the names and the map that take memory."""
 
 READS_KEPT = 50
 
