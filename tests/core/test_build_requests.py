@@ -69,6 +69,19 @@ def test_one_compiler_runs_however_little_memory_there_is() -> None:
     world.drain()
 
 
+def test_one_render_at_a_time_runs_beside_the_search_for_what_is_requested() -> None:
+    world = World(dict(FILES), State(root="/ws", renders=3))
+    world.drain()
+    world.take_log()
+    world.write(MACROS, "token 1")
+    world.send(BuildRequested("r", "", ("k1/a",)))
+    world.deliver()
+    assert [line for line in world.take_log() if line.startswith("render")] == ["render k1/b"]
+    world.answer(world.find(WorkKind.SCAN))
+    assert "render k1/a" in world.run(WorkKind.LOAD)
+    world.drain()
+
+
 def test_a_request_waits_for_the_disk_and_the_workspace() -> None:
     world = built()
     world.write(T2, "token 1\nheader h2")  # the watcher has not reported it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,8 +57,12 @@ def digest(path: str) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
+def digests(paths: Sequence[str]) -> tuple[list[str | None], int]:
+    return [digest(path) for path in paths], 0
+
+
 def test_files_that_are_not_what_was_read(root: Path) -> None:
     template, gone, missing = (str(root / name) for name in ("templates/t.hip.j2", "gone", "missing"))
     known = {template: DIGEST, gone: "1", missing: None}
-    assert changed_digests(known, frozenset(), digest) == {gone: None}
-    assert changed_digests(known, frozenset({template}), digest) == {gone: None, template: DIGEST}
+    assert changed_digests(known, frozenset(), digests) == {gone: None}
+    assert changed_digests(known, frozenset({template}), digests) == {gone: None, template: DIGEST}

@@ -69,9 +69,12 @@ def _awaits_recall(state: State) -> bool:
 
 
 def _renders(state: State) -> int:
-    """How many renders may be begun. What is looked at or asked for does not wait until others have ended."""
+    """How many renders may be begun. What is looked at or asked for does not wait until others have ended, and beside
+    those it takes three times as long to find out what a request asks for."""
     rank = state.render_queue.rank
-    return state.renders if rank is None or rank > REQUESTED else 2 * state.renders
+    if rank is not None and rank <= REQUESTED:
+        return 2 * state.renders
+    return 1 if any(request.pending is None for request in state.requests.values()) else state.renders
 
 
 def _next(state: State, queue: WorkQueue) -> tuple[UnitState, View]:

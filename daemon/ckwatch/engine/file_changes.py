@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ckwatch.engine.handlers.scan import Digest
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.kernel_globs import compile_glob, is_skipped
 from ckwatch.workspace.loading import Workspace
+
+Digest = Callable[[str], str | None]
+"""`ContentHashes.digest`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class ChangeReporter:
         new = {path: known[path] for path in files if path in known}
         if store is None or not new:
             return
-        found = await to_thread.run_sync(changed_digests, new, disputed, store.contents.digest)
+        found = await to_thread.run_sync(changed_digests, new, disputed, store.contents.digests)
         if found:
             await self._loop.post(FilesChanged(found, at=time.time()))
 

@@ -526,6 +526,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.loader.on_found = self._record
         self.sources: dict[str, TemplateSource] = {}
         self.source_in_compilation: TemplateSource
+        # What the present render has compiled: it is compiled once more, in other code, where the render fails.
+        self.parsed: dict[tuple[str, str | None, str | None], nodes.Template] = {}
         self._locating_lexer = LocatingLexer(self)
         self._tables: dict[int, ModuleTables] = {}
         self._tables_made = 0
@@ -564,15 +566,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self, source: Any, name: Any = None, filename: Any = None, raw: Any = False, defer_init: Any = False
     ) -> Any:
         if isinstance(source, str):
-            try:
-                self.source_in_compilation = TemplateSource(filename or name or "<string>", source, self.lexer)
-            except TemplateSyntaxError as error:
-                error.source = source
-                raise
-            self.sources[self.source_in_compilation.path] = self.source_in_compilation
+            path = filename or name or "<string>"
+            known = self.sources.get(path)
+            if known is None or known.text != source:
+                try:
+                    known = self.sources[path] = TemplateSource(path, source, self.lexer)
+                except TemplateSyntaxError as error:
+                    error.source = source
+                    raise
+            self.source_in_compilation = known
         return super().compile(source, name, filename, raw, defer_init)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        key = (source, name, filename)
+        if (known := self.parsed.get(key)) is not None:
+            return known
         template = super()._parse(source, name, filename)
         try:
             _check_loop_controls(template)
@@ -580,6 +588,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             error.name, error.filename = name, filename
             raise
         mark_rounds(template)
+        self.parsed[key] = template
         return template
 
     def _load_template(self, name: str, globals: MutableMapping[str, Any] | None) -> Template:  # noqa: A002

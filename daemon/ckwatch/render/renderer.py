@@ -49,7 +49,10 @@ class Renderer:
     ) -> RenderOutcome:
         """Render `unit`; `overlays` (absolute path → text) replace files."""
         with self._lock, garbage_kept():
-            return self._rendered(unit, limits or RenderLimits(), overlays or {})
+            try:
+                return self._rendered(unit, limits or RenderLimits(), overlays or {})
+            finally:
+                self._environment.parsed.clear()
 
     def _rendered(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         lookups = Lookups()

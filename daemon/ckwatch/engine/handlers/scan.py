@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
@@ -14,7 +14,8 @@ from ckwatch.core.state import State
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 
-Digest = Callable[[str], str | None]
+Digests = Callable[[Sequence[str]], tuple[list[str | None], int]]
+"""`ContentHashes.digests`."""
 
 
 class ScanHandler:
@@ -33,11 +34,13 @@ class ScanHandler:
         if store is None:
             return ScanFinished(effect.work, {}, at=time.time())
         self._snapshot.reset()
-        compare = partial(changed_digests, known, disputed, store.contents.digest)
+        compare = partial(changed_digests, known, disputed, store.contents.digests)
         return ScanFinished(effect.work, await to_thread.run_sync(compare, limiter=self._threads), at=time.time())
 
 
-def changed_digests(known: Mapping[str, str | None], always: Collection[str], digest: Digest) -> dict[str, str | None]:
+def changed_digests(
+    known: Mapping[str, str | None], always: Collection[str], digests: Digests
+) -> dict[str, str | None]:
     """The present digests of files that differ from what was last read of them, and of those in `always`."""
-    found = {path: digest(path) for path in known}
+    found = dict(zip(known, digests(tuple(known))[0], strict=True))
     return {path: now for path, now in found.items() if path in always or now != known[path]}
