@@ -24,6 +24,7 @@ from benchmarks.quick_daemon import PROGRAM, apart, daemon_of
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import DAEMON
+from ckwatch.engine.bootstrap import REST_S
 
 MEASURED_CODE = DAEMON_CODE
 
@@ -109,7 +110,7 @@ async def daemon_cost(root: Path, program: tuple[str, ...]) -> tuple[Cost, Cost]
             # So that something has been rendered, and the process for that is there.
             await client.rendered((await client.units())[0])
             print(f"settled after {time.monotonic() - began_s:.0f} s")
-            await anyio.sleep(CALM_S)
+            await anyio.sleep(REST_S + CALM_S)  # by then it has gone to rest, and the processes that it ends have ended
             found = await cost_of(pid)
             tasks.cancel_scope.cancel()
     return found
