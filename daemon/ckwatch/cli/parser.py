@@ -26,7 +26,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def command(path: str, *, passing: str | None = None) -> Run:
-    """`module:function` of ckwatch.cli, or of the language server; imported when called.
+    """`module:function` of ckwatch.cli, of the language server or of the page; imported when called.
 
     The function gets all options, or the value of the option `passing`.
     """
@@ -36,7 +36,8 @@ def command(path: str, *, passing: str | None = None) -> Run:
         # Nothing that an import makes is garbage; collecting meanwhile takes a tenth of the time.
         gc.disable()
         try:
-            command_module = import_module(module if module.startswith("ckwatch_lsp.") else f"ckwatch.cli.{module}")
+            elsewhere = module.startswith(("ckwatch_lsp.", "ckwatch_web."))
+            command_module = import_module(module if elsewhere else f"ckwatch.cli.{module}")
         finally:
             gc.enable()
         status: int = getattr(command_module, function)(options if passing is None else getattr(options, passing))
@@ -58,6 +59,14 @@ def whole(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
     return int(text)
+
+
+def port(text: str) -> int:
+    """A port that needs no privileges; 0 for any that is free."""
+    value = int(text) if text.isdigit() else -1
+    if value != 0 and not 1024 <= value <= 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 1024 to 65535")
+    return value
 
 
 def seconds(text: str) -> float:
@@ -641,6 +650,21 @@ def _add_daemon(parser: ProgramParser) -> None:
     )
     lsp.add_argument("--stdio", action="store_true", help="accepted for editors; it is the only transport")
     lsp.add_argument("--resume", type=int, metavar="FD", help="the state that a replaced server hands over")
+    web = parser.add(
+        "web",
+        command("ckwatch_web.main:main"),
+        "Open a page that shows what is fast, what changed and what to try next",
+        "It is served on loopback alone, until Ctrl-C, and needs `pip install 'ckwatch[web]'`.",
+    )
+    web.add_patterns()
+    web.add_argument("--export", type=Path, metavar="DIR", help="write the views of these units as HTML into DIR instead")
+    web.add_argument("--traces", action="store_true", help="--export with where the compile time of each unit goes")
+    web.add_argument("--allow-changes", action="store_true", help="let the page build, time, verify, tune and cancel")
+    web.add_argument("--port", type=port, default=0, metavar="PORT", help="on this port (default: any that is free)")
+    web.add_argument("--no-open", action="store_true", help="print the address and open no browser")
+    web.add_argument("--share", action="store_true", help="print how to see the page on another machine, through ssh")
+    web.set_defaults(arch=[], no_daemon=False)
+    web.add_trust()
 
 
 def _add_environment(parser: ProgramParser) -> None:

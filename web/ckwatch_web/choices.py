@@ -1,0 +1,42 @@
+"""What a view is about, chosen from what there is: a kernel, a unit, a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ckwatch_web.content import Choice
+from ckwatch_web.view import Query
+
+if TYPE_CHECKING:
+    from ckwatch_web.feed import Feed, UnitRow
+
+
+def choose(key: str, label: str, options: Iterable[str] | Mapping[str, str], query: Query, default: str = "") -> Choice:
+    """A choice with what the address says, as far as that is there; else `default`, or the first."""
+    named = dict(options) if isinstance(options, Mapping) else {one: one for one in options}
+    value = query.get(key, "")
+    if value not in named:
+        value = default if default in named else next(iter(named), "")
+    return Choice(key=key, label=label, options=named, value=value)
+
+
+def kernel_choice(feed: Feed, query: Query, units: Iterable[UnitRow] | None = None) -> Choice:
+    """A kernel of the workspace, or of these units; by default the first."""
+    rows = feed.units.values() if units is None else units
+    return choose("kernel", "Kernel", sorted({row.kernel for row in rows}), query)
+
+
+def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Unit", default: str = "") -> Choice:
+    """A unit of the workspace; by default the one that was timed or built last."""
+    last = max(feed.units.values(), key=_news, default=None)
+    return choose(key, label, sorted(feed.units), query, default or ("" if last is None else last.id))
+
+
+def _news(row: UnitRow) -> tuple[float, float]:
+    return max((timing.taken_at for timing in row.timings), default=0.0), row.finished_at
+
+
+def shapes_of(units: Iterable[UnitRow]) -> Sequence[str]:
+    """The shapes that these units were timed on, in the order of their names' lengths and letters: 512 before 4096."""
+    return sorted({timing.shape for row in units for timing in row.timings}, key=lambda name: (len(name), name))

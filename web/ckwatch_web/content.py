@@ -1,0 +1,143 @@
+"""What a view shows, as data: blocks that a live page draws and updates, and an export writes as static HTML.
+
+Nothing here knows a browser. Text is text: whoever draws it escapes it. Options of plots are those of ECharts, in
+JSON's types; a key that begins with a colon holds a JavaScript function of this package, never anything that came from
+a workspace.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ckwatch_web.places import Place
+
+Cell = str | int | float | None
+Row = Mapping[str, Cell]
+
+PLACE, UNIT, ID = "_place", "_unit", "id"
+"""Keys of a row beside its columns: where it stands in a text (`Place.text`), the unit it is about, what it is known
+by."""
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet computes a text that begins so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table. `heat`: 1 is the best, and larger numbers are coloured by how much worse they are; the row's
+    `key + "_verdict"`, where it has one, stands beside the number. `code` keeps blanks."""
+
+    key: str
+    title: str
+    kind: Literal["text", "number", "heat", "code"] = "text"
+    width: int | None = None
+    pinned: bool = False
+    note: str = ""
+    mark: str = ""
+    """The key of the row that is true where the cell differs from its neighbour, and is marked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows that can be sorted, filtered and selected; each has an `id` of its own."""
+
+    key: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    empty: str = "nothing yet"
+    height_px: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A picture by ECharts. `summary` says in words what it shows."""
+
+    key: str
+    title: str
+    option: Mapping[str, Any]
+    summary: str
+    height_px: int = 340
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A sentence or a few."""
+
+    key: str
+    text: str
+    kind: Literal["text", "hint", "warning", "error"] = "text"
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Names and values."""
+
+    key: str
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One value of the view's address to choose: `key` is its name there, `options` are values and what they are
+    called. With very many of them the value is typed, with completion."""
+
+    key: str
+    label: str
+    options: Mapping[str, str]
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something to do, by its name among the view's actions. `changes`: it changes something or sets machines to work,
+    and is there only where that is allowed."""
+
+    key: str
+    label: str
+    changes: bool = True
+    enabled: bool = True
+
+
+Block = Table | Plot | Note | Facts | Choice | Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """All that a view shows, from top to bottom."""
+
+    title: str
+    blocks: tuple[Block, ...] = field(default=())
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """Its tables."""
+        return [block for block in self.blocks if isinstance(block, Table)]
+
+
+def csv_text(table: Table) -> str:
+    """A table as CSV: all rows, with the place of each that has one. What a spreadsheet would compute is quoted."""
+    keys = [column.key for column in table.columns]
+    heats = [f"{column.key}_verdict" for column in table.columns if column.kind == "heat"]
+    with_verdicts = [key for key in heats if any(row.get(key) for row in table.rows)]
+    with_places = any(row.get(PLACE) for row in table.rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    titles = [column.title for column in table.columns]
+    named = {f"{column.key}_verdict": f"{column.title} verdict" for column in table.columns}
+    writer.writerow(_plain([*titles, *(named[key] for key in with_verdicts), *(["place"] if with_places else [])]))
+    for row in table.rows:
+        cells = [row.get(key) for key in (*keys, *with_verdicts)]
+        writer.writerow(_plain([*cells, *([row.get(PLACE)] if with_places else [])]))
+    return text.getvalue()
+
+
+def _plain(cells: Iterable[Cell]) -> list[Cell]:
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell for cell in cells]

@@ -1,0 +1,309 @@
+"""What the page knows of the workspace: the state of everything as the daemon's events tell it, kept small.
+
+Units come in brief and are read in a thread, many at a time: 5,000 units with 100,000 timings would hold up the event
+loop for seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from sys import intern
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+from pydantic_core import from_json
+
+from ckwatch import CkwatchError, connect
+from ckwatch_web.places import Place
+
+if TYPE_CHECKING:
+    from ckwatch.client import Client
+    from ckwatch.client.events import BriefChange, UnitInBrief
+    from ckwatch.wire.state import Diagnostic, Workspace
+
+TIMELINE_S = 600.0
+"""How far back the time line goes."""
+
+BATCH = 400
+"""Changes that are read at a time, in a thread."""
+
+GATHER_S = 0.1
+"""How long changes are gathered: what follows at once is shown at once."""
+
+LOOK_S = 1.0
+"""How often a daemon is looked for that was stopped."""
+
+AT_WORK = ("waiting", "rendering", "looking", "queued", "compiling")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingRow:
+    """What is shown of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
+    previous artifact, empty where there is none, with the ratios of the medians."""
+
+    id: int
+    shape: str
+    cache: str
+    device: str
+    median_us: float
+    minimum_us: float
+    q3_us: float
+    tflops: float | None
+    gbps: float | None
+    bound_us: float | None
+    bound_percent: float | None
+    verified: bool
+    standing: str
+    taken_at: float
+    failure: str
+    message: str
+    baseline: str
+    baseline_verdict: str
+    baseline_ratio: float | None
+    previous_verdict: str
+    previous_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitRow:
+    """What is shown of a unit among thousands; see `ckwatch.Unit`."""
+
+    id: str
+    kernel: str
+    instance: str
+    arch: str
+    place: Place
+    phase: str
+    outcome: str
+    fresh: bool
+    errors: int
+    warnings: int
+    seconds: float
+    finished_at: float
+    cause: str
+    measuring: str
+    to_measure: int
+    unmeasured: str
+    headline: str
+    artifact: str
+    verification: str
+    verification_outcome: str
+    verifying: bool
+    slow: str
+    timings: tuple[TimingRow, ...]
+
+    @property
+    def state(self) -> str:
+        """One word: what it is doing, else its outcome, as the command line says it."""
+        if self.measuring:
+            return "timing"
+        if self.verifying:
+            return "verifying"
+        if self.phase in AT_WORK:
+            return self.phase
+        return self.outcome or self.phase
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSample:
+    """How many units were compiled, waited for a compiler, were timed, waited for a device, and were verified, from
+    `at` (Unix seconds) on."""
+
+    at: float
+    compiling: int
+    queued: int
+    timing: int
+    to_time: int
+    verifying: int
+
+
+def unit_row(state: UnitInBrief) -> UnitRow:
+    """A unit as it was sent."""
+    return row_of(from_json(state.encoded))
+
+
+def row_of(raw: Mapping[str, Any]) -> UnitRow:
+    """A unit as JSON has it."""
+    start = raw["place"]["start"]
+    figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
+    causes = raw.get("cause") or ()
+    return UnitRow(
+        id=raw["id"],
+        kernel=intern(raw["kernel"]),
+        instance=raw["instance"],
+        arch=intern(raw["arch"]),
+        place=Place(intern(raw["place"]["path"]), start["line"], start["column"]),
+        phase=intern(raw["phase"]),
+        outcome=intern(raw["outcome"] or ""),
+        fresh=raw["fresh"],
+        errors=raw["errors"],
+        warnings=raw["warnings"],
+        seconds=raw.get("seconds") or 0.0,
+        finished_at=raw.get("finished_at") or 0.0,
+        cause=causes[0]["what"] if causes else "",
+        measuring=raw.get("measuring") or "",
+        to_measure=len(raw.get("to_measure") or ()),
+        unmeasured=raw.get("unmeasured") or "",
+        headline=figures.get("headline") or "",
+        artifact=figures.get("artifact_key") or "",
+        verification=verification.get("summary") or raw.get("unverified") or "",
+        verification_outcome=intern(verification.get("outcome") or ""),
+        verifying=raw.get("verifying") or False,
+        slow=raw.get("slow") or "",
+        timings=tuple(_timing_rows(raw.get("timings") or ())),
+    )
+
+
+def _timing_rows(timings: Iterable[Mapping[str, Any]]) -> Iterator[TimingRow]:
+    for raw in timings:
+        comparisons = raw.get("comparisons") or ()
+        baseline = _comparison(comparisons, "baseline")
+        previous = _comparison(comparisons, "previous")
+        yield TimingRow(
+            id=raw["id"],
+            shape=intern(raw["shape"]),
+            cache=intern(raw["cache"]),
+            device=intern(raw["device_description"]),
+            median_us=raw["median_us"],
+            minimum_us=raw["minimum_us"],
+            q3_us=raw["q3_us"],
+            tflops=raw.get("tflops"),
+            gbps=raw.get("gbps"),
+            bound_us=raw.get("bound_us"),
+            bound_percent=raw.get("bound_percent"),
+            verified=raw.get("verified") or False,
+            standing=intern(raw["standing"]),
+            taken_at=raw["taken_at"],
+            failure=raw.get("failure") or "",
+            message=raw.get("message") or "",
+            baseline=baseline.get("against", ""),
+            baseline_verdict=intern(baseline.get("verdict", "")),
+            baseline_ratio=baseline.get("ratio"),
+            previous_verdict=intern(previous.get("verdict", "")),
+            previous_ratio=previous.get("ratio"),
+        )
+
+
+def _comparison(comparisons: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next((one for one in comparisons if one["against"].partition(" ")[0] == kind), {})
+
+
+class Feed:
+    """The state that all open pages share, followed by `run`. `units` are in the order in which they came."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.units: dict[str, UnitRow] = {}
+        self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}
+        self.workspace: Workspace | None = None
+        self.timeline: deque[QueueSample] = deque()
+        self.connected = False
+        """Whether a daemon is there; if not, everything is as it was when there was one."""
+        self.loaded = False
+        self.revision = 0
+        self._changed = anyio.Event()
+
+    @property
+    def editors(self) -> int:
+        """How many editors are attached that can show a place."""
+        return getattr(self.workspace, "editors", 0)
+
+    async def changed(self, after: int) -> int:
+        """Wait until something is not as it was at revision `after`; the present revision."""
+        while self.revision == after:
+            await self._changed.wait()
+        return self.revision
+
+    async def run(self) -> None:
+        """Follow the daemon, and those that come in its place, until cancelled."""
+        while True:
+            send, receive = anyio.create_memory_object_stream["BriefChange"](BATCH * 4)
+            async with anyio.create_task_group() as tasks, receive:
+                tasks.start_soon(self._take_all, receive.clone())
+                async with send:
+                    try:
+                        async with self.client.events_in_brief() as changes:
+                            async for change in changes:
+                                await send.send(change)
+                    except CkwatchError:
+                        pass  # what was lost is looked for
+            self._note(connected=False)
+            await self._until_there_is_one()
+
+    async def _until_there_is_one(self) -> None:
+        """A daemon that was stopped is not started here: only looked for."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            try:
+                async with connect(self.client.root, start=False, client_name="web"):
+                    return
+            except CkwatchError:
+                continue
+
+    async def _take_all(self, changes: Any) -> None:
+        async with changes:
+            async for first in changes:
+                batch = [first]
+                await anyio.sleep(GATHER_S)
+                while len(batch) < BATCH:
+                    try:
+                        batch.append(changes.receive_nowait())
+                    except (anyio.WouldBlock, anyio.EndOfStream):
+                        break
+                await self._take(batch)
+
+    async def _take(self, batch: list[BriefChange]) -> None:
+        news = {change.topic: change.state for change in batch}
+        encoded = [(topic, state) for topic, state in news.items() if topic.startswith("unit/") and state is not None]
+        rows = await to_thread.run_sync(lambda: [(topic, unit_row(state)) for topic, state in encoded])  # type: ignore[arg-type]  # a unit's topic has a unit in brief
+        for _, row in rows:
+            self.units[row.id] = row
+        for topic, state in news.items():
+            kind, _, name = topic.partition("/")
+            if topic == "workspace":
+                self.workspace = state  # type: ignore[assignment]  # as the topic says
+                self.loaded = self.loaded or (self.workspace is not None and self.workspace.loaded)
+            elif kind == "unit" and state is None:
+                self.units.pop(name, None)
+            elif kind == "file":
+                self._take_file(name, state)
+        self._sample()
+        self._note(connected=True)
+
+    def _take_file(self, path: str, state: Any) -> None:
+        if state is None or not state.diagnostics:
+            self.diagnostics.pop(path, None)
+        else:
+            self.diagnostics[path] = state.diagnostics
+
+    def _sample(self) -> None:
+        phases = Counter(row.phase for row in self.units.values())
+        sample = QueueSample(
+            at=time.time(),
+            compiling=phases["compiling"],
+            queued=sum(phases[phase] for phase in AT_WORK) - phases["compiling"],
+            timing=sum(1 for row in self.units.values() if row.measuring),
+            to_time=sum(row.to_measure for row in self.units.values()),
+            verifying=sum(1 for row in self.units.values() if row.verifying),
+        )
+        last = self.timeline[-1] if self.timeline else None
+        if last is None or (last.compiling, last.queued, last.timing, last.to_time, last.verifying) != (
+            sample.compiling,
+            sample.queued,
+            sample.timing,
+            sample.to_time,
+            sample.verifying,
+        ):
+            self.timeline.append(sample)
+        while len(self.timeline) > 1 and self.timeline[1].at < sample.at - TIMELINE_S:
+            self.timeline.popleft()
+
+    def _note(self, *, connected: bool) -> None:
+        self.connected = connected
+        self.revision += 1
+        self._changed.set()
+        self._changed = anyio.Event()

@@ -1,0 +1,98 @@
+"""Tables as options of the grid. The functions below are all the JavaScript that a table needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ckwatch_web.content import ID, Column, Row, Table
+
+ROW_PX, HEAD_PX = 30, 52
+MOST_PX = 480
+
+_ID = "params => params.data.id"
+_NUMBER = "p => p.value == null ? '' : typeof p.value === 'number' ? String(Number(p.value.toPrecision(4))) : p.value"
+_WITH_VERDICT = (
+    "p => { if (p.value == null) return ''; const verdict = p.data[p.colDef.field + '_verdict'];"
+    " const mark = { FAST: ' \\u25b2', SLOW: ' \\u25bc', SAME: ' =', UNSURE: ' ?' }[verdict] || '';"
+    " return p.value.toFixed(p.value < 10 ? 3 : 1) + mark; }"
+)
+HEAT_STEPS = (1.005, 1.02, 1.05, 1.1, 1.25, 2.0)
+"""Ratios above which the colour changes."""
+_HEAT = f"p => p.value == null ? '' : 'heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
+_MARKED = "p => p.data[p.colDef.context.mark] ? 'differs' : ''"
+_CODE = "p => p.data[p.colDef.context.mark] ? 'code-cell differs' : 'code-cell'"
+_NOT_SEARCHED = "() => ''"
+
+
+def column_options(column: Column) -> dict[str, Any]:
+    """A column."""
+    options: dict[str, Any] = {
+        "field": column.key,
+        "headerName": column.title,
+        "width": column.width or 140,
+        "context": {"mark": column.mark},
+    }
+    if column.note:
+        options["headerTooltip"] = column.note
+    if column.pinned:
+        options["lockPinned"] = True
+        options["pinned"] = "left"
+    if column.kind in ("number", "heat"):
+        options |= {
+            "type": "rightAligned",
+            "filter": "agNumberColumnFilter",
+            ":getQuickFilterText": _NOT_SEARCHED,
+            ":valueFormatter": _WITH_VERDICT if column.kind == "heat" else _NUMBER,
+        }
+    else:
+        options["filter"] = "agTextColumnFilter"
+    if column.kind == "heat":
+        options[":cellClass"] = _HEAT
+    elif column.kind == "code":
+        options[":cellClass"] = _CODE
+    elif column.mark:
+        options[":cellClass"] = _MARKED
+    return options
+
+
+def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
+    """The whole grid. On a `narrow` page no column is pinned: it would leave no room for others."""
+    columns = [column_options(column) for column in table.columns]
+    for options in columns if narrow else ():
+        options.pop("pinned", None)
+        options["width"] = min(options["width"], 220)
+    return {
+        "columnDefs": columns,
+        "rowData": list(table.rows),
+        ":getRowId": _ID,
+        "defaultColDef": {"sortable": True, "resizable": True, "suppressHeaderMenuButton": False},
+        "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
+        "suppressFieldDotNotation": True,
+        "ensureDomOrder": True,
+        "animateRows": False,
+        "cacheQuickFilter": True,
+        "rowHeight": ROW_PX,
+        "tooltipShowDelay": 300,
+    }
+
+
+def height_px(table: Table) -> int:
+    """How high the grid is: its rows, up to what fits a screen."""
+    return min(HEAD_PX + ROW_PX * max(len(table.rows), 1) + 4, table.height_px or MOST_PX)
+
+
+def transaction(before: Sequence[Row], after: Sequence[Row]) -> dict[str, list[Any]] | None:
+    """What leads from some rows to others; None where nothing does and the rows are to be set anew: their order is
+    another one, or most of them are."""
+    old = {row[ID]: row for row in before}
+    new = {row[ID]: row for row in after}
+    kept = [key for key in old if key in new]
+    added = [row for key, row in new.items() if key not in old]
+    if [key for key in new if key in old] != kept or (added and list(new)[-len(added) :] != [row[ID] for row in added]):
+        return None
+    removed = [{ID: key} for key in old if key not in new]
+    updated = [new[key] for key in kept if new[key] != old[key]]
+    if len(added) + len(removed) > max(50, len(new) // 2):
+        return None
+    return {"add": added, "remove": removed, "update": updated}

@@ -1,0 +1,445 @@
+"""A view on a page that is open: its blocks as elements, which change in place when what they show does."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import anyio
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+
+from ckwatch import CkwatchError
+from ckwatch_web import grid
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table
+from ckwatch_web.places import Place, place_in
+from ckwatch_web.plots import painted
+from ckwatch_web.view import View
+
+if TYPE_CHECKING:
+    from nicegui.elements.mixins.value_element import ValueElement
+    from nicegui.events import GenericEventArguments, ValueChangeEventArguments
+
+    from ckwatch_web.feed import Feed
+
+_log = logging.getLogger(__name__)
+
+GATHER_S = 0.25
+"""A view is made anew at most so often."""
+
+UNIT_VIEWS = ("history", "compare", "compile-time", "predicted", "verification")
+"""Views that show one unit, or begin with one."""
+
+_COPY = "navigator.clipboard.writeText({text})"
+_PICTURE = (
+    "const chart = getElement({id}).chart; const link = document.createElement('a');"
+    "link.href = chart.getDataURL({{ pixelRatio: 2, backgroundColor: '{background}' }});"
+    "link.download = {name}; link.click();"
+)
+_SCREEN = (
+    "({ dark: matchMedia('(prefers-color-scheme: dark)').matches, theme: localStorage.getItem('ckwatch-theme'),"
+    " width: innerWidth })"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What the browser shows on: a dark page or a light one, and how wide, in CSS pixels."""
+
+    dark: bool
+    width: int
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it is a phone's."""
+        return self.width < 600
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """A block as it was drawn, and what changes its element to a block of the same kind and key."""
+
+    block: Block
+    change: Callable[[Any], None]
+
+
+class LivePage:
+    """One view in one browser window. Everything here runs in the window's own context."""
+
+    def __init__(
+        self,
+        view: View,
+        feed: Feed,
+        query: dict[str, str],
+        *,
+        views: Mapping[str, View],
+        allow_changes: bool,
+        invite: Callable[[str], str],
+    ) -> None:
+        """`invite` makes the address for another browser of one on this server."""
+        self._view = view
+        self._feed = feed
+        self._query = query
+        self._allow_changes = allow_changes
+        self._views = views
+        self._invite = invite
+        self._screen = Screen(dark=False, width=1280)
+        self._drawn: dict[tuple[type[Block], str], _Drawn] = {}
+        self._again = anyio.Event()
+        self._content: Content | None = None
+        self._dark = ui.dark_mode(None)
+        ui.colors(primary="var(--link)")
+        with ui.element("div").classes("top"):
+            with ui.element("nav").props('aria-label="Views"'):
+                for other in views.values():
+                    link = ui.link(other.title, other.path)
+                    if other is view:
+                        link.props('aria-current="page"')
+            self._button("Copy link", self._copy_link)
+            self._button("Another browser", self._copy_invitation)
+            self._button("Dark or light", self._toggle_theme)
+        self._main = ui.element("main").props("id=main tabindex=-1")
+        with self._main:
+            self._title = _element("h1", view.title)
+            self._status = _element("p", "loading …").classes("status").props("role=status")
+            self._body = ui.element("div")
+
+    async def run(self) -> None:
+        """Show the view, and what becomes of it, until the window is closed."""
+        found = await ui.run_javascript(_SCREEN, timeout=10.0)
+        theme = found.get("theme")
+        dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
+        self._dark.value = dark
+        self._screen = Screen(dark=dark, width=int(found.get("width") or 1280))
+        while True:
+            revision = self._feed.revision
+            depends = self._view.depends(self._feed, self._query)
+            self._again = anyio.Event()
+            await self._show()
+            while not self._again.is_set() and self._view.depends(self._feed, self._query) == depends:
+                self._tell()
+                revision = await self._changed(revision)
+                await anyio.sleep(GATHER_S)
+
+    async def _changed(self, revision: int) -> int:
+        """Wait until the workspace changes, or this window's address does."""
+        async with anyio.create_task_group() as tasks:
+
+            async def wait_for_feed() -> None:
+                nonlocal revision
+                revision = await self._feed.changed(revision)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(wait_for_feed)
+            await self._again.wait()
+            tasks.cancel_scope.cancel()
+        return revision
+
+    async def _show(self) -> None:
+        if not self._feed.loaded:
+            return
+        try:
+            content = await self._view.show(self._feed, dict(self._query))
+        except CkwatchError as error:
+            hint = f"\n{error.hint}" if error.hint else ""
+            content = Content(title="", blocks=(Note(key="error", text=f"{error.message}{hint}", kind="error"),))
+            if self._content is not None:  # what was chosen stays to be chosen anew
+                content = replace(content, blocks=(*_choices(self._content), *content.blocks))
+        except Exception:  # noqa: BLE001  # the window says so, and goes on
+            _log.exception("the view %s failed", self._view.name)
+            text = "This view failed, which is a mistake in ckwatch; the terminal of `ckwatch web` has the details."
+            content = Content(title="", blocks=(Note(key="error", text=text, kind="error"),))
+        self._draw(content)
+
+    def _tell(self) -> None:
+        """The line below the title."""
+        feed = self._feed
+        if not feed.connected:
+            text = "No daemon: this is as it was. `ckwatch start` starts one." if feed.loaded else "loading …"
+        else:
+            busy = sum(1 for row in feed.units.values() if row.phase == "compiling")
+            text = f"{feed.client.root}: live" + (f", {busy} compiling" if busy else "")
+        self._status.text = text
+
+    def _draw(self, content: Content) -> None:
+        title = f"{self._view.title}: {content.title}" if content.title else self._view.title
+        self._title.text = title
+        ui.page_title(f"{title} – ckwatch")
+        blocks = [block for block in content.blocks if not isinstance(block, Action) or self._allowed(block)]
+        keys = [(type(block), block.key) for block in blocks]
+        if keys != list(self._drawn):
+            self._body.clear()
+            self._drawn = {}
+            with self._body:
+                self._draw_all(blocks)
+        else:
+            for key, block in zip(keys, blocks, strict=True):
+                drawn = self._drawn[key]
+                if drawn.block != block:
+                    drawn.change(block)
+                    drawn.block = block
+        self._content = content
+
+    def _allowed(self, action: Action) -> bool:
+        return self._allow_changes or not action.changes
+
+    def _draw_all(self, blocks: list[Block]) -> None:
+        with ui.element("div").classes("choices block"):
+            for block in blocks:
+                if isinstance(block, Choice):
+                    self._keep(block, self._choice(block))
+            for block in blocks:
+                if isinstance(block, Action):
+                    self._keep(block, self._action(block))
+        for block in blocks:
+            if isinstance(block, Table):
+                self._keep(block, self._table(block))
+            elif isinstance(block, Plot):
+                self._keep(block, self._plot(block))
+            elif isinstance(block, Facts):
+                self._keep(block, self._facts(block))
+            elif isinstance(block, Note):
+                self._keep(block, self._note(block))
+        order = [(type(block), block.key) for block in blocks]
+        self._drawn = {key: self._drawn[key] for key in order}
+
+    def _keep(self, block: Block, change: Callable[[Any], None]) -> None:
+        self._drawn[type(block), block.key] = _Drawn(block, change)
+
+    # Blocks. Each method draws one, and returns what changes it.
+
+    def _choice(self, block: Choice) -> Callable[[Choice], None]:
+        def chosen(event: ValueChangeEventArguments[Any]) -> None:
+            if event.value is not None:
+                self._go({block.key: str(event.value)})
+
+        select: ValueElement[Any] = ui.select(
+            dict(block.options), value=block.value or None, label=block.label, with_input=len(block.options) > 8,
+            on_change=chosen,
+        ).props("outlined dense options-dense")  # fmt: skip
+
+        def change(new: Choice) -> None:
+            select.set_options(dict(new.options), value=new.value or None)  # type: ignore[attr-defined]  # a select
+
+        return change
+
+    def _action(self, block: Action) -> Callable[[Action], None]:
+        async def act() -> None:
+            button.disable()
+            try:
+                ui.notify(await self._view.actions[block.key](self._feed, dict(self._query)))
+            except CkwatchError as error:
+                ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
+            finally:
+                button.enable()
+                self._again.set()
+
+        button = self._button(block.label, act)
+        button.set_enabled(block.enabled)
+
+        def change(new: Action) -> None:
+            button.text = new.label
+            button.set_enabled(new.enabled)
+
+        return change
+
+    def _table(self, block: Table) -> Callable[[Table], None]:
+        shown = block
+        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+            with ui.element("div").classes("head"):
+                title = _element("h2", "")
+                search = ui.input(placeholder="Filter")
+                search.props(f'dense clearable aria-label="Filter {_attribute(block.title)}"').classes("table-input")
+                self._button("CSV", lambda: self._save_table(block.key))
+            selected = ui.element("div").classes("place").props("aria-live=polite")
+            table: ui.aggrid = ui.aggrid(grid.grid_options(block, narrow=self._screen.narrow), auto_size_columns=False)
+            table.on("rowSelected", lambda event: self._select(selected, event))
+            search.on_value_change(lambda event: self._filter(table, event.value))
+
+        def head(new: Table) -> None:
+            title.text = f"{new.title}" + (f" ({len(new.rows):,})" if new.rows else f": {new.empty}")
+            table.style(f"height: {grid.height_px(new)}px")
+
+        def change(new: Table) -> None:
+            nonlocal shown
+            if new.columns != shown.columns:
+                table.options.clear()
+                table.options.update(grid.grid_options(new, narrow=self._screen.narrow))
+                table.update()
+            elif (changes := grid.transaction(shown.rows, new.rows)) is None:
+                table.run_grid_method("setGridOption", "rowData", list(new.rows))
+            elif any(changes.values()):
+                table.run_grid_method("applyTransaction", changes)
+            shown = new
+            head(new)
+
+        head(block)
+        return change
+
+    def _filter(self, table: ui.aggrid, text: str | None) -> None:
+        table.run_grid_method("setGridOption", "quickFilterText", text or "")
+
+    def _select(self, bar: ui.element, event: GenericEventArguments) -> None:
+        """The ways on from a row that is selected: to its text, and to other views of its unit."""
+        if not event.args.get("selected"):
+            return
+        row = event.args.get("data") or {}
+        place, unit = place_in(row.get(PLACE)), str(row.get(UNIT) or "")
+        bar.clear()
+        with bar:
+            if place is not None:
+                self._ways_to(place)
+            if unit in self._feed.units:
+                for name in UNIT_VIEWS:
+                    if name in self._views and name != self._view.name:
+                        ui.link(self._views[name].title, f"/{name}?{urlencode({'unit': unit})}")
+
+    def _ways_to(self, place: Place) -> None:
+        """How to get to a place in a text."""
+        ui.label(place.text)
+        ui.link("VS Code", place.vscode_url).props(f'aria-label="Open {_attribute(place.text)} in VS Code"')
+        self._button("Copy place", lambda: self._copy(place.text))
+        if self._feed.editors:
+            self._button("My editor", lambda: self._open_in_editor(place))
+
+    async def _open_in_editor(self, place: Place) -> None:
+        try:
+            told = await self._feed.client.show(place.path, place.line, place.column)
+        except CkwatchError as error:
+            ui.notify(error.message, type="negative")
+            return
+        ui.notify("shown in your editor" if told else "no editor is attached any more")
+
+    def _plot(self, block: Plot) -> Callable[[Plot], None]:
+        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+            with ui.element("div").classes("head"):
+                _element("h2", block.title)
+                self._button("PNG", lambda: self._save_plot(chart, block.key))
+            chart = ui.echart(painted(block.option, dark=self._screen.dark)).classes("plot")
+            summary = _element("p", block.summary).classes("note note-hint")
+
+        def change(new: Plot) -> None:
+            chart.options.clear()
+            chart.options.update(painted(new.option, dark=self._screen.dark))
+            chart.update()
+            describe(new)
+
+        def describe(new: Plot) -> None:
+            chart.style(f"height: {new.height_px}px")
+            chart.props["role"] = "img"
+            chart.props["aria-label"] = f"{new.title}. {new.summary}"
+            summary.text = new.summary
+
+        describe(block)
+        return change
+
+    def _facts(self, block: Facts) -> Callable[[Facts], None]:
+        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+            with ui.element("div").classes("head"):
+                _element("h2", block.title)
+            holder = ui.element("dl").classes("facts")
+            ways = ui.element("div").classes("place") if block.place is not None else None
+
+        def change(new: Facts) -> None:
+            holder.clear()
+            with holder:
+                for name, value in new.facts:
+                    with ui.element("div"):
+                        _element("dt", name)
+                        _element("dd", value)
+            if ways is not None and new.place is not None:
+                ways.clear()
+                with ways:
+                    self._ways_to(new.place)
+
+        change(block)
+        return change
+
+    def _note(self, block: Note) -> Callable[[Note], None]:
+        text = _element("p", block.text).classes(f"note note-{block.kind}")
+        ways = None
+        if block.place is not None:
+            ways = ui.element("div").classes("place")
+            with ways:
+                self._ways_to(block.place)
+
+        def change(new: Note) -> None:
+            text.text = new.text
+            text.classes(replace=f"note note-{new.kind}")
+            if ways is not None and new.place is not None:
+                ways.clear()
+                with ways:
+                    self._ways_to(new.place)
+
+        return change
+
+    # What buttons do.
+
+    def _button(self, label: str, act: Callable[[], Any]) -> ui.button:
+        return ui.button(label, on_click=act).props("flat dense no-caps")
+
+    def _go(self, query: dict[str, str]) -> None:
+        """Show the same view of something else, and say so in the address."""
+        self._query |= query
+        ui.navigate.history.replace(self.address)
+        self._again.set()
+
+    @property
+    def address(self) -> str:
+        """Of what is shown, on this server."""
+        query = {choice.key: choice.value for choice in _choices(self._content)} if self._content else {}
+        query |= self._query
+        return self._view.path + (f"?{urlencode(query)}" if query else "")
+
+    def _copy_link(self) -> None:
+        ui.run_javascript(f"navigator.clipboard.writeText(new URL({_text(self.address)}, location).href)")
+        ui.notify("copied the address of this view")
+
+    def _copy_invitation(self) -> None:
+        ui.run_javascript(_COPY.format(text=_text(self._invite(self.address))))
+        ui.notify("copied an address that opens this view in one other browser, within ten minutes")
+
+    def _copy(self, text: str) -> None:
+        ui.run_javascript(_COPY.format(text=_text(text)))
+        ui.notify(f"copied {text}")
+
+    def _save_table(self, key: str) -> None:
+        query = {choice.key: choice.value for choice in _choices(self._content)} if self._content else {}
+        ui.download(f"/csv/{self._view.name}/{key}?{urlencode(query | self._query)}", f"{self._view.name}-{key}.csv")
+
+    def _save_plot(self, chart: ui.echart, key: str) -> None:
+        background = "#16181b" if self._screen.dark else "#ffffff"
+        name = _text(f"{self._view.name}-{key}.png")
+        ui.run_javascript(_PICTURE.format(id=chart.id, background=background, name=name))
+
+    def _toggle_theme(self) -> None:
+        dark = not self._screen.dark
+        self._screen = replace(self._screen, dark=dark)
+        self._dark.value = dark
+        ui.run_javascript(f"localStorage.setItem('ckwatch-theme', '{'dark' if dark else 'light'}')")
+        for drawn in self._drawn.values():
+            if isinstance(drawn.block, Plot):
+                drawn.change(drawn.block)
+
+
+def _choices(content: Content | None) -> tuple[Choice, ...]:
+    return () if content is None else tuple(block for block in content.blocks if isinstance(block, Choice))
+
+
+def _element(tag: str, text: str) -> TextElement:
+    """An element with text, which is never read as HTML."""
+    return TextElement(tag=tag, text=text)
+
+
+def _text(text: str) -> str:
+    """As a JavaScript string."""
+    return json.dumps(text)
+
+
+def _attribute(text: str) -> str:
+    """Text within the quotes of NiceGUI's `props`."""
+    return text.replace("\\", "").replace('"', "'")

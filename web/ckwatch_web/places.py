@@ -1,0 +1,45 @@
+"""Places in texts, and the ways from the page back to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from ckwatch.model.text import Span as ModelSpan
+    from ckwatch.wire.state import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line and a column, both counted from zero in code points, of the file at the absolute `path`."""
+
+    path: str
+    line: int
+    column: int = 0
+
+    @property
+    def text(self) -> str:
+        """`PATH:LINE:COLUMN`, counted from one, as compilers print it and editors read it."""
+        return f"{self.path}:{self.line + 1}:{self.column + 1}"
+
+    @property
+    def vscode_url(self) -> str:
+        """Opens the place in Visual Studio Code on the browser's machine."""
+        return f"vscode://file{quote(self.path)}:{self.line + 1}:{self.column + 1}"
+
+
+def place_of(span: Span | ModelSpan | None) -> Place | None:
+    """Where a span begins."""
+    return None if span is None else Place(span.path, span.start.line, span.start.column)
+
+
+def place_in(text: object) -> Place | None:
+    """The place that `Place.text` stands for; None for what is none."""
+    if not isinstance(text, str):
+        return None
+    path, line, column = (*text.rsplit(":", 2), "", "")[:3]
+    if not (path and line.isdecimal() and column.isdecimal() and int(line) and int(column)):
+        return None
+    return Place(path, int(line) - 1, int(column) - 1)

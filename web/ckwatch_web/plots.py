@@ -1,0 +1,64 @@
+"""Parts of plots: ECharts options that look alike, without colours of text and axes, which the page's theme adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
+"""Okabe and Ito's palette, which everybody can tell apart."""
+
+Option = dict[str, Any]
+
+
+def base(**parts: Any) -> Option:
+    """What all plots have."""
+    return {
+        "animation": False,
+        "color": list(COLOURS),
+        "grid": {"left": 12, "right": 24, "top": 40, "bottom": 34, "containLabel": True},
+        "tooltip": {"trigger": "item", "confine": True},
+        **parts,
+    }
+
+
+def axis(name: str, *, kind: str = "value", **more: Any) -> Option:
+    """An axis with its name in the middle. `kind`: value, log, time or category."""
+    return {"type": kind, "name": name, "nameLocation": "middle", "nameGap": 28, "scale": kind == "value", **more}
+
+
+def legend(names: Sequence[str]) -> Option:
+    """A legend that scrolls where there are many names."""
+    return {"type": "scroll", "top": 4, "data": list(names)}
+
+
+def painted(option: Mapping[str, Any], *, dark: bool) -> Option:
+    """The option with text and lines for a dark or a light page."""
+    text, line = ("#e6e6e6", "#5a5a5a") if dark else ("#1c1c1c", "#c8c8c8")
+    plain: Option = {"backgroundColor": "transparent", "textStyle": {"color": text}, **option}
+    for key in ("xAxis", "yAxis", "parallelAxis"):
+        if key in plain:
+            many = plain[key]
+            plain[key] = [_axis(one, text, line) for one in many] if isinstance(many, list) else _axis(many, text, line)
+    for key in ("legend", "visualMap"):
+        if key in plain:
+            plain[key] = {**plain[key], "textStyle": {"color": text}}
+    if "legend" in plain:
+        plain["legend"] |= {"pageTextStyle": {"color": text}, "pageIconColor": text, "pageIconInactiveColor": line}
+    if "parallel" in plain:
+        default = plain["parallel"].get("parallelAxisDefault", {})
+        plain["parallel"] = {**plain["parallel"], "parallelAxisDefault": _axis(default, text, line)}
+    background = "#2a2d31" if dark else "#ffffff"
+    tip = {"backgroundColor": background, "borderColor": line, "textStyle": {"color": text}}
+    plain["tooltip"] = {**plain.get("tooltip", {}), **tip}
+    return plain
+
+
+def _axis(option: Mapping[str, Any], text: str, line: str) -> Option:
+    return {
+        **option,
+        "axisLabel": {"color": text, **option.get("axisLabel", {})},
+        "nameTextStyle": {"color": text, **option.get("nameTextStyle", {})},
+        "axisLine": {"lineStyle": {"color": line}, **option.get("axisLine", {})},
+        "splitLine": {"lineStyle": {"color": line, "opacity": 0.5}, **option.get("splitLine", {})},
+    }

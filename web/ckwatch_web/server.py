@@ -1,0 +1,154 @@
+"""Serves the page on loopback, at a free port, until cancelled."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from fastapi import FastAPI, Request, Response
+from nicegui import app as nicegui_app
+from nicegui import ui
+from uvicorn import Config, Server
+
+from ckwatch import CkwatchError
+from ckwatch_web.access import HOST, TOKEN, Guard, Keys
+from ckwatch_web.content import csv_text
+from ckwatch_web.live import LivePage
+from ckwatch_web.views.all import VIEWS
+
+if TYPE_CHECKING:
+    from ckwatch_web.feed import Feed
+    from ckwatch_web.view import View
+
+ASSETS = Path(__file__).parent / "assets"
+END_S = 1
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on loopback; at any free port for 0. Raises CkwatchError for one that is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        text = f"port {port} cannot be used: {error.strerror}"
+        raise CkwatchError(text, "without --port a free one is taken") from None
+    return listener
+
+
+def make_page(feed: Feed, keys: Keys, port: int, *, allow_changes: bool) -> Guard:
+    """The application."""
+    outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    nicegui_app.add_static_files("/assets", ASSETS)
+    for view in VIEWS.values():
+        ui.page(view.path, title=f"{view.title} – ckwatch", favicon=ASSETS / "icon.svg")(
+            _page(view, feed, keys, port, allow_changes=allow_changes)
+        )
+    nicegui_app.get("/csv/{view}/{table}")(_csv(feed))
+    ui.run_with(
+        outer,
+        dark=None,
+        tailwind=False,
+        language="en-US",
+        reconnect_timeout=30.0,
+        show_welcome_message=False,
+        gzip_middleware_factory=None,
+        binding_refresh_interval=None,
+    )
+    ui.add_head_html('<link rel="stylesheet" href="/assets/style.css">', shared=True)
+    return Guard(outer, port, keys)
+
+
+def _page(
+    view: View, feed: Feed, keys: Keys, port: int, *, allow_changes: bool
+) -> Callable[[Request], Awaitable[None]]:
+    def invite(path: str) -> str:
+        return _address(port, keys, path)
+
+    async def page(request: Request) -> None:
+        window = ui.context.client
+        query = dict(request.query_params)
+        shown = LivePage(view, feed, query, views=VIEWS, allow_changes=allow_changes, invite=invite)
+        await window.connected(timeout=60.0)
+        with anyio.CancelScope() as scope:
+            window.on_delete(scope.cancel)
+            await shown.run()
+
+    return page
+
+
+def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:
+    async def csv(view: str, table: str, request: Request) -> Response:
+        if view not in VIEWS:
+            return Response("no such view\n", status_code=404, media_type="text/plain")
+        try:
+            content = await VIEWS[view].show(feed, dict(request.query_params))
+        except CkwatchError as error:
+            return Response(f"{error.message}\n", status_code=409, media_type="text/plain")
+        found = next((one for one in content.tables if one.key == table), None)
+        if found is None:
+            return Response("no such table\n", status_code=404, media_type="text/plain")
+        name = f'attachment; filename="{view}-{found.key}.csv"'
+        return Response(csv_text(found), media_type="text/csv", headers={"Content-Disposition": name})
+
+    return csv
+
+
+def _address(port: int, keys: Keys, path: str = "/") -> str:
+    return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
+
+
+async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]) -> None:
+    """Serve until cancelled. `started` gets the address that opens the page in one browser."""
+    keys, port = Keys(), listener.getsockname()[1]
+    config = Config(
+        make_page(feed, keys, port, allow_changes=allow_changes),
+        ws="websockets-sansio",
+        lifespan="on",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=END_S,
+    )
+    async with anyio.create_task_group() as tasks:
+        server = _Server(config, lambda: started(_address(port, keys)))
+        tasks.start_soon(feed.run)
+        tasks.start_soon(_end_with, server)
+        with anyio.CancelScope(shield=True):  # it is ended by being told to, and closes what is open
+            await server.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()
+
+
+async def _end_with(server: Server) -> None:
+    """Until cancelled; the server ends then."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        server.should_exit = True
+
+
+class _Server(Server):
+    """Signals are the command's. `ready` is called when requests are answered."""
+
+    def __init__(self, config: Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield

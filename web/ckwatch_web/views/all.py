@@ -1,0 +1,8 @@
+"""All views, in the order of the page's menu."""
+
+from __future__ import annotations
+
+from ckwatch_web.view import View
+from ckwatch_web.views import now
+
+VIEWS: dict[str, View] = {view.name: view for view in (now.VIEW,)}

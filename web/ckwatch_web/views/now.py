@@ -1,0 +1,176 @@
+"""*Now*: units by state, the queues of compilers and devices over the last minutes, and errors in their templates."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from ckwatch.model.amounts import count, duration, timestamp
+from ckwatch.system.user_files import read_file
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Content, Facts, Note, Plot, Table
+from ckwatch_web.places import Place
+from ckwatch_web.plots import COLOURS, axis, base, legend
+from ckwatch_web.view import Query, View
+
+if TYPE_CHECKING:
+    from ckwatch.wire.state import Diagnostic
+    from ckwatch_web.feed import Feed, QueueSample, UnitRow
+
+COLUMNS = (
+    Column(key="unit", title="unit", width=330, pinned=True),
+    Column(key="state", title="state", width=110),
+    Column(key="errors", title="errors", kind="number", width=90),
+    Column(key="seconds", title="compile, s", kind="number", width=110),
+    Column(key="finished", title="finished", width=170),
+    Column(key="best", title="fastest, µs", kind="number", width=120),
+    Column(key="shape", title="on", width=120),
+    Column(key="resources", title="code object", width=380),
+    Column(key="verification", title="verified", width=240),
+    Column(key="cause", title="because", width=300),
+)
+
+LINES = (("compiling", 0), ("queued", 4), ("timing", 2), ("to_time", 5), ("verifying", 3))
+"""Queues and their colours, by index."""
+
+NAMES = {
+    "compiling": "compiling",
+    "queued": "waiting for a compiler",
+    "timing": "timing",
+    "to_time": "shapes to time",
+    "verifying": "verifying",
+}
+
+
+def unit_cells(row: UnitRow) -> dict[str, Cell]:
+    """A unit's line."""
+    timed = [timing for timing in row.timings if not timing.failure and timing.median_us]
+    best = min(timed, key=lambda timing: timing.median_us, default=None)
+    return {
+        "id": row.id,
+        UNIT: row.id,
+        PLACE: row.place.text,
+        "unit": row.id,
+        "state": row.state if row.fresh or row.phase != "done" else f"{row.state}, stale",
+        "errors": row.errors or None,
+        "seconds": round(row.seconds, 2) if row.seconds else None,
+        "finished": timestamp(row.finished_at) if row.finished_at else "",
+        "best": None if best is None else best.median_us,
+        "shape": "" if best is None else f"{best.shape}, {best.cache}",
+        "resources": row.headline,
+        "verification": row.verification,
+        "cause": row.slow or row.cause,
+    }
+
+
+def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
+    """The queues as steps over time, until `now` (Unix seconds)."""
+    points = list(samples)
+    series = []
+    for key, colour in LINES:
+        steps: list[list[float]] = [[1000 * sample.at, getattr(sample, key)] for sample in points]
+        if any(value for _, value in steps):
+            steps.append([1000 * now, steps[-1][1]])
+            series.append(
+                {"name": NAMES[key], "type": "line", "step": "end", "showSymbol": False, "data": steps,
+                 "lineStyle": {"width": 2}, "itemStyle": {"color": COLOURS[colour]}}
+            )  # fmt: skip
+    last = points[-1] if points else None
+    words = "nothing is being done" if last is None else ", ".join(
+        f"{NAMES[key]}: {getattr(last, key)}" for key, _ in LINES if getattr(last, key)
+    ) or "nothing is being done"  # fmt: skip
+    option = base(
+        xAxis=axis("", kind="time", min=1000 * (now - 300)),
+        yAxis=axis("units", minInterval=1, min=0, scale=False),
+        legend=legend([NAMES[key] for key, _ in LINES]),
+        tooltip={"trigger": "axis", "confine": True},
+        series=series,
+    )
+    return Plot(key="queues", title="Queues, the last minutes", option=option, summary=f"Now: {words}.", height_px=240)
+
+
+def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
+    """The messages, errors first, each with its line of the text."""
+    order = {"error": 0, "warning": 1, "information": 2, "hint": 3}
+    rows = []
+    for at, (found, line) in enumerate(sorted(diagnostics, key=lambda one: order[one[0].severity])):
+        place = Place(found.span.path, found.span.start.line, found.span.start.column)
+        rows.append({
+            "id": f"{at}", PLACE: place.text, UNIT: found.units[0] if found.units else None,
+            "severity": found.severity + (", stale" if found.stale else ""), "message": found.message,
+            "where": f"{Path(place.path).name}:{place.line + 1}", "text": line.strip(),
+            "units": f"{len(found.units)} of {found.unit_count}" if found.unit_count else "",
+            "code": found.code,
+        })  # fmt: skip
+    columns = (
+        Column(key="severity", title="", width=110),
+        Column(key="message", title="message", width=460),
+        Column(key="where", title="where", width=190),
+        Column(key="text", title="text", kind="code", width=340),
+        Column(key="units", title="units", width=100),
+        Column(key="code", title="code", width=160),
+    )
+    return Table(key="messages", title="Messages", columns=columns, rows=tuple(rows), empty="no errors or warnings")
+
+
+def source_line(path: str, line: int) -> str:
+    """A line of a file, empty where it cannot be read; for a thread."""
+    try:
+        lines = read_file(path).decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[line] if line < len(lines) else ""
+
+
+MOST_MESSAGES = 500
+
+
+async def show(feed: Feed, _query: Query) -> Content:
+    """The whole view."""
+    found = [one for own in feed.diagnostics.values() for one in own][:MOST_MESSAGES]
+    lines = await to_thread.run_sync(lambda: [source_line(one.span.path, one.span.start.line) for one in found])
+    rows = list(feed.units.values())
+    states = Counter(row.state for row in rows)
+    blocks: list[Block] = []
+    workspace = feed.workspace
+    if workspace is not None:
+        if workspace.problem:
+            blocks.append(Note(key="problem", text=workspace.problem, kind="error"))
+        blocks += [
+            Note(key=f"warning-{topic}", text=text, kind="warning") for topic, text in workspace.warnings.items()
+        ]
+    counts = ((state, str(number)) for state, number in sorted(states.items(), key=lambda one: -one[1]))
+    compiled = sum(row.seconds for row in rows)
+    facts = (("units", str(len(rows))), *counts, ("compile time in all", duration(compiled)))
+    blocks.append(Facts(key="units-by-state", title="Units by state", facts=facts))
+    blocks.append(Action(key="build", label="Build all"))
+    blocks.append(Action(key="cancel", label="Cancel what is at work"))
+    blocks.append(timeline(feed.timeline, time.time()))
+    if found:
+        blocks.append(messages(list(zip(found, lines, strict=True))))
+    table = await to_thread.run_sync(lambda: tuple(unit_cells(row) for row in rows))
+    blocks.append(Table(key="units", title="Units", columns=COLUMNS, rows=table, empty="no units", height_px=520))
+    return Content(title=f"{count(len(rows), 'unit')}", blocks=tuple(blocks))
+
+
+async def build(feed: Feed, _query: Query) -> str:
+    """Ask for all units; they go on as long as this runs."""
+    result = await feed.client.build()
+    return "built" if result.ok else f"{count(len(result.failed), 'unit')} failed"
+
+
+async def cancel(feed: Feed, _query: Query) -> str:
+    """Cancel everything."""
+    return f"cancelled {count(len(await feed.client.cancel()), 'unit')}"
+
+
+def depends(feed: Feed, _query: Query) -> Hashable:
+    """Everything."""
+    return feed.revision
+
+
+VIEW = View(name="now", title="Now", show=show, depends=depends, actions={"build": build, "cancel": cancel})
