@@ -1,10 +1,131 @@
-"""The same views as static HTML."""
+"""`ckwatch web --export DIR`: the same views as files, for an artifact of CI or a colleague."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch import CkwatchError
+from ckwatch.cli.session import asked_patterns, asking
+from ckwatch.model.amounts import count
+from ckwatch_web.content import Content, Note
+from ckwatch_web.feed import Feed
+from ckwatch_web.static_html import SCRIPT_FILE, STYLE_FILE, csv_files, echarts_script, page
+from ckwatch_web.views.all import OF_KERNELS, OF_UNITS, VIEWS
+
+MOST_UNITS = 200
+"""So many units have pages of their own, where none are named."""
+
+SETTLE_S = 30.0
+"""How long a daemon that is at work is waited for; then the views show it at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file to write: a view of something."""
+
+    view: str
+    query: Mapping[str, str]
+    name: str
+
+    @property
+    def stem(self) -> str:
+        """Its file's name without the ending, of letters, digits and dashes alone."""
+        if not self.query:
+            return "index" if self.view == "now" else self.view
+        text = " ".join(self.query.values())
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
+        return f"{self.view}-{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def pages(kernels: list[str], units: list[str]) -> Iterator[Page]:
+    """All pages: each view once, those of a kernel or a unit once for each."""
+    for view in VIEWS.values():
+        if view.name in OF_KERNELS:
+            yield from (Page(view.name, {"kernel": kernel}, f"{view.title}: {kernel}") for kernel in kernels)
+        elif view.name in OF_UNITS:
+            yield from (Page(view.name, {"unit": unit}, f"{view.title}: {unit}") for unit in units)
+        else:
+            yield Page(view.name, {}, view.title)
 
 
 async def export(options: argparse.Namespace) -> int:
-    """Write the views of a workspace as files."""
-    raise NotImplementedError(options)
+    """Write the views of the units that are named; 1 when a view could not be made."""
+    target: Path = options.export
+    async with asking(options, options.words) as client:
+        patterns = await asked_patterns(client, options.words)
+        await client.sync()
+        named = [unit.id for unit in await client.units(*patterns)]
+        async with anyio.create_task_group() as tasks:
+            feed = Feed(client)
+            tasks.start_soon(feed.run)
+            while not feed.complete:
+                await feed.changed(feed.revision)
+            with anyio.move_on_after(SETTLE_S):
+                while feed.workspace is None or feed.workspace.busy:
+                    await feed.changed(feed.revision)
+            written, failed = await _write(feed, target, named, every=bool(options.words), traces=options.traces)
+            tasks.cancel_scope.cancel()
+    print(f"wrote {count(written, 'view')} to {target / 'index.html'}")
+    return int(failed)
+
+
+async def _write(feed: Feed, target: Path, named: list[str], *, every: bool, traces: bool) -> tuple[int, bool]:
+    """How many views were written, and whether one of them failed. Raises CkwatchError where nothing can be written."""
+    await to_thread.run_sync(_prepare, target)
+    units = named if every else named[:MOST_UNITS]
+    kernels = sorted({feed.units[unit].kernel for unit in named if unit in feed.units})
+    todo = list(pages(kernels, units))
+    menu = [
+        (VIEWS[one.view].title, f"{one.stem}.html") for one in {each.view: each for each in reversed(todo)}.values()
+    ]
+    menu.reverse()
+    failed = False
+    for one in todo:
+        view = VIEWS[one.view]
+        try:
+            if traces and one.view == "compile-time":
+                await view.actions["trace"](feed, one.query)
+            content = await view.show(feed, one.query)
+        except CkwatchError as error:
+            content = Content(title="", blocks=(Note(key="error", text=error.message, kind="error"),))
+            failed = True
+        tables = await to_thread.run_sync(csv_files, one.stem, content.tables)
+        names = {key: name for key, (name, _) in tables.items()}
+        others = [(other.name, f"{other.stem}.html") for other in todo if other.view == one.view]
+        made = partial(page, content, view.title, menu=menu, others=others, csv_of=names)
+        text = await to_thread.run_sync(made)
+        files = {f"{one.stem}.html": text, **dict(tables.values())}
+        await to_thread.run_sync(_write_files, target, files)
+    return len(todo), failed
+
+
+def _prepare(target: Path) -> None:
+    spec = find_spec("nicegui")
+    assert spec is not None  # noqa: S101  # the views could not have been imported
+    assert spec.origin is not None  # noqa: S101
+    dist = Path(spec.origin).parent / "elements" / "echart" / "dist"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        (target / SCRIPT_FILE).write_text(echarts_script(dist), encoding="utf-8")
+        shutil.copyfile(Path(__file__).parent / "assets" / "style.css", target / STYLE_FILE)
+    except OSError as error:
+        raise CkwatchError(f"{target} cannot be written: {error.strerror or error}") from None
+
+
+def _write_files(target: Path, files: Mapping[str, str]) -> None:
+    try:
+        for name, text in files.items():
+            (target / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CkwatchError(f"{target} cannot be written: {error.strerror or error}") from None

@@ -212,6 +212,11 @@ class Feed:
         """How many editors are attached that can show a place."""
         return getattr(self.workspace, "editors", 0)
 
+    @property
+    def complete(self) -> bool:
+        """Whether all units are there."""
+        return self.workspace is not None and self.loaded and len(self.units) >= self.workspace.unit_count
+
     async def changed(self, after: int) -> int:
         """Wait until something is not as it was at revision `after`; the present revision."""
         while self.revision == after:

@@ -6,3 +6,9 @@ from ckwatch_web.view import View
 from ckwatch_web.views import now
 
 VIEWS: dict[str, View] = {view.name: view for view in (now.VIEW,)}
+
+OF_KERNELS = ("heat-map", "roofline", "tuning", "predicted")
+"""Views that show one kernel, by `kernel` in their address."""
+
+OF_UNITS = ("history", "compare", "compile-time", "verification")
+"""Views that show one unit, by `unit` in their address."""
