@@ -15,6 +15,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio import to_thread
+from blockbuster import blockbuster_ctx
 
 from ckwatch.client import Client
 from ckwatch.client.tuning import Tuning
@@ -51,13 +52,15 @@ class RunsHere:
 
     @asynccontextmanager
     async def __call__(self, **options: Any) -> AsyncIterator[Tuning]:
-        journal = TuningJournal(journal_path(self.root))
-        run = tuning(self.root, FakeTunedClient(cost), journal, **options)
+        journal = TuningJournal(await to_thread.run_sync(journal_path, self.root))
+        client = FakeTunedClient(options.pop("cost", cost))
+        run = await to_thread.run_sync(partial(tuning, self.root, client, journal, **options))
         try:
             yield run
         finally:
             run.close()
-            journal.close()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(journal.close)
 
     async def finished(self, **options: Any) -> Tuning:
         """A run that has ended."""
@@ -187,6 +190,18 @@ async def test_another_run_of_these_options_is_a_run_of_its_own(runs: RunsHere) 
         tasks.cancel_scope.cancel()
 
 
+async def test_what_interrupted_a_run_is_said_until_it_goes_on(runs: RunsHere, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
+    with pytest.raises(CkwatchError):
+        await runs.finished(cost=lambda _unit, _shape: "device lost")
+    (run,) = runs.all()
+    assert (run.running, run.ended) == (False, "")
+    assert "could not be timed on cpu0" in run.error
+    again = await runs.finished(measurements=3)
+    assert [(run.id, run.error) for run in runs.all()] == [(again.id, "")]
+    assert again.id == run.id
+
+
 async def test_instances_of_a_program_are_not_resumable(runs: RunsHere) -> None:
     common = {"NPerBlock": 32, "KPerBlock": 64, "NPerThread": 16, "MPerThread": 4}
     await runs.finished(listed={f"mine_{m}_32_4": {"MPerBlock": m, **common} for m in (8, 16)})
@@ -277,6 +292,7 @@ class WholeTunedClient(FakeTunedClient):
         return []
 
 
+@pytest.mark.usefixtures("nothing_blocks")
 async def test_tune_with_what_a_run_says_goes_on_with_it(root: Path) -> None:
     client = cast("Client", WholeTunedClient(root))
     async with Client.tune(
@@ -327,7 +343,7 @@ async def changes_of(root: Path) -> AsyncIterator[TuningChanges]:
 
 async def until(changes: TuningChanges, root: Path, reached: Callable[[list[TuningRun]], bool]) -> None:
     """Wait for changes until the runs are so."""
-    with anyio.fail_after(PATIENCE_S):
+    with anyio.fail_after(PATIENCE_S), blockbuster_ctx("ckwatch.client"):
         while not reached(await to_thread.run_sync(runs_of, root, None)):
             await anext(changes)
 

@@ -365,17 +365,20 @@ class Tuning:
         """Search until all searches have ended, or the budget has. Raises CkwatchError when the machine cannot."""
         try:
             await to_thread.run_sync(self._register)
-            ended = ""
+            ended = problem = ""
             try:
                 task_status.started()
-                async with anyio.create_task_group() as tasks:
+                async with plain_errors(), anyio.create_task_group() as tasks:
                     tasks.start_soon(self._write_points)
                     await self._search_within_budget()
                     tasks.cancel_scope.cancel()
                 ended = self.ended
+            except CkwatchError as error:
+                problem = error.message
+                raise
             finally:
                 with anyio.CancelScope(shield=True):
-                    run, points = self._unwritten_progress(ended)
+                    run, points = self._unwritten_progress(ended, problem)
                     await to_thread.run_sync(self._journal.leave, run, points, self._outdated() if ended else [])
         finally:
             self._send.close()
@@ -423,7 +426,7 @@ class Tuning:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(self._journal.keep, *self._unwritten_progress())
 
-    def _unwritten_progress(self, ended: str = "") -> tuple[TuningRun, list[EvaluatedPoint]]:
+    def _unwritten_progress(self, ended: str = "", error: str = "") -> tuple[TuningRun, list[EvaluatedPoint]]:
         """The run as it is, and the points that the journal does not have so."""
         points, self._unwritten = list(self._unwritten.values()), {}
         best = {
@@ -442,6 +445,7 @@ class Tuning:
             last_active=time.time(),
             seconds=self.seconds,
             ended=ended,
+            error=error,
             measured=measured,
             points=len(known),
             best=best,
@@ -503,7 +507,7 @@ class Tuning:
     async def _take_over_the_rest(self, search: _ShapeSearch) -> None:
         """The search goes on beyond what it has proposed before: what else is known of its points counts, too."""
         rest, search.recalled = search.recalled, {}
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             for point in rest:
                 tasks.start_soon(self._built, point)
         for point, row in rest.items():
@@ -532,7 +536,7 @@ class Tuning:
                 running -= 1
                 self._changed.set()
 
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             turn = 0
             while True:
                 self._changed = anyio.Event()
@@ -665,7 +669,7 @@ class Tuning:
         if len(self._searches) > FINAL_SHAPES:
             return
         winners = dict.fromkeys(search.best[1] for search in self._searches if search.best is not None)
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             for search in self._searches:
                 for point in winners:
                     limit = self.options.measurements
@@ -699,7 +703,7 @@ class Tuning:
             begun = time.monotonic()
             try:
                 with anyio.CancelScope() as scope:
-                    async with anyio.create_task_group() as tasks, self._overlaying(point, name):
+                    async with plain_errors(), anyio.create_task_group() as tasks, self._overlaying(point, name):
                         tasks.start_soon(self._end_slow_compile, scope, begun)
                         outcome = await self._client.build(escape(unit))
                         tasks.cancel_scope.cancel()
@@ -871,7 +875,8 @@ async def open_tuning(
                     yield tuning
                     tasks.cancel_scope.cancel()
     finally:
-        journal.close()
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(journal.close)
 
 
 def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> tuple[Device, ...]:

@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS tuning_run (
   last_active REAL NOT NULL,
   seconds REAL NOT NULL,
   ended TEXT NOT NULL,
+  error TEXT NOT NULL,
   measured INTEGER NOT NULL,
   points INTEGER NOT NULL,
   best TEXT NOT NULL
@@ -79,9 +80,10 @@ _FACTS = (
 """What `facts` has of a `TuningRun`, as JSON."""
 
 _PROGRESS = (
-    "UPDATE tuning_run SET last_active = ?, seconds = ?, ended = ?, measured = ?, points = ?, best = ? WHERE id = ?"
+    "UPDATE tuning_run SET last_active = ?, seconds = ?, ended = ?, error = ?, measured = ?, points = ?, best = ?"
+    " WHERE id = ?"
 )
-_RUN = "SELECT id, kernel, facts, began_at, last_active, seconds, ended, measured, points, best FROM tuning_run"
+_RUN = "SELECT id, kernel, facts, began_at, last_active, seconds, ended, error, measured, points, best FROM tuning_run"
 
 RUNS_KEPT = 200
 """Older runs are dropped when another begins; their results stay."""
@@ -167,9 +169,9 @@ class TuningJournal:
                 statement = "UPDATE tuning_run SET facts = ?, coverage = ?, pid = ?, last_active = ? WHERE id = ?"
                 database.execute(statement, (facts, covered, os.getpid(), run.last_active, number))
             else:
-                statement = "INSERT INTO tuning_run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                statement = "INSERT INTO tuning_run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 identity = (name, run.kernel, facts, covered, os.getpid())
-                progress = (run.began_at, run.last_active, 0.0, "", 0, 0, "{}")
+                progress = (run.began_at, run.last_active, 0.0, "", "", 0, 0, "{}")
                 number = int(database.execute(statement, (*identity, *progress)).lastrowid or 0)
                 self._hold(number)
                 self._drop_runs(database, number - RUNS_KEPT)
@@ -256,7 +258,7 @@ class TuningJournal:
             ],
         )
         best = json.dumps({shape: asdict(found) for shape, found in run.best.items()})
-        progress = (run.last_active, run.seconds, run.ended, run.measured, run.points, best)
+        progress = (run.last_active, run.seconds, run.ended, run.error, run.measured, run.points, best)
         database.execute(_PROGRESS, (*progress, run.id))
 
     def _points(self, number: int) -> list[EvaluatedPoint]:
@@ -278,7 +280,7 @@ class TuningJournal:
         ]
 
     def _run_of(self, row: Any) -> TuningRun:
-        number, kernel, facts, began_at, last_active, seconds, ended, measured, points, best = row
+        number, kernel, facts, began_at, last_active, seconds, ended, error, measured, points, best = row
         known = json.loads(facts)
         return TuningRun(
             id=number,
@@ -287,6 +289,7 @@ class TuningJournal:
             last_active=last_active,
             seconds=seconds,
             ended=ended,
+            error=error,
             running=self._is_running(number, ended),
             measured=measured,
             points=points,

@@ -92,8 +92,8 @@ class TuningRun:
     `device`: the kind, `devices` the names of those that were chosen. `problems`: sizes and runtime arguments by shape.
     `resumable`: the space is that of the kernel file, not one that a program gave. `began_at`, `last_active`: Unix
     seconds; `seconds`: how long it went on, interruptions left out. `ended` says why; it is empty for a run that is
-    `running` and for one that was interrupted. `measured`: results, `points`: instances that were evaluated. `best`: by
-    shape, those of which none was measured left out.
+    `running` and for one that was interrupted, by an error if there is an `error`. `measured`: results, `points`:
+    instances that were evaluated. `best`: by shape, those of which none was measured left out.
     """
 
     id: int
@@ -114,6 +114,7 @@ class TuningRun:
     last_active: float
     seconds: float = 0.0
     ended: str = ""
+    error: str = ""
     running: bool = False
     measured: int = 0
     points: int = 0
