@@ -156,6 +156,7 @@ class Site:
     def watched(self) -> Page:
         """An empty page whose mistakes are problems."""
         page = self.context.new_page()
+        page.on("request", lambda request: self.check(request.url))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
         page.on("dialog", lambda dialog: self.problems.append(f"a dialog: {dialog.message}"))
@@ -244,7 +245,6 @@ def site_of(chromium: Browser, workspace: tuple[Path, SyncClient], *options: str
         browser = chromium.new_context(viewport={"width": 1280, "height": 900}, **context)
         browser.set_default_timeout(PATIENCE_MS)
         site = Site(root, client, process, address, browser, [])
-        browser.on("request", lambda request: site.check(request.url))
         first = browser.new_page()
         first.goto(address)
         first.locator("[role=status]", has_text="live").wait_for()
