@@ -1,6 +1,7 @@
 # Two commands do all the set-up on a bare Debian or Ubuntu with Python >= 3.11, gcc and make:
 #   make demo    builds the Composable Kernel examples with a real hipcc and shows errors at their place
-#   make test    linters, types and every test but those of editors, which `make test-editors` runs; CI runs both
+#   make test    linters, types and every test but those of editors and of the page, which `make test-editors` and
+#                `make test-web` run; CI runs all
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -14,7 +15,7 @@ WORDS ?=
 MINUTES ?= 10
 PARTS ?=
 
-.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -31,6 +32,10 @@ test-elsewhere: .venv/.installed
 # WITHIN=SECONDS: those that there is time for.
 test-editors: toolchain
 	$(BIN)/python -m tools.run_editor_tests $(if $(WITHIN),--within $(WITHIN))
+
+# The page of `ckwatch web` in Chromium, which is installed if it is not there: as root by apt, else into the user's cache.
+test-web: toolchain
+	$(BIN)/python tools/run_tests.py web
 
 lint: .venv/.installed
 	$(BIN)/python tools/run_tests.py lint

@@ -150,8 +150,10 @@ class FakeTunedClient:
 def tuning(root: Path, client: FakeTunedClient, journal: TuningJournal, devices: int = 1, **options: Any) -> Tuning:
     """A run that begins with what the journal has."""
     plan = plan_of(root, listed=options.pop("listed", None))
+    again = options.pop("again", False)
     how = TuningOptions(**({"jobs": 2} | options))
-    run = Tuning(client, plan, how, DEVICES[:devices], journal, client.overlay)  # type: ignore[arg-type]  # stand-ins
+    there = DEVICES[:devices]
+    run = Tuning(client, plan, how, there, journal, client.overlay, again=again)  # type: ignore[arg-type]  # stand-ins
     run.begin({})
     return run
 

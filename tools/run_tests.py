@@ -1,8 +1,8 @@
 """Run linters and tests, all of them whatever fails, and say at the end what did.
 
-`run_tests.py [STEP ...] [-- PYTEST OPTIONS]`: the steps of the table `STEPS` by their names; without a name all of
-them. The last line counts tests, in the form `7516 passed, 3 failed, 2 skipped`; a step that is no test and fails (a
-linter, the toolchain) counts as one that failed.
+`run_tests.py [STEP ...] [-- PYTEST OPTIONS]`: the steps of the tables `STEPS` and `OTHERS` by their names; without a
+name all of `STEPS`. The last line counts tests, in the form `7516 passed, 3 failed, 2 skipped`; a step that is no test
+and fails (a linter, the toolchain) counts as one that failed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from queue import Empty, SimpleQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-WITHOUT_COMPILERS = "not toolchain and not network and not editors"
-WITH_COMPILERS = "(toolchain or network) and not editors"
+WITHOUT_COMPILERS = "not toolchain and not network and not editors and not browser"
+WITH_COMPILERS = "(toolchain or network) and not editors and not browser"
+IN_BROWSER = "browser"
 NO_TESTS = 5
 """pytest's exit status where nothing was chosen."""
 
@@ -142,7 +143,15 @@ def without_compilers(options: Sequence[str]) -> Result:
 
 def with_compilers(options: Sequence[str]) -> Result:
     """The tests that need them, in one pytest: compilers take every core."""
-    command = pytest(WITH_COMPILERS, options)
+    return _one_pytest("tests with compilers", pytest(WITH_COMPILERS, options))
+
+
+def in_browser(options: Sequence[str]) -> Result:
+    """The tests of the page."""
+    return _one_pytest("tests in a browser", pytest(IN_BROWSER, options, ["tests/web"]))
+
+
+def _one_pytest(name: str, command: Sequence[str]) -> Result:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None  # noqa: S101
         printed = bytearray()
@@ -150,7 +159,7 @@ def with_compilers(options: Sequence[str]) -> Result:
             printed += some
             sys.stdout.buffer.write(some)
             sys.stdout.buffer.flush()
-    return result_of("tests with compilers", printed.decode(errors="replace"), process.returncode)
+    return result_of(name, printed.decode(errors="replace"), process.returncode)
 
 
 def commands(name: str, *lines: str) -> Callable[[Sequence[str]], Result]:
@@ -178,6 +187,9 @@ STEPS = {
     "toolchain": commands("toolchain", "ckwatch doctor --quiet || ckwatch toolchain install"),
     "with-compilers": with_compilers,
 }
+"""What runs where no step is named."""
+
+OTHERS = {"web": in_browser}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -186,13 +198,14 @@ def main(arguments: Sequence[str]) -> int:
     if "--" in names:
         at = names.index("--")
         names, options = names[:at], names[at + 1 :]
-    if unknown := [name for name in names if name not in STEPS]:
-        print(f"no such step: {', '.join(unknown)}; there are {', '.join(STEPS)}", file=sys.stderr)
+    known = STEPS | OTHERS
+    if unknown := [name for name in names if name not in known]:
+        print(f"no such step: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
     result = Result()
     for name in names or STEPS:
-        result.add(STEPS[name](options))
+        result.add(known[name](options))
     if result.counts:
         print(result.last_lines())
     return 1 if result.failed else 0

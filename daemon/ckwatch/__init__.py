@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnknownUnitError,
         UntrustedError,
     )
+    from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import (
         Baseline,
@@ -70,6 +71,7 @@ _MODULES = {
         *("CkwatchError", "DeviceError", "DiagnosedError", "ProtocolError", "TemplateError", "ToolchainError"),
         *("UnknownUnitError", "UntrustedError"),
     ),
+    "tuning.results": ("TuningRecord", "TuningRun"),
     "wire.analysis": ("Analysis", "Calibrated", "Isa", "OccupancySteps", "PredictedRanking"),
     "wire.benchmarks": (
         *("Baseline", "BenchLine", "Compared", "Comparison", "Device", "Devices", "RankedTiming", "Timing"),
@@ -142,6 +144,8 @@ __all__ = [
     "Timing",
     "TimingDetail",
     "ToolchainError",
+    "TuningRecord",
+    "TuningRun",
     "Unit",
     "UnitDetail",
     "UnitResult",

@@ -17,7 +17,17 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 import ckwatch
-from ckwatch import BuildResult, Client, SyncClient, UnitResult, UnknownUnitError, connect, connect_sync
+from ckwatch import (
+    BuildResult,
+    CkwatchError,
+    Client,
+    SyncClient,
+    TuningRun,
+    UnitResult,
+    UnknownUnitError,
+    connect,
+    connect_sync,
+)
 from ckwatch.client.blocking import Items, SyncCpp
 from ckwatch.client.cpp import CppClient
 from ckwatch.wire.messages import BuildLine
@@ -66,6 +76,11 @@ def program(client: SyncClient) -> None:
         assert client.check().ok
     with client.events() as events:
         assert next(change.topic for change in events if change.topic.startswith("unit/")) == "unit/k/one@gfx942"
+    assert_type(client.tuning_runs(), list[TuningRun])
+    with client.tuning_changes() as changes:
+        assert next(changes) is None
+    with pytest.raises(CkwatchError, match="there is no tuning run 5"):
+        client.tuning_record(5)
     with pytest.raises(UnknownUnitError, match="is called 'kk/x'"):
         client.unit("kk/x")
     assert client.root.name == "ws ü"
@@ -195,6 +210,12 @@ async def each_way(client: Client) -> None:
         with anyio.move_on_after(0.01):
             async for _ in events:
                 pass
+    async with client.tuning_changes() as tunings:
+        async for _ in tunings:
+            assert await client.tuning_runs("k") == []
+            break
+        with anyio.move_on_after(0.01):
+            await anext(tunings)
     async with client.overlay("k.kernel.toml", KERNEL.replace("Tile = 1", "Til = 1")):
         assert not (await client.check("k/one")).ok
     with pytest.raises(UnknownUnitError):

@@ -9,6 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from ckwatch.client.builds import BuildResult
+from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.tuning import CLEARLY_WORSE, Tuning, TuningOptions
 from ckwatch.client.tuning_journal import TuningJournal
 from ckwatch.model.errors import CkwatchError
@@ -204,8 +206,24 @@ async def test_the_machines_fault_ends_the_run(runs: Runs, monkeypatch: pytest.M
     monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
     client = FakeTunedClient(lambda _unit, _shape: "device lost")
     run = runs(client)
-    with pytest.RaisesGroup(pytest.RaisesExc(CkwatchError, match="could not be timed on cpu0"), flatten_subgroups=True):
+    with pytest.raises(CkwatchError, match="could not be timed on cpu0"):
         await run.run()
+
+
+async def test_a_daemon_that_is_lost_during_a_build_is_asked_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
+    client = FakeTunedClient(cost)
+    build, lost = client.build, [DaemonGoneError("the daemon has gone")]
+
+    async def failing(pattern: str) -> BuildResult:
+        if lost:
+            raise lost.pop()
+        return await build(pattern)
+
+    client.build = failing  # type: ignore[method-assign]
+    run = runs(client, measurements=3)
+    await run.run()
+    assert (run.measured, lost) == (3, [])
 
 
 async def test_listed_instances_are_built_from_an_overlay(root: Path, journal: TuningJournal) -> None:

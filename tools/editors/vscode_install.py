@@ -66,7 +66,7 @@ def install(env: Mapping[str, str] = os.environ, say: Callable[[str], None] = la
     node = _node()
     folder = editors_folder(env) / "vscode"
     folder.mkdir(parents=True, exist_ok=True)
-    programs = {name: _program(name, folder, say) for name in ("chromium", "rg")}
+    programs = {name: program(name, folder, say) for name in ("chromium", "rg")}
     lock = (PINNED / "package-lock.json").read_bytes()
     final = folder / hashlib.sha256(lock).hexdigest()[:16]
     if not final.is_dir():
@@ -131,8 +131,8 @@ _PACKAGES = {"chromium": "chromium", "rg": "ripgrep"}
 _BINARIES = {"chromium": "usr/lib/chromium/chromium", "rg": "usr/bin/rg"}
 
 
-def _program(name: str, folder: Path, say: Callable[[str], None]) -> str:
-    """The machine's program, or Debian's."""
+def program(name: str, folder: Path, say: Callable[[str], None] = lambda _: None) -> str:
+    """The machine's program, or Debian's. Raises `InstallError`."""
     launcher = folder / "bin" / name
     found = shutil.which(name) or (str(launcher) if launcher.is_file() else None)
     if found is not None:

@@ -105,7 +105,9 @@ class Guard:
             value = None if known else self._keys.cookie_for(tokens[0])
             await self._enter(send, target, value, known=known)
         elif known:
-            await self._app(scope, receive, self._guarded(send))
+            # nothing stands between a browser and this server: a prefix in a header would be somebody's invention
+            own = [(name, value) for name, value in headers if not name.startswith(b"x-forwarded")]
+            await self._app({**scope, "headers": own}, receive, self._guarded(send))
         else:
             await self._send_page(send, 403, _NO_KEY.format(target=escape(target)))
 

@@ -83,6 +83,7 @@ def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
         "cacheQuickFilter": True,
         "rowHeight": ROW_PX,
         "tooltipShowDelay": 300,
+        "suppressNoRowsOverlay": True,
     }
 
 

@@ -22,7 +22,7 @@ from ckwatch_web.view import View
 
 if TYPE_CHECKING:
     from nicegui.elements.mixins.value_element import ValueElement
-    from nicegui.events import GenericEventArguments, ValueChangeEventArguments
+    from nicegui.events import ValueChangeEventArguments
 
     from ckwatch_web.feed import Feed
 
@@ -102,7 +102,7 @@ class LivePage:
             self._button("Copy link", self._copy_link)
             self._button("Another browser", self._copy_invitation)
             self._button("Dark or light", self._toggle_theme)
-        self._main = ui.element("main").props("id=main tabindex=-1")
+        self._main = ui.element("div")
         with self._main:
             self._title = _element("h1", view.title)
             self._status = _element("p", "loading …").classes("status").props("role=status")
@@ -257,7 +257,7 @@ class LivePage:
                 self._button("CSV", lambda: self._save_table(block.key))
             selected = ui.element("div").classes("place").props("aria-live=polite")
             table: ui.aggrid = ui.aggrid(grid.grid_options(block, narrow=self._screen.narrow), auto_size_columns=False)
-            table.on("rowSelected", lambda event: self._select(selected, event))
+            table.on("selectionChanged", lambda: self._select(selected, table), args=[])
             search.on_value_change(lambda event: self._filter(table, event.value))
 
         def head(new: Table) -> None:
@@ -283,11 +283,9 @@ class LivePage:
     def _filter(self, table: ui.aggrid, text: str | None) -> None:
         table.run_grid_method("setGridOption", "quickFilterText", text or "")
 
-    def _select(self, bar: ui.element, event: GenericEventArguments) -> None:
+    async def _select(self, bar: ui.element, table: ui.aggrid) -> None:
         """The ways on from a row that is selected: to its text, and to other views of its unit."""
-        if not event.args.get("selected"):
-            return
-        row = event.args.get("data") or {}
+        row = await table.get_selected_row() or {}
         place, unit = place_in(row.get(PLACE)), str(row.get(UNIT) or "")
         bar.clear()
         with bar:

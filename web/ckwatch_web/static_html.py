@@ -99,7 +99,7 @@ def page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'<title>{escape(heading)} – ckwatch</title><link rel="stylesheet" href="{STYLE_FILE}"></head>'
-        f'<body class="static"><div class="nicegui-content"><div class="top"><nav aria-label="Views">{links}</nav></div>'
+        f'<body class="static"><div class="nicegui-content"><nav class="top" aria-label="Views">{links}</nav>'
         f"<main><h1>{escape(heading)}</h1>{more}{body}</main></div>{scripts}</body></html>\n"
     )
 

@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ckwatch.client.builds import Sweep, UnitResult
 from ckwatch.client.client import Client, connect
 from ckwatch.client.cpp import CppClient
-from ckwatch.client.events import BriefChange, Followed, Following
+from ckwatch.client.events import BriefChange
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
 from ckwatch.wire.state import Change
@@ -37,6 +37,7 @@ Asynchronous = TypeVar("Asynchronous", covariant=True)
 Item = TypeVar("Item")
 Entered = TypeVar("Entered")
 Given = TypeVar("Given")
+Given_co = TypeVar("Given_co", covariant=True)
 
 _END: Any = object()
 
@@ -209,6 +210,11 @@ class SyncTuning(Items["TuningStep"]):
         """As that of `Tuning`."""
         return self._tuning.dispatch_set()
 
+    @property
+    def id(self) -> int:
+        """As that of `Tuning`."""
+        return self._tuning.id
+
     def finish(self) -> TuningRecord:
         """Wait for the end of the run; what it found."""
         return self._loop.run(self._tuning.finish)
@@ -218,10 +224,18 @@ class SyncTuning(Items["TuningStep"]):
         return self._loop.run(self._tuning.write_winners)
 
 
-class SyncEvents(Items[Followed]):
-    """`Events` without `await`; closed at the end of its context, or by `close`."""
+class _Closable(Protocol[Given_co]):
+    """An asynchronous iterator that can be ended."""
 
-    def __init__(self, loop: _Loop, events: Following[Followed]) -> None:
+    def __aiter__(self) -> AsyncIterator[Given_co]: ...
+    async def __anext__(self) -> Given_co: ...
+    def close(self) -> None: ...
+
+
+class SyncEvents(Items[Item]):
+    """`Events` or `TuningChanges` without `await`; closed at the end of its context, or by `close`."""
+
+    def __init__(self, loop: _Loop, events: _Closable[Item]) -> None:
         super().__init__(loop, events)
         self._events = events
 
@@ -360,6 +374,8 @@ class SyncClient:
     sweep = _Context(Client.sweep, SyncSweep)
     adding_to = _Context(Client.adding_to, SyncOverlay)
     tune = _Context(Client.tune, SyncTuning)
+    tuning_runs = _Method(Client.tuning_runs)
+    tuning_record = _Method(Client.tuning_record)
     devices = _Method(Client.devices)
     bench = _Context(Client.bench, Items)
     timings = _Method(Client.timings)
@@ -392,6 +408,10 @@ class SyncClient:
     def cpp(self) -> SyncCpp:
         """Questions about C++, as `Client.cpp`."""
         return SyncCpp(self.client.cpp, self.loop)
+
+    def tuning_changes(self) -> SyncEvents[None]:
+        """When to ask again, as by `Client.tuning_changes`."""
+        return SyncEvents(self.loop, self.client.tuning_changes())
 
     def events(self) -> SyncEvents[Change]:
         """The state of everything, followed, as by `Client.events`."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.client.tuning import Tuning
+    from ckwatch.client.tuning_changes import TuningChanges
+    from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
     from ckwatch.wire.imported_timings import FormatName, ImportedTiming, ImportedTimingsFile, TimingsImport
@@ -71,6 +73,7 @@ class Client:
         self.id = client
         """The daemon knows this client's own view by this name."""
         self._root_as_given = root
+        self._tasks = tasks
         self._connection = connection
         self._state_sync = ClientStateSync(connection, client, tasks)
         self._is_known = False
@@ -401,6 +404,27 @@ class Client:
         )
         async with tuning as run:
             yield run
+
+    async def tuning_runs(self, kernel: str | None = None) -> list[TuningRun]:
+        """The tuning runs of all processes, or those of a kernel, newest first: those that go on, that have ended and
+        that were interrupted."""
+        await to_thread.run_sync(import_module, "ckwatch.client.tuning_runs")
+        from ckwatch.client.tuning_runs import runs_of
+
+        return await to_thread.run_sync(runs_of, self.root, kernel)
+
+    async def tuning_record(self, run: int) -> TuningRecord:
+        """All that a run has found so far, by its number (`TuningRun.id`). Raises CkwatchError for an unknown one."""
+        await to_thread.run_sync(import_module, "ckwatch.client.tuning_runs")
+        from ckwatch.client.tuning_runs import record_of
+
+        return await to_thread.run_sync(record_of, self.root, run)
+
+    def tuning_changes(self) -> TuningChanges:
+        """When to ask again: gives None at once, and then whenever something of the tuning runs has changed."""
+        from ckwatch.client.tuning_changes import TuningChanges
+
+        return TuningChanges(self._tasks, self.root)
 
     # Timings: those that were taken are of the workspace as it is on disk.
 

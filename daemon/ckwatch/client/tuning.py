@@ -17,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from glob import escape
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
@@ -32,8 +33,9 @@ from ckwatch.bench.runtimes.selection import can_run
 from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.sweep import Parameters, instance_tables
 from ckwatch.client.tuning_files import write_winners
-from ckwatch.client.tuning_journal import FILE_NAME, JournalRow, TuningJournal, parameters_text
+from ckwatch.client.tuning_journal import JournalRow, TuningJournal, parameters_text
 from ckwatch.client.tuning_plan import TuningPlan, make_plan
+from ckwatch.client.tuning_runs import journal_path
 from ckwatch.codeobject.prediction import target_of_device
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -45,12 +47,13 @@ from ckwatch.tuning.results import (
     BestInstance,
     EvaluatedPoint,
     EvaluationStatus,
+    RunBest,
     ShapeResult,
     TuningRecord,
+    TuningRun,
 )
 from ckwatch.tuning.space import Point
 from ckwatch.tuning.strategies import STRATEGIES, Search
-from ckwatch.wire.endpoint import endpoint_of
 
 if TYPE_CHECKING:
     from ckwatch.client.builds import BuildResult
@@ -261,6 +264,8 @@ class Tuning:
         devices: Sequence[Device],
         journal: TuningJournal,
         overlay: Overlay,
+        *,
+        again: bool = False,
     ) -> None:
         self.plan = plan
         self.options = options
@@ -269,12 +274,19 @@ class Tuning:
         """Why the run has ended; empty while it goes on."""
         self.compiles = 0
         """Instances that a compiler was asked for in this run."""
+        self.id = 0
+        """The run's number, as in `TuningRun.id`, once it has begun."""
         self._client = client
         self._journal = journal
         self._searches = [self._search(shape.name, dict(shape.sizes), dict(shape.runtime)) for shape in plan.shapes]
-        self._name = self._run_name()
         self._builds: dict[Point, _Build] = {}
+        self._again = again
         self._points: dict[Point, EvaluatedPoint] = {}
+        self._earlier: dict[Point, EvaluatedPoint] = {}
+        self._kept: set[int] = set()
+        self._last_order = 0
+        self._unwritten: dict[int, EvaluatedPoint] = {}
+        self._write_due = anyio.Event()
         self._measured = 0
         self._begun = time.monotonic()
         self._before_s = 0.0
@@ -317,7 +329,7 @@ class Tuning:
             strategy=self.options.strategy,
             seed=self.options.seed,
             shapes=tuple(shape.name for shape in self.plan.shapes),
-            points=tuple(self._points.values()),
+            points=tuple(sorted(self._points.values(), key=lambda point: point.order)),
             space_size=self.plan.space.size,
             budget_s=self.options.budget_s,
             seconds=self.seconds,
@@ -349,22 +361,100 @@ class Tuning:
 
     # The run.
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Search until all searches have ended, or the budget has. Raises CkwatchError when the machine cannot."""
         try:
-            self._before_s = await to_thread.run_sync(self._journal.seconds, self._name)
-            await self._resume()
-            left_s = math.inf if self.options.budget_s is None else self.options.budget_s - self.seconds
-            with anyio.move_on_after(max(0.0, left_s)) as budget:
-                await self._search_all()
-                await self._final_heats()
-            if budget.cancelled_caught:
-                for search in self._searches:
-                    await self._take_over_the_rest(search)
-                self.ended = "the budget is used up"
-            await to_thread.run_sync(self._journal.note, self._name, self.seconds, self.ended)
+            await to_thread.run_sync(self._register)
+            ended = problem = ""
+            try:
+                task_status.started()
+                async with plain_errors(), anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._write_points)
+                    await self._search_within_budget()
+                    tasks.cancel_scope.cancel()
+                ended = self.ended
+            except CkwatchError as error:
+                problem = error.message
+                raise
+            finally:
+                with anyio.CancelScope(shield=True):
+                    run, points = self._unwritten_progress(ended, problem)
+                    await to_thread.run_sync(self._journal.leave, run, points, self._outdated() if ended else [])
         finally:
             self._send.close()
+
+    async def _search_within_budget(self) -> None:
+        await self._resume()
+        left_s = math.inf if self.options.budget_s is None else self.options.budget_s - self.seconds
+        with anyio.move_on_after(max(0.0, left_s)) as budget:
+            await self._search_all()
+            await self._final_heats()
+        if budget.cancelled_caught:
+            for search in self._searches:
+                await self._take_over_the_rest(search)
+            self.ended = "the budget is used up"
+
+    def _register(self) -> None:
+        """Begin in the journal, or go on with a run of this name that was interrupted; for a thread."""
+        options = asdict(self.options)
+        now = time.time()
+        run = TuningRun(
+            id=0,
+            kernel=self.plan.kernel.name,
+            arch=self.plan.arch,
+            device=self._device_kind,
+            devices=tuple(device.name for device in self.devices),
+            problems={shape.name: {**shape.sizes, **shape.runtime} for shape in self.plan.shapes},
+            resumable=not self.plan.is_listed,
+            began_at=now,
+            last_active=now,
+            **options,
+        )
+        self._run, points = self._journal.begin(self._run_name(), run, self.plan.coverage, anew=self._again)
+        self.id, self._before_s = self._run.id, self._run.seconds
+        self._kept = {point.order for point in points}
+        self._last_order = max(self._kept, default=0)
+        for evaluated in points:
+            if (point := self.plan.point_of(evaluated.parameters)) is not None:
+                self._earlier[point] = evaluated
+
+    async def _write_points(self) -> None:
+        """Keep points as they are evaluated: those that settle during a write go into the next one."""
+        while True:
+            await self._write_due.wait()
+            self._write_due = anyio.Event()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(self._journal.keep, *self._unwritten_progress())
+
+    def _unwritten_progress(self, ended: str = "", error: str = "") -> tuple[TuningRun, list[EvaluatedPoint]]:
+        """The run as it is, and the points that the journal does not have so."""
+        points, self._unwritten = list(self._unwritten.values()), {}
+        best = {
+            search.name: RunBest(self._points[search.best[1]].instance, search.best[0])
+            for search in self._searches
+            if search.best is not None
+        }
+        measured, known = self._measured, set(self._points)
+        if not ended:  # what was found before an interruption comes back bit by bit
+            measured = max(measured, self._run.measured)
+            known |= self._earlier.keys()
+            for shape, before in self._run.best.items():
+                best[shape] = min(before, best.get(shape, before), key=lambda one: one.median_us)
+        run = replace(
+            self._run,
+            last_active=time.time(),
+            seconds=self.seconds,
+            ended=ended,
+            error=error,
+            measured=measured,
+            points=len(known),
+            best=best,
+        )
+        return run, points
+
+    def _outdated(self) -> list[int]:
+        """The numbers of points that the journal has from before an interruption, and that have no results any more."""
+        return sorted(self._kept.difference(point.order for point in self._points.values()))
 
     def close(self) -> None:
         """Give up what was not iterated over; the run is over."""
@@ -417,7 +507,7 @@ class Tuning:
     async def _take_over_the_rest(self, search: _ShapeSearch) -> None:
         """The search goes on beyond what it has proposed before: what else is known of its points counts, too."""
         rest, search.recalled = search.recalled, {}
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             for point in rest:
                 tasks.start_soon(self._built, point)
         for point, row in rest.items():
@@ -446,7 +536,7 @@ class Tuning:
                 running -= 1
                 self._changed.set()
 
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             turn = 0
             while True:
                 self._changed = anyio.Event()
@@ -551,25 +641,35 @@ class Tuning:
         search.idle = 0 if gained else search.idle + 1
         evaluated = self._points.get(point)
         if evaluated is None:
-            evaluated = EvaluatedPoint(
-                order=len(self._points) + 1,
-                seconds=self.seconds,
-                instance=self.plan.name_of(point),
-                parameters=self.plan.space.parameters(point) or {},
-                results=(),
-                device=device,
-            )
+            evaluated = self._evaluated(point, result, device)
         evaluated = replace(evaluated, results=(*evaluated.results, result), device=device or evaluated.device)
-        self._points[point] = evaluated
+        self._points[point] = self._unwritten[evaluated.order] = evaluated
+        self._write_due.set()
         self._changed.set()
         await self._send.send(TuningStep(evaluated, result, better, known, self._measured, self.seconds))
+
+    def _evaluated(self, point: Point, result: ShapeResult, device: str) -> EvaluatedPoint:
+        """A point with its first result; what was found before an interruption keeps its place."""
+        earlier = self._earlier.get(point)
+        if earlier is not None and result in earlier.results:
+            return replace(earlier, results=())
+        if earlier is None:
+            self._last_order += 1
+        return EvaluatedPoint(
+            order=self._last_order if earlier is None else earlier.order,
+            seconds=self.seconds,
+            instance=self.plan.name_of(point),
+            parameters=self.plan.space.parameters(point) or {},
+            results=(),
+            device=device,
+        )
 
     async def _final_heats(self) -> None:
         """Time the best instances of each shape on the others, so that a dispatcher can do with few of them."""
         if len(self._searches) > FINAL_SHAPES:
             return
         winners = dict.fromkeys(search.best[1] for search in self._searches if search.best is not None)
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             for search in self._searches:
                 for point in winners:
                     limit = self.options.measurements
@@ -603,7 +703,7 @@ class Tuning:
             begun = time.monotonic()
             try:
                 with anyio.CancelScope() as scope:
-                    async with anyio.create_task_group() as tasks, self._overlaying(point, name):
+                    async with plain_errors(), anyio.create_task_group() as tasks, self._overlaying(point, name):
                         tasks.start_soon(self._end_slow_compile, scope, begun)
                         outcome = await self._client.build(escape(unit))
                         tasks.cancel_scope.cancel()
@@ -723,7 +823,6 @@ class Tuning:
         row = JournalRow(parameters, artifact or parameters_text(parameters), problem, result, time.time())
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(self._journal.add, self.plan.kernel.name, self._device_kind, row)
-            await to_thread.run_sync(self._journal.note, self._name, self.seconds)
 
 
 def shape_result(timing: Timing, shape: str) -> ShapeResult:
@@ -763,20 +862,21 @@ async def open_tuning(
     )
     chosen = chosen_devices(plan, found, devices)
     plan = replace(plan, target=await to_thread.run_sync(target_of_device, facts_of(chosen[0])))
-    journal = TuningJournal(endpoint_of(client.root).log.with_name(FILE_NAME))
+    journal = TuningJournal(await to_thread.run_sync(journal_path, client.root))
     try:
         if again:
             await to_thread.run_sync(journal.forget, kernel)
         async with client.adding_to(plan.kernel.path) as overlay:
-            tuning = Tuning(client, plan, options, chosen, journal, overlay)
+            tuning = Tuning(client, plan, options, chosen, journal, overlay, again=again)
             tuning.begin(await _seeds(client, plan, options.seed))
             with closing(tuning):
                 async with plain_errors(), anyio.create_task_group() as tasks:
-                    tasks.start_soon(tuning.run)
+                    await tasks.start(tuning.run)
                     yield tuning
                     tasks.cancel_scope.cancel()
     finally:
-        journal.close()
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(journal.close)
 
 
 def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> tuple[Device, ...]:

@@ -61,7 +61,7 @@ LONGEST_NAME = 120
 class TuningPlan:
     """A kernel for one arch, with the space to search and the shapes to search it for. `names`: those of the
     instances that are listed; `prefixes`: what the names of others begin with, by the space that they are from;
-    `present`: the names that the kernel file has."""
+    `present`: the names that the kernel file has; `is_listed`: the instances are not those of the kernel file."""
 
     root: Path
     kernel: Kernel
@@ -72,6 +72,7 @@ class TuningPlan:
     names: Mapping[Point, str]
     prefixes: tuple[str, ...]
     present: frozenset[str]
+    is_listed: bool
     coverage: SpaceCoverage
     target: PredictionTarget | None
     jobs: int | None
@@ -227,6 +228,7 @@ def make_plan(
         space=space,
         names={(number,) if len(spaces) == 1 else (0, number): name for number, name in enumerate(instances)},
         present=frozenset(() if listed is not None else (instance.name for instance in kernel.instances)),
+        is_listed=listed is not None,
         prefixes=(*([kernel_name] if instances else ()), *(sweep.name for sweep in sweeps)),
         coverage=found,
         target=target_of(arch),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import NormalDist
 
@@ -75,6 +75,55 @@ class BestInstance:
     confidence: float | None
     runner_up: str | None = None
     runner_up_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunBest:
+    """The fastest instance on a shape so far."""
+
+    instance: str
+    median_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningRun:
+    """A tuning run in brief, of any process. `Client.tune` with the kernel and the options here goes on with it.
+
+    `device`: the kind, `devices` the names of those that were chosen. `problems`: sizes and runtime arguments by shape.
+    `resumable`: the space is that of the kernel file, not one that a program gave. `began_at`, `last_active`: Unix
+    seconds; `seconds`: how long it went on, interruptions left out. `ended` says why; it is empty for a run that is
+    `running` and for one that was interrupted, by an error if there is an `error`. `measured`: results, `points`:
+    instances that were evaluated. `best`: by shape, those of which none was measured left out.
+    """
+
+    id: int
+    kernel: str
+    arch: str
+    device: str
+    devices: tuple[str, ...]
+    problems: Mapping[str, Mapping[str, int | float]]
+    strategy: str
+    seed: int
+    budget_s: float | None
+    measurements: int | None
+    patience: int | None
+    racing: bool
+    jobs: int | None
+    resumable: bool
+    began_at: float
+    last_active: float
+    seconds: float = 0.0
+    ended: str = ""
+    error: str = ""
+    running: bool = False
+    measured: int = 0
+    points: int = 0
+    best: Mapping[str, RunBest] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """The names of the shapes that it searches for."""
+        return tuple(self.problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

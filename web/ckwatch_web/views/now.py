@@ -107,7 +107,7 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
             "code": found.code,
         })  # fmt: skip
     columns = (
-        Column(key="severity", title="", width=110),
+        Column(key="severity", title="severity", width=110),
         Column(key="message", title="message", width=460),
         Column(key="where", title="where", width=190),
         Column(key="text", title="text", kind="code", width=340),
