@@ -151,10 +151,10 @@ def table_of(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Tabl
     to = against_words(against)
     columns = (
         Column(key="instance", title="instance", width=300, pinned=True),
-        Column(key="mean", title="mean", kind="heat", width=90, note=f"Geometric mean of the ratios to {to}"),
-        Column(key="worst", title="worst", kind="heat", width=90, note=f"The largest ratio to {to}"),
-        Column(key="best_on", title="best on", kind="number", width=90, note="Shapes on which nothing is faster"),
-        Column(key="fastest", title="fastest, µs", kind="number", width=110, note="Its shortest median on any shape"),
+        Column(key="mean", title="mean", kind="heat", width=100, note=f"Geometric mean of the ratios to {to}"),
+        Column(key="worst", title="worst", kind="heat", width=100, note=f"The largest ratio to {to}"),
+        Column(key="best_on", title="best on", kind="number", width=110, note="Shapes on which nothing is faster"),
+        Column(key="fastest", title="fastest, µs", kind="number", width=130, note="Its shortest median on any shape"),
         Column(key="notes", title="of its timings", width=210),
         *(
             Column(key=f"s{at}", title=shape, kind="heat", width=130, note=f"{shape}: time ÷ that of {to}")
@@ -226,7 +226,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
         Column(key="median", title="median, µs", kind="number", width=120),
         Column(key="tflops", title="TFLOP/s", kind="number", width=110),
         Column(key="gbps", title="GB/s", kind="number", width=110),
-        Column(key="bound", title="% of bound", kind="number", width=110, note="At the specified clock"),
+        Column(key="bound", title="% of bound", kind="number", width=130, note="At the specified clock"),
         Column(key="standing", title="standing", width=160),
     )
     return Table(key="best", title="The best on each shape", columns=columns, rows=tuple(rows), empty="no timings")
@@ -269,7 +269,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
     )  # fmt: skip
     return Plot(
         key="picture",
-        title=f"Time ÷ {against_words(against)}",
+        title="The best instances",
         option=option,
         summary=_summary(lines, drawn, shapes, len(crosses)),
         height_px=min(120 + 22 * max(len(drawn), 3), 1200) + 60,
@@ -353,7 +353,7 @@ async def compare(
     if against == BEST:
         timed = sum(len(line.ratios) for line in lines)
         if timed > MOST_RANKED:
-            text = f"Which differ significantly from the best is asked for up to {MOST_RANKED} timings: there are {timed:,}."
+            text = f"{timed:,} timings: whether a difference to the best is significant is shown for {MOST_RANKED} at most."
             return {}, [Note(key="unranked", text=text, kind="hint")]
         return await _ranked(client, kernel, lines, cache), []
     if not against.startswith(NAMED):
