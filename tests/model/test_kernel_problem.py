@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ def test_buffers_reach_from_the_first_element_to_the_last() -> None:
     ]
     assert problem.flops == 2 * 4 * 6 * 8
     assert problem.bytes_moved == 2 * (4 * 8 + 8 * 6 + 4 * 6)
+    assert problem.intensity == problem.flops / problem.bytes_moved
+    assert replace(problem, flops=None).intensity is None
 
 
 def test_a_gemm_s_operands_are_views_of_its_shape() -> None:

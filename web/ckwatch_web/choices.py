@@ -34,7 +34,7 @@ def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Un
 
 
 def _news(row: UnitRow) -> tuple[float, float]:
-    return max((timing.taken_at for timing in row.timings), default=0.0), row.finished_at
+    return row.timed_at, row.finished_at
 
 
 def shapes_of(units: Iterable[UnitRow]) -> Sequence[str]:

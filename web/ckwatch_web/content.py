@@ -29,7 +29,8 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of a table. `heat`: 1 is the best, and larger numbers are coloured by how much worse they are; the row's
-    `key + "_verdict"`, where it has one, stands beside the number. `code` keeps blanks."""
+    `key + "_verdict"`, where it has one, stands beside the number: FAST, SLOW, SAME or UNSURE, and words such as
+    `stale`, with commas between them. A text in place of a number says why there is none. `code` keeps blanks."""
 
     key: str
     title: str

@@ -18,6 +18,7 @@ from anyio import to_thread
 from pydantic_core import from_json
 
 from ckwatch import CkwatchError, connect
+from ckwatch.wire.figures_text import STAND_IN
 from ckwatch_web.places import Place
 
 if TYPE_CHECKING:
@@ -37,13 +38,16 @@ GATHER_S = 0.1
 LOOK_S = 1.0
 """How often a daemon is looked for that was stopped."""
 
+FLUSHED = ", instruction caches flushed"
+
 AT_WORK = ("waiting", "rendering", "looking", "queued", "compiling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingRow:
     """What is shown of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
-    previous artifact, empty where there is none, with the ratios of the medians."""
+    previous artifact, empty where there is none, with the ratios of the medians. With flushed instruction caches
+    `device` says so, for such timings are as those of another one."""
 
     id: int
     shape: str
@@ -66,6 +70,12 @@ class TimingRow:
     baseline_ratio: float | None
     previous_verdict: str
     previous_ratio: float | None
+    observed_percent: float | None = None
+
+    @property
+    def is_time(self) -> bool:
+        """Whether there is a time, and it is that of a device, not of what stands in for one."""
+        return not self.failure and self.median_us > 0 and STAND_IN not in self.device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +105,8 @@ class UnitRow:
     verifying: bool
     slow: str
     timings: tuple[TimingRow, ...]
+    timed_at: float = 0.0
+    """When the last of its timings was taken (Unix seconds)."""
 
     @property
     def state(self) -> str:
@@ -131,6 +143,7 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
     start = raw["place"]["start"]
     figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
     causes = raw.get("cause") or ()
+    timings = tuple(_timing_rows(raw.get("timings") or ()))
     return UnitRow(
         id=raw["id"],
         kernel=intern(raw["kernel"]),
@@ -154,7 +167,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         verification_outcome=intern(verification.get("outcome") or ""),
         verifying=raw.get("verifying") or False,
         slow=raw.get("slow") or "",
-        timings=tuple(_timing_rows(raw.get("timings") or ())),
+        timings=timings,
+        timed_at=max((timing.taken_at for timing in timings), default=0.0),
     )
 
 
@@ -167,7 +181,7 @@ def _timing_rows(timings: Iterable[Mapping[str, Any]]) -> Iterator[TimingRow]:
             id=raw["id"],
             shape=intern(raw["shape"]),
             cache=intern(raw["cache"]),
-            device=intern(raw["device_description"]),
+            device=intern(raw["device_description"] + (FLUSHED if raw.get("flushed_instructions") else "")),
             median_us=raw["median_us"],
             minimum_us=raw["minimum_us"],
             q3_us=raw["q3_us"],
@@ -185,6 +199,7 @@ def _timing_rows(timings: Iterable[Mapping[str, Any]]) -> Iterator[TimingRow]:
             baseline_ratio=baseline.get("ratio"),
             previous_verdict=intern(previous.get("verdict", "")),
             previous_ratio=previous.get("ratio"),
+            observed_percent=raw.get("observed_percent"),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,17 +13,25 @@ MOST_PX = 480
 
 _ID = "params => params.data.id"
 _NUMBER = "p => p.value == null ? '' : typeof p.value === 'number' ? String(Number(p.value.toPrecision(4))) : p.value"
+MARKS = {"FAST": "▲", "SLOW": "▼", "SAME": "=", "UNSURE": "?"}
+"""Of verdicts; other words beside a number are shown as they are."""
 _WITH_VERDICT = (
-    "p => { if (p.value == null) return ''; const verdict = p.data[p.colDef.field + '_verdict'];"
-    " const mark = { FAST: ' \\u25b2', SLOW: ' \\u25bc', SAME: ' =', UNSURE: ' ?' }[verdict] || '';"
-    " return p.value.toFixed(p.value < 10 ? 3 : 1) + mark; }"
+    "p => { if (typeof p.value !== 'number') return p.value ?? '';"
+    " const words = p.data[p.colDef.field + '_verdict']; const number = p.value.toFixed(p.value < 10 ? 3 : 1);"
+    f" const marks = {json.dumps(MARKS)};"
+    " return words ? number + ' ' + words.split(', ').map(word => marks[word] ?? word).join(' ') : number; }"
 )
 HEAT_STEPS = (1.005, 1.02, 1.05, 1.1, 1.25, 2.0)
 """Ratios above which the colour changes."""
-_HEAT = f"p => p.value == null ? '' : 'heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
+_HEAT = f"p => typeof p.value !== 'number' ? '' : 'ag-right-aligned-cell heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
 _MARKED = "p => p.data[p.colDef.context.mark] ? 'differs' : ''"
 _CODE = "p => p.data[p.colDef.context.mark] ? 'code-cell differs' : 'code-cell'"
 _NOT_SEARCHED = "() => ''"
+
+
+def verdict_marks(words: str) -> str:
+    """What stands beside a number: `▲ stale` for `FAST, stale`."""
+    return " ".join(MARKS.get(word, word) for word in words.split(", "))
 
 
 def column_options(column: Column) -> dict[str, Any]:

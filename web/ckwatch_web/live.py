@@ -315,7 +315,7 @@ class LivePage:
     def _plot(self, block: Plot) -> Callable[[Plot], None]:
         with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
-                _element("h2", block.title)
+                title = _element("h2", "")
                 self._button("PNG", lambda: self._save_plot(chart, block.key))
             chart = ui.echart(painted(block.option, dark=self._screen.dark)).classes("plot")
             summary = _element("p", block.summary).classes("note note-hint")
@@ -327,6 +327,7 @@ class LivePage:
             describe(new)
 
         def describe(new: Plot) -> None:
+            title.text = new.title
             chart.style(f"height: {new.height_px}px")
             chart.props["role"] = "img"
             chart.props["aria-label"] = f"{new.title}. {new.summary}"

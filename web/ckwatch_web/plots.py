@@ -8,6 +8,12 @@ from typing import Any
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
 """Okabe and Ito's palette, which everybody can tell apart."""
 
+HEAT_COLOURS = ("#0b6e4f", "#4c9a6a", "#a3cfa0", "#e9e4a6", "#f3c46b", "#e08a3c", "#a8431c")
+"""Those of the classes `heat-0` to `heat-6` of the style sheet, from good to bad."""
+
+NAME_TIP = {"trigger": "item", "confine": True, "renderMode": "richText", "formatter": "{b}"}
+"""A tooltip with the name of what is pointed at, as text on the canvas, where HTML means nothing."""
+
 Option = dict[str, Any]
 
 
@@ -30,6 +36,12 @@ def axis(name: str, *, kind: str = "value", **more: Any) -> Option:
 def legend(names: Sequence[str]) -> Option:
     """A legend that scrolls where there are many names."""
     return {"type": "scroll", "top": 4, "data": list(names)}
+
+
+def shortened(name: str, most: int) -> str:
+    """A name without its middle where it is long."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def painted(option: Mapping[str, Any], *, dark: bool) -> Option:

@@ -27,14 +27,13 @@ from ckwatch_web.content import (
     Table,
     csv_text,
 )
-from ckwatch_web.grid import HEAT_STEPS
+from ckwatch_web.grid import HEAT_STEPS, verdict_marks
 from ckwatch_web.places import Place, place_in
 from ckwatch_web.plots import painted
 
 MOST_ROWS = 1000
 """Of a table in a page; the CSV beside it has all."""
 
-MARKS = {"FAST": "▲", "SLOW": "▼", "SAME": "=", "UNSURE": "?"}
 FUNCTION = "$function"
 """Stands in an option for a JavaScript function of this package, by its number."""
 
@@ -204,7 +203,7 @@ def _cell(column: Column, row: Row) -> str:
     text = shown(value)
     if column.kind == "heat" and isinstance(value, (int, float)):
         classes.append(f"heat-{sum(value > step for step in HEAT_STEPS)}")
-        text = f"{value:.3f} {MARKS.get(str(row.get(f'{column.key}_verdict') or ''), '')}".strip()
+        text = f"{value:.3f} {verdict_marks(str(row.get(f'{column.key}_verdict') or ''))}".strip()
     names = f' class="{" ".join(classes)}"' if classes else ""
     return f"<td{names}>{escape(text)}</td>"
 

@@ -133,6 +133,11 @@ class KernelProblem:
         raise KeyError(name)
 
     @property
+    def intensity(self) -> float | None:
+        """Floating-point operations for each byte moved; None where they are not known, or none is moved."""
+        return self.flops / self.bytes_moved if self.flops and self.bytes_moved else None
+
+    @property
     def bytes_allocated(self) -> int:
         """Bytes of all buffers, gaps included; what the workspace and cache flushing need comes on top."""
         return sum(buffer.size_bytes for buffer in self.buffers)

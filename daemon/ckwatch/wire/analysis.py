@@ -82,7 +82,8 @@ class OccupancySteps(Value):
 
 
 class PredictedRanking(Value):
-    """The instances of a kernel on a shape, for one arch, by predicted time on `part`; `measured_us` by instance."""
+    """The instances of a kernel on a shape, for one arch, by predicted time on `part`; `measured_us` by instance.
+    `intensity`: the shape's floating-point operations for each byte that must be moved."""
 
     kernel: str
     shape: str
@@ -91,6 +92,7 @@ class PredictedRanking(Value):
     cache: str
     rows: tuple[RankedInstance, ...]
     measured_us: dict[str, float]
+    intensity: float | None = None
 
 
 class IsaLine(Value):

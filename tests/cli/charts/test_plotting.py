@@ -15,11 +15,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ckwatch.cli.charts.plot_file import check_target, draw, save
-from ckwatch.cli.charts.plotting import Roofline, RooflinePoint, points_of, roof_of
+from ckwatch.cli.charts.plotting import points_of
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.roofline_points import RooflinePoint
 from ckwatch.wire.benchmarks import RankedTiming, Timing
 from timing_records import failed, measured, record, report, samples
 
@@ -368,45 +369,6 @@ def test_only_a_plot_loads_matplotlib() -> None:
         "assert not {'matplotlib', 'numpy'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-PEAK, BANDWIDTH = 100.0, 2.0
-
-
-def point(intensity: float, cache: str = "cold", bound: float | None = -1.0) -> RooflinePoint:
-    """A point below the roof of PEAK and BANDWIDTH."""
-    roof = min(PEAK, BANDWIDTH * intensity)
-    return RooflinePoint(
-        shape=f"s{intensity}",
-        cache=cache,
-        intensity=intensity,
-        tflops=roof / 2,
-        bound_tflops=roof if bound == -1.0 else bound,
-    )
-
-
-@pytest.mark.parametrize(
-    ("intensities", "expected"),
-    [
-        ([], (None, None)),
-        ([10.0], (None, None)),  # one bound may be either's
-        ([80.0], (None, None)),
-        ([10.0, 20.0], (BANDWIDTH, None)),
-        ([60.0, 90.0], (None, PEAK)),
-        ([10.0, 90.0], (BANDWIDTH, PEAK)),
-        ([10.0, 20.0, 60.0, 90.0], (BANDWIDTH, PEAK)),
-        ([10.0, 10.0], (None, None)),
-    ],
-)
-def test_the_roof(intensities: list[float], expected: tuple[float | None, float | None]) -> None:
-    roof = roof_of([point(intensity) for intensity in intensities])
-    assert (roof.bandwidth_tbs, roof.peak_tflops) == expected
-    assert roof.ridge == (50.0 if None not in expected else None)
-
-
-def test_hot_caches_and_unknown_bounds_say_nothing() -> None:
-    points = [point(10.0, bound=None), point(20.0, "hot"), point(90.0, "hot")]
-    assert roof_of(points) == Roofline(bandwidth_tbs=None, peak_tflops=None)
 
 
 def timing(**changes: object) -> Timing:

@@ -89,6 +89,7 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         ranking = await daemon.predicted("k", "size", None, "")
         (row,) = [row for row in ranking.rows if row.name == "one"]
         assert (row.place, ranking.measured_us) == (None, {})
+        assert ranking.intensity is not None
         assert why in row.because
         assert (await daemon.calibration()).timed == 0
         if edit is not compiling:

@@ -48,7 +48,7 @@ NAMES = {
 
 def unit_cells(row: UnitRow) -> dict[str, Cell]:
     """A unit's line."""
-    timed = [timing for timing in row.timings if not timing.failure and timing.median_us]
+    timed = [timing for timing in row.timings if timing.is_time]
     best = min(timed, key=lambda timing: timing.median_us, default=None)
     return {
         "id": row.id,

@@ -2,8 +2,6 @@
 
 Only measured figures are drawn. matplotlib is an optional dependency: importing this module needs it, so callers ask
 `plot_file` first. Figures are made without `pyplot`, which would look for a display and keep state.
-
-The roofline is drawn as timings show it: each timing has its own bound, and bounds of several shapes lie on one roof.
 """
 
 from __future__ import annotations
@@ -24,79 +22,27 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 from matplotlib.transforms import Bbox
 
 from ckwatch.model.amounts import FLAT, count, digits, short_commit, tflops, time_of
+from ckwatch.model.roofline_points import Roofline, RooflinePoint, roof_of, roofline_point
 from ckwatch.wire.benchmarks import RankedTiming, Timing
 from ckwatch.wire.figures_text import device_words
-
-ON_THE_ROOF = 0.005
-"""Bounds that differ by less than this part are the same."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RooflinePoint:
-    """A timing: `intensity` in FLOP per byte, what it reached and what its bound allows in TFLOP/s."""
-
-    shape: str
-    cache: str
-    intensity: float
-    tflops: float
-    bound_tflops: float | None
-    instance: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
-    """The slope (TB/s) and the flat part (TFLOP/s), each None where the points do not show it."""
-
-    bandwidth_tbs: float | None
-    peak_tflops: float | None
-
-    @property
-    def ridge(self) -> float | None:
-        """The intensity where the two meet, FLOP per byte."""
-        if self.bandwidth_tbs is None or self.peak_tflops is None:
-            return None
-        return self.peak_tflops / self.bandwidth_tbs
 
 
 def points_of(timings: Iterable[Timing]) -> list[RooflinePoint]:
     """A point for each timing whose floating-point operations and bytes are known."""
-    return [
-        RooflinePoint(
+    found = (
+        roofline_point(
             shape=timing.shape,
             instance=timing.instance,
             cache=timing.cache,
-            intensity=1000 * timing.tflops / timing.gbps,
+            median_us=timing.median_us,
             tflops=timing.tflops,
-            bound_tflops=timing.tflops * timing.median_us / timing.bound_us if timing.bound_us else None,
+            gbps=timing.gbps,
+            bound_us=timing.bound_us,
         )
         for timing in timings
-        if timing.failure is None and timing.tflops and timing.gbps
-    ]
-
-
-def roof_of(points: Sequence[RooflinePoint]) -> Roofline:
-    """The roof above points of a cold cache, whose bounds lie on it: those on the slope have the highest bound per
-    intensity in common, those on the flat part the highest bound. One bound alone does not show which it lies on."""
-    bounds = [
-        (point.intensity, point.bound_tflops)
-        for point in points
-        if point.bound_tflops is not None and point.cache == "cold"
-    ]
-    if not bounds:
-        return Roofline(bandwidth_tbs=None, peak_tflops=None)
-    peak = max(bound for _, bound in bounds)
-    bandwidth = max(bound / intensity for intensity, bound in bounds)
-    flat = {intensity for intensity, bound in bounds if bound >= peak * (1 - ON_THE_ROOF)}
-    slope = {intensity for intensity, bound in bounds if bound / intensity >= bandwidth * (1 - ON_THE_ROOF)}
-    # two points of different intensity on it, or one below the other part, make a line
-    return Roofline(
-        bandwidth_tbs=bandwidth if _spread(slope) or slope - flat else None,
-        peak_tflops=peak if _spread(flat) or flat - slope else None,
+        if timing.failure is None
     )
-
-
-def _spread(intensities: set[float]) -> bool:
-    return bool(intensities) and max(intensities) > min(intensities) * (1 + 2 * ON_THE_ROOF)
+    return [point for point in found if point is not None]
 
 
 COLOURS = {"cold": "#0072B2", "hot": "#D55E00"}

@@ -200,6 +200,7 @@ class AnalysisQueries:
             cache=CacheState.COLD.value,
             rows=rows,
             measured_us=measured,
+            intensity=problem.intensity,
         )
 
     async def report(self, unit: UnitState) -> CodeObjectReport:
