@@ -19,14 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.idle import memory_mb
 from benchmarks.quick_daemon import apart
 from benchmarks.reporting import DAEMON_CODE, Row, row
-from ckwatch import connect
+from ckwatch import connect_sync
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import (
     BenchmarkReport,
@@ -39,6 +38,7 @@ from ckwatch.bench.report import (
 from ckwatch.engine.bootstrap import database_path
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import CacheState
+from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import trust
 from tools.editors.places import editors_folder
 from tools.editors.vscode_install import program as installed_program
@@ -77,9 +77,12 @@ K = {size}
 """
 
 _BARE = """
+import sys
 from nicegui import ui
-ui.label("usable")
-ui.run(port=int(__import__("sys").argv[1]), show=False, reload=False, show_welcome_message=False)
+@ui.page("/")
+def index():
+    ui.label("usable")
+ui.run(host="127.0.0.1", port=int(sys.argv[1]), show=False, reload=False, show_welcome_message=False)
 """
 
 _WATCH_FRAMES = """() => {
@@ -95,7 +98,7 @@ _FILTER_PLAIN = """text => {
 def make_workspace(root: Path) -> None:
     """5,000 instances of one kernel on ten shapes."""
     (root / "templates").mkdir(parents=True)
-    (root / "ckwatch.toml").write_text('[verify]\nautomatic = "off"\n')
+    (root / "ckwatch.toml").write_text('[verify]\nautomatic = "off"\n[limits]\ninstances = 5000\n')
     (root / "templates/many.cpp.j2").write_text(_TEMPLATE)
     shapes = "".join(_SHAPE.format(size=512 * (one + 1)) for one in range(SHAPES))
     (root / "many.kernel.toml").write_text(_KERNEL + shapes)
@@ -107,6 +110,8 @@ def make_history(root: Path, units: list[str]) -> None:
     verified = NumericsVerification(
         seeds=(1,), compared=1, worst_error=0.0, relative_tolerance=1.0, absolute_tolerance=1.0, reference="none"
     )
+    (many,) = load_workspace(root).kernels
+    shapes = {shape.name: shape for shape in many.shapes}
     timings = Timings.at(database_path(root))
     timings.open()
     for at, unit in enumerate(units):
@@ -132,20 +137,20 @@ def make_history(root: Path, units: list[str]) -> None:
                 TimingRecord(
                     unit=unit, kernel=kernel, instance=instance, arch=arch, shape=str(size), contestant=unit,
                     artifact_key="a", benchmark_key=f"{unit}{size}", taken_at=float(at), report=report,
-                    sizes={"M": size, "N": size, "K": size},
+                    sizes=shapes[str(size)].sizes, runtime=shapes[str(size)].runtime,
                 )
             )  # fmt: skip
         timings.add(records)
     timings.close()
 
 
-async def units_of(root: Path, *, stop: bool) -> list[str]:
+def units_of(root: Path, *, stop: bool) -> list[str]:
     """The units, once the daemon has them."""
-    async with connect(root) as client:
-        await client.sync()
-        found = [unit.id for unit in await client.units()]
+    with connect_sync(root) as client:
+        client.sync()
+        found = [unit.id for unit in client.units()]
         if stop:
-            await client.stop()
+            client.stop()
         return found
 
 
@@ -270,10 +275,10 @@ def measure() -> list[Row]:
         root = Path(folder) / "workspace"
         make_workspace(root)
         trust(root)
-        units = anyio.run(lambda: units_of(root, stop=True))
+        units = units_of(root, stop=True)
         assert len(units) == UNITS, len(units)
         make_history(root, units)
-        anyio.run(lambda: units_of(root, stop=False))
+        units_of(root, stop=False)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         until_usable(browser, root)
         for _ in range(asked_runs()):
