@@ -157,7 +157,7 @@ def table_of(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Tabl
         Column(key="fastest", title="fastest, µs", kind="number", width=130, note="Its shortest median on any shape"),
         Column(key="notes", title="of its timings", width=210),
         *(
-            Column(key=f"s{at}", title=shape, kind="heat", width=130, note=f"{shape}: time ÷ that of {to}")
+            Column(key=f"s{at}", title=shape, kind="heat", width=150, note=f"{shape}: time ÷ that of {to}")
             for at, shape in enumerate(shapes)
         ),
     )
@@ -310,7 +310,7 @@ def _summary(lines: Sequence[Line], drawn: Sequence[Line], shapes: Sequence[str]
     if failures:
         parts.append(f"{count(failures, 'cross', 'crosses')}: no time, because the kernel or its device failed")
     if any(timing.standing == "stale" for line in drawn for timing in line.timings.values()):
-        parts.append("pale: stale, of an earlier artifact")
+        parts.append("Pale: stale, of an earlier artifact")
     return ". ".join(parts) + "."
 
 
@@ -353,7 +353,7 @@ async def compare(
     if against == BEST:
         timed = sum(len(line.ratios) for line in lines)
         if timed > MOST_RANKED:
-            text = f"{timed:,} timings: whether a difference to the best is significant is shown for {MOST_RANKED} at most."
+            text = f"Of more than {MOST_RANKED} timings it is not shown which differ significantly from the best."
             return {}, [Note(key="unranked", text=text, kind="hint")]
         return await _ranked(client, kernel, lines, cache), []
     if not against.startswith(NAMED):
