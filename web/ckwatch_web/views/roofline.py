@@ -36,6 +36,9 @@ MOST_PREDICTED = 12
 
 CACHE_COLOURS = {"cold": COLOURS[0], "hot": COLOURS[1]}
 BOUND_COLOUR, ROOF_COLOUR, PREDICTED_COLOUR = "#8c8c8c", "#8c8c8c", COLOURS[3]
+LABEL_COLOUR = "#7f7f7f"
+"""Can be read on a light and on a dark page."""
+
 ROOM = 1.6
 """The free factor at the ends of an axis."""
 
@@ -157,7 +160,7 @@ def _scatter(name: str, points: Sequence[Option], colour: str, symbol: str = "ci
     return {
         "name": name, "type": "scatter", "symbol": symbol, "symbolSize": 6, "data": list(points), "z": 4,
         "itemStyle": {"color": colour},
-        "label": {"position": "right", "fontSize": 11, "color": "inherit"},
+        "label": {"position": "right", "fontSize": 11, "color": LABEL_COLOUR},
         "labelLayout": {"hideOverlap": True, "moveOverlap": "shiftY"},
     }  # fmt: skip
 
