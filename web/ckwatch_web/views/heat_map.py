@@ -115,7 +115,7 @@ def lines_of(
             known = None if compared is None else compared.get((unit.id, shape, cache))
             ratio, verdict = _compared(timing, best[shape], against, known)
             if ratio:
-                ratios[shape] = ratio
+                ratios[shape] = round(ratio, 5)
             if words := ", ".join(filter(None, (verdict, "" if timing.standing == "fresh" else timing.standing))):
                 verdicts[shape] = words
         won = sum(1 for shape, timing in timings.items() if best.get(shape) is timing)
@@ -269,7 +269,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
     )  # fmt: skip
     return Plot(
         key="picture",
-        title="The best instances",
+        title=f"The best instances: time ÷ {against_words(against)}, in colours up to",
         option=option,
         summary=_summary(lines, drawn, shapes, len(crosses)),
         height_px=min(120 + 22 * max(len(drawn), 3), 1200) + 60,
@@ -282,7 +282,7 @@ CROSS = "path://M0,0L10,10M10,0L0,10"
 def _pieces() -> list[dict[str, object]]:
     edges = (0.0, *HEAT_STEPS)
     return [
-        {"gt": low, "lte": high, "color": colour, "label": f"≤ {high:g}"} if high is not None
+        {"gt": low, "lte": high, "color": colour, "label": f"{high:g}"} if high is not None
         else {"gt": low, "color": colour, "label": f"> {low:g}"}
         for low, high, colour in zip(edges, (*HEAT_STEPS, None), HEAT_COLOURS, strict=True)
     ]  # fmt: skip
@@ -360,6 +360,7 @@ async def compare(
         return {}, []
     asked = [line for line in lines if line.timings][:MOST_COMPARED]
     found: dict[tuple[str, str, str], tuple[str, float]] = {}
+    why: set[str] = set()
     limiter = CapacityLimiter(ASKED_AT_ONCE)
 
     async def ask(unit: str) -> None:
@@ -368,18 +369,26 @@ async def compare(
                 rows = await client.compare(unit, against)
             except CkwatchError:  # it has no timings in this baseline
                 return
-        found.update(
-            {(unit, row.shape, row.cache): _verdict(row.comparison) for row in rows if row.comparison is not None}
-        )
+        for row in rows:
+            if row.comparison is not None:
+                found[unit, row.shape, row.cache] = _verdict(row.comparison)
+            else:
+                why.add(row.why_not)
 
     async with anyio.create_task_group() as tasks:
         for line in asked:
             tasks.start_soon(ask, line.unit.id)
     timed = sum(1 for line in lines if line.timings)
-    if timed <= len(asked):
-        return found, []
-    text = f"{len(asked)} of {timed:,} timed instances are compared; `ckwatch compare UNIT {against}` compares others."
-    return found, [Note(key="uncompared", text=text, kind="hint")]
+    notes = []
+    if timed > len(asked):
+        text = (
+            f"{len(asked)} of {timed:,} timed instances are compared; `ckwatch compare UNIT {against}` compares others."
+        )
+        notes.append(Note(key="uncompared", text=text, kind="hint"))
+    if why:
+        text = f"Where there is no ratio: {'; '.join(sorted(why))}."
+        notes.append(Note(key="why-not", text=text, kind="hint"))
+    return found, notes
 
 
 async def _ranked(client: Client, kernel: str, lines: Sequence[Line], cache: str) -> Compared:
@@ -428,8 +437,9 @@ async def show(feed: Feed, query: Query) -> Content:
         if not any(line.ratios for line in known):
             text = f"Nothing here was compared with {against_words(against.value)}."
             made.append(Note(key="uncomparable", text=text, kind="hint"))
-        made += [picture(known, shown, against.value), table_of(known, shown, against.value)]
-        made.append(best_table(known, shown))
+        else:
+            made.append(picture(known, shown, against.value))
+        made += [table_of(known, shown, against.value), best_table(known, shown)]
         return tuple(made)
 
     title = ", ".join(filter(None, (kernel.value, device.value, f"{cache.value} cache" if cache.value else "")))

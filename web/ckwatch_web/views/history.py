@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from ckwatch import CkwatchError
-from ckwatch.model.amounts import count, short_commit, time_of, timestamp
+from ckwatch.model.amounts import FLAT, count, short_commit, time_of, timestamp
 from ckwatch.wire.figures_text import (
     bound_of,
     clock_of,
@@ -89,8 +89,7 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
     if series and changes:
         series[0]["markLine"] = _change_lines(changes[-MOST_CHANGES:])
     clocks = [timing for timing in timed if timing.clock_mhz is not None and timing.cache == timed[0].cache]
-    wide = bool(timed) and max(highs) > WIDE * min(lows)
-    axes = [axis("median, µs", kind="log" if wide else "value", nameGap=52)]
+    axes = [_time_axis(min(lows, default=1.0), max(highs, default=1.0))]
     if clocks:
         names.append("clock")
         series.append(_clock(clocks))
@@ -105,6 +104,16 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
     )
     summary = summary_of(timings, verdicts, len(changes))
     return Plot(key=f"history-{at}", title=shape, option=option, summary=summary, height_px=340)
+
+
+def _time_axis(low: float, high: float) -> Option:
+    """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
+    wide = high > WIDE * low
+    room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
+    ends = (low / 1.1, high * 1.1) if wide else (max(low - room, 0.0), high + room)
+    labels = {"showMinLabel": False, "showMaxLabel": False}
+    kind = "log" if wide else "value"
+    return axis("median, µs", kind=kind, nameGap=52, min=ends[0], max=ends[1], axisLabel=labels)
 
 
 def _medians(name: str, timings: Sequence[Timing], verdicts: Verdicts, colour: str) -> list[Option]:
@@ -236,7 +245,8 @@ def _row(unit: UnitRow, timing: Timing, verdicts: Verdicts) -> Row:
     row: Row = {
         ID: f"{timing.id} {timing.cache}", UNIT: unit.id, PLACE: unit.place.text, "taken": timestamp(timing.taken_at),
         "shape": timing.shape, "cache": timing.cache, "standing": timing.standing,
-        "commit": short_commit(timing.commit), "artifact": timing.artifact_key[:12], "device": device_words(timing), "toolchain": timing.toolchain,
+        "commit": short_commit(timing.commit), "artifact": timing.artifact_key[:12], "device": device_words(timing),
+        "toolchain": timing.toolchain,
     }  # fmt: skip
     if timing.failure is not None:
         return {**row, "compared": timing.failure, "doubts": timing.message.partition("\n")[0]}

@@ -104,18 +104,16 @@ def plot_of(device: str, timed: Sequence[Timed], at: int = 0) -> Plot:
         if points:
             series.append(_scatter(f"{cache} cache", points, colour))
     caches = [one["name"] for one in series]
-    bounds = {(one.point.intensity, one.point.bound_tflops): one for one in drawn if one.point.bound_tflops}
+    bounds: dict[tuple[str, str], Option] = {}
+    for one in drawn:
+        point = one.point
+        if point.bound_tflops is not None:
+            name = f"bound of {point.shape}, {point.cache} cache: {tflops(point.bound_tflops)}"
+            key = (f"{point.intensity:.4g}", f"{point.bound_tflops:.4g}")
+            bounds.setdefault(key, {"name": name, "value": [point.intensity, point.bound_tflops]})
     if bounds:
-        marks = [
-            {
-                "name": f"bound of {one.point.shape}, {one.point.cache} cache: {tflops(bound)}",
-                "value": [intensity, bound],
-            }
-            for (intensity, bound), one in bounds.items()
-            if bound is not None
-        ]
-        series.append({"name": "bound", "type": "scatter", "symbol": "rect", "symbolSize": [14, 2], "data": marks,
-                       "itemStyle": {"color": BOUND_COLOUR}})  # fmt: skip
+        series.append({"name": "bound", "type": "scatter", "symbol": "rect", "symbolSize": [14, 2],
+                       "data": list(bounds.values()), "itemStyle": {"color": BOUND_COLOUR}})  # fmt: skip
     ends = [
         [[one.point.intensity, one.point.tflops], [one.point.intensity, one.point.bound_tflops]]
         for one in fastest
