@@ -167,9 +167,10 @@ async def build(
 class Follower:
     """What a client sees of the daemon, kept up to date."""
 
-    def __init__(self, daemon: DaemonApi, client: str | None = None) -> None:
+    def __init__(self, daemon: DaemonApi, client: str | None = None, after: int | None = None) -> None:
         self._daemon = daemon
         self._client = client
+        self._after = after
         self._news = anyio.Event()
         self.units: dict[str, Unit] = {}
         self.files: dict[str, File] = {}
@@ -177,11 +178,13 @@ class Follower:
         self.seen: list[Change] = []
 
     async def run(self) -> None:
-        """Follow until cancelled: a snapshot, then what changes."""
-        snapshot = await self._daemon.snapshot(self._client)
-        for topic, state in snapshot.states.items():
-            self._take(Change(seq=snapshot.seq, topic=topic, state=state))
-        after = snapshot.seq
+        """Follow until cancelled: a snapshot, unless `after` is given, then what changes."""
+        after = self._after
+        if after is None:
+            snapshot = await self._daemon.snapshot(self._client)
+            for topic, state in snapshot.states.items():
+                self._take(Change(seq=snapshot.seq, topic=topic, state=state))
+            after = snapshot.seq
         while True:
             for change in await self._daemon.changes(self._client, after):
                 after = change.seq
@@ -212,9 +215,11 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(daemon: DaemonApi, client: str | None = None) -> AsyncIterator[Follower]:
-    """Follow as `client` while the body runs."""
-    follower = Follower(daemon, client)
+async def following(
+    daemon: DaemonApi, client: str | None = None, *, after: int | None = None
+) -> AsyncIterator[Follower]:
+    """Follow as `client` while the body runs; `after` a number that was given out before, if there is one."""
+    follower = Follower(daemon, client, after)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(follower.run)
         yield follower

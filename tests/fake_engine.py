@@ -294,6 +294,13 @@ class FakeEngine:
     async def view(self, client: str, options: ViewOverrides) -> None:
         self._ask("view", client, options)
 
+    async def editor(self, client: str, *, shows: bool) -> None:
+        self._ask("editor", client, shows)
+
+    async def show(self, path: str, line: int, column: int) -> int:
+        self._ask("show", path, line, column)
+        return 2
+
     async def forget(self, client: str) -> None:
         self._ask("forget", client)
 

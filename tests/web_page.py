@@ -21,6 +21,7 @@ from ckwatch.bench.history.timings import Timings
 from ckwatch.client.blocking import SyncClient
 from ckwatch.engine.bootstrap import database_path
 from ckwatch.model.roofline import CacheState
+from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import trust
 from patience import PATIENCE_S
 from timing_records import failed, measured, record, report, samples
@@ -206,6 +207,8 @@ def write_workspace(root: Path) -> None:
 
 def write_history(root: Path) -> None:
     """Timings of a test device: round numbers that no device gives."""
+    tiled = next(kernel for kernel in load_workspace(root).kernels if kernel.name == "tiled")
+    small = tiled.shapes[0]
     timings = Timings.at(database_path(root, os.environ))
     timings.open()
     made = []
@@ -214,7 +217,7 @@ def write_history(root: Path) -> None:
         for at, day in enumerate((1000.0, 2000.0, 3000.0)):
             times = [100.0 + 10 * number - 5 * at + one / 100 for one in range(20)]
             whole = report(measured(unit, samples(CacheState.COLD, *times)))
-            made.append(record(unit, shape="small", sizes={"M": 64, "N": 64, "K": 64}, runtime={}, artifact_key=f"a{at}",
+            made.append(record(unit, shape="small", sizes=small.sizes, runtime=small.runtime, artifact_key=f"a{at}",
                                benchmark_key=f"{unit}{at}", taken_at=day, report=whole))  # fmt: skip
     made.append(failed("tiled/k16@gfx942", shape="gone", taken_at=4000.0))
     timings.add(made)

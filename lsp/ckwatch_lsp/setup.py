@@ -35,6 +35,7 @@ from ckwatch_lsp.session.environment_messages import EnvironmentMessages
 from ckwatch_lsp.session.handlers import RequestHandlers
 from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES, LanguageProvider
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.shown_places import ShownPlaces
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.adapter.provider import TemplateProvider
 from ckwatch_lsp.virtual_documents.provider import VirtualDocumentCommands, VirtualDocumentProvider
@@ -60,6 +61,7 @@ def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: 
         documents,
         EditorConfiguration(session, editor, params),
         EnvironmentMessages(session, editor),
+        ShownPlaces(session, editor),
     ]
     diagnostics = DiagnosticsDelivery(session, active, editor, params)
     session.listeners.append(diagnostics)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -164,6 +166,22 @@ async def test_focus_and_view(client: Client, daemon: Bench) -> None:
     assert once == again == ("me", ViewOverrides(("gfx90a",), False, None))
     assert none == ("me", ViewOverrides())
     assert daemon.engine.of("units") == [("me", None)]
+    await daemon.relay.until_open(0)
+
+
+async def test_editors(client: Client, daemon: Bench) -> None:
+    assert await client.show("templates/a b.j2", 3) == await client.show(Path("/ck/ck.hpp"), 41, 7) == 2
+    assert daemon.engine.of("show") == [("/w/templates/a b.j2", 3, 0), ("/ck/ck.hpp", 41, 7)]
+    with pytest.raises(CkwatchError, match="line: Input should be greater than or equal to 0"):
+        await client.show("x", -1)
+    await client.editor(shows=True)
+    await client.editor(shows=True)
+    await daemon.killed()
+    daemon.engine.asked.clear()
+    await daemon.engine.until("editor")
+    assert daemon.engine.of("editor") == [("me", True)]
+    await client.editor(shows=False)
+    assert daemon.engine.of("editor") == [("me", True), ("me", False)]
     await daemon.relay.until_open(0)
 
 

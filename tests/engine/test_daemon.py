@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.async_processes import ProcessResult, run_process
-from ckwatch.wire.state import Unit
+from ckwatch.wire.state import ShownPlace, State, Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
 from patience import PATIENCE_S
 
@@ -401,6 +402,57 @@ async def test_a_reset_for_a_number_of_another_daemon(bench: Bench) -> None:
     async with bench.open() as daemon:
         for number in (0, 1 << 60):
             assert [change.topic for change in await daemon.changes(None, number)] == ["reset"]
+
+
+def shown_to(follower: Follower) -> list[State | None]:
+    return [change.state for change in follower.seen if change.topic == "show"]
+
+
+async def test_an_editor_is_shown_each_place_once(bench: Bench) -> None:
+    template, header = bench.root / "templates/k.hip.j2", str(bench.header)
+    first, last = (ShownPlace(path=path, line=2, column=1) for path in (header, str(template)))
+    async with bench.open() as daemon, following(daemon, "page") as page:
+        assert await daemon.show(header, 0, 0) == 0
+        await daemon.editor("vim", shows=True)
+        await page.until(lambda s: s.workspace.editors == 1)
+        async with following(daemon, "vim") as vim:
+            assert await daemon.show(header, 2, 1) == 1
+            await vim.until(lambda _: shown_to(vim) == [first])
+        # its connection is lost for a moment
+        after = vim.seen[-1].seq
+        await daemon.editor("vim", shows=True)
+        await daemon.editor("emacs", shows=True)
+        async with following(daemon, "emacs") as emacs, following(daemon, "vim", after=after) as again:
+            assert await daemon.show(f"{template.parent}/../templates/k.hip.j2", 2, 1) == 2
+            await emacs.until(lambda _: shown_to(emacs) == [last])
+            await again.until(lambda _: shown_to(again) == [last])
+            await daemon.forget("vim")
+            await daemon.editor("emacs", shows=False)
+            await page.until(lambda s: s.workspace.editors == 0)
+            assert await daemon.show(header, 0, 0) == 0
+        assert shown_to(page) == []
+        for client in ("vim", "emacs", "page"):
+            assert "show" not in (await daemon.snapshot(client)).states
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gone.j2", "no such file or directory"),
+        ("templates", "it is not a file"),
+        ("pipe", "it is not a file"),
+        ("locked", "it is not readable"),
+        ("x" * 300, "file name too long"),
+    ],
+)
+async def test_what_cannot_be_shown(bench: Bench, name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = bench.root / name
+    os.mkfifo(bench.root / "pipe")
+    (bench.root / "locked").touch()
+    monkeypatch.setattr(os, "access", lambda path, _mode: not path.endswith("locked"))  # root may read everything
+    async with bench.open() as daemon:
+        with pytest.raises(CkwatchError, match=rf"^cannot show {re.escape(str(path))}: {message}$"):
+            await daemon.show(str(path), 0, 0)
 
 
 async def test_no_workspace(trusted: Path) -> None:

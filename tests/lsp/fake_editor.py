@@ -45,8 +45,8 @@ class FakeEditor:
             return self.choices.pop(0)
         return titles[0] if titles else None
 
-    async def show_document(self, uri: str, *, take_focus: bool) -> bool:
-        self.calls.append(("show_document", uri, take_focus))
+    async def show_document(self, uri: str, *, take_focus: bool, selection: types.Range | None = None) -> bool:
+        self.calls.append(("show_document", uri, take_focus, *([] if selection is None else [selection])))
         return self.capabilities.shows_documents
 
     def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:

@@ -78,6 +78,8 @@ ROWS = [
         "PUT /clients/x/view", None, ("view", "x", ViewOverrides(("gfx942",), False, True)),
         {"archs": ["gfx942"], "rules": False, "header_warnings": True},
     ),
+    Row("PUT /clients/x/editor", None, ("editor", "x", True), {"shows": True}),
+    Row("POST /show", int, ("show", "/ck/a b.hpp", 3, 0), {"path": "/ck/a b.hpp", "line": 3}),
     Row(f"GET /units/{UNIT}/analysis", Analysis, ("analysis", None, UNIT)),
     Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),
     Row(f"GET /units/{UNIT}/occupancy-steps?client=x", OccupancySteps, ("occupancy_steps", "x", UNIT)),

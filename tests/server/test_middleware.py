@@ -96,6 +96,8 @@ BODIES = [
     Row("PUT /clients/x%20/overlays", 422, "path.client: String should match", text(1)),
     Row("PUT /clients/x/focus", 422, "body.files.0: Input should be a valid string", {"files": [None]}),
     Row("PUT /clients/x/view", 422, "body.arch: Extra inputs", {"arch": "gfx942"}),
+    Row("POST /show", 422, "body.path: String should match", {"path": "a.j2", "line": 0}),
+    Row("POST /show", 422, "body.line: Input should be greater than or equal to 0", {"path": "/w/a", "line": -1}),
     Row("POST /builds", 413, "the body is larger than 1024 KiB", {"units": ["x" * 2**20]}),
     Row(OVERLAYS, 413, "the body is larger than 20480 KiB", text(20 * 2**20)),
     Row("GET /status", 400, "GET /v1/status takes no body", {}),

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
 from ckwatch import CkwatchError
-from ckwatch.cli.session import asked_patterns, asking
-from ckwatch.model.amounts import count
 from ckwatch_web.content import Content, Note
 from ckwatch_web.feed import Feed
 from ckwatch_web.static_html import SCRIPT_FILE, STYLE_FILE, csv_files, echarts_script, page
 from ckwatch_web.views.all import OF_KERNELS, OF_UNITS, VIEWS
+
+if TYPE_CHECKING:
+    from ckwatch.client import Client
 
 MOST_UNITS = 200
 """So many units have pages of their own, where none are named."""
@@ -59,55 +59,52 @@ def pages(kernels: list[str], units: list[str]) -> Iterator[Page]:
             yield Page(view.name, {}, view.title)
 
 
-async def export(options: argparse.Namespace) -> int:
-    """Write the views of the units that are named; 1 when a view could not be made."""
-    target: Path = options.export
-    async with asking(options, options.words) as client:
-        patterns = await asked_patterns(client, options.words)
-        await client.sync()
-        named = [unit.id for unit in await client.units(*patterns)]
-        async with anyio.create_task_group() as tasks:
-            feed = Feed(client)
-            tasks.start_soon(feed.run)
-            while not feed.complete:
-                await feed.changed(feed.revision)
-            with anyio.move_on_after(SETTLE_S):
-                while feed.workspace is None or feed.workspace.busy:
-                    await feed.changed(feed.revision)
-            written, failed = await _write(feed, target, named, every=bool(options.words), traces=options.traces)
-            tasks.cancel_scope.cancel()
-    print(f"wrote {count(written, 'view')} to {target / 'index.html'}")
-    return int(failed)
+async def export(
+    client: Client, target: Path, units: Sequence[str], *, chosen: bool, traces: bool
+) -> tuple[int, list[str]]:
+    """Write the views of `units` as files into the folder `target`: how many, and what was wrong with those that say so
+    instead. Without being `chosen`, the first MOST_UNITS have pages. `traces`: compile each for its trace.
 
-
-async def _write(feed: Feed, target: Path, named: list[str], *, every: bool, traces: bool) -> tuple[int, bool]:
-    """How many views were written, and whether one of them failed. Raises CkwatchError where nothing can be written."""
+    Raises CkwatchError where nothing can be written.
+    """
     await to_thread.run_sync(_prepare, target)
-    units = named if every else named[:MOST_UNITS]
-    kernels = sorted({feed.units[unit].kernel for unit in named if unit in feed.units})
-    todo = list(pages(kernels, units))
-    menu = [
-        (VIEWS[one.view].title, f"{one.stem}.html") for one in {each.view: each for each in reversed(todo)}.values()
-    ]
-    menu.reverse()
-    failed = False
-    for one in todo:
-        view = VIEWS[one.view]
-        try:
-            if traces and one.view == "compile-time":
-                await view.actions["trace"](feed, one.query)
-            content = await view.show(feed, one.query)
-        except CkwatchError as error:
-            content = Content(title="", blocks=(Note(key="error", text=error.message, kind="error"),))
-            failed = True
-        tables = await to_thread.run_sync(csv_files, one.stem, content.tables)
-        names = {key: name for key, (name, _) in tables.items()}
-        others = [(other.name, f"{other.stem}.html") for other in todo if other.view == one.view]
-        made = partial(page, content, view.title, menu=menu, others=others, csv_of=names)
-        text = await to_thread.run_sync(made)
-        files = {f"{one.stem}.html": text, **dict(tables.values())}
-        await to_thread.run_sync(_write_files, target, files)
+    async with anyio.create_task_group() as tasks:
+        feed = Feed(client)
+        tasks.start_soon(feed.run)
+        while not feed.complete:
+            await feed.changed(feed.revision)
+        with anyio.move_on_after(SETTLE_S):
+            while feed.workspace is None or feed.workspace.busy:
+                await feed.changed(feed.revision)
+        kernels = sorted({feed.units[unit].kernel for unit in units if unit in feed.units})
+        todo = list(pages(kernels, list(units if chosen else units[:MOST_UNITS])))
+        failed = [text for page in todo if (text := await _write(feed, target, page, todo, traces=traces))]
+        tasks.cancel_scope.cancel()
     return len(todo), failed
+
+
+async def _write(feed: Feed, target: Path, one: Page, todo: Sequence[Page], *, traces: bool) -> str:
+    """Write a view; what is wrong with it, else nothing."""
+    view, wrong = VIEWS[one.view], ""
+    try:
+        if traces and one.view == "compile-time":
+            await view.actions["trace"](feed, one.query)
+        content = await view.show(feed, one.query)
+    except CkwatchError as error:
+        wrong = f"{one.name}: {error.message}"
+        content = Content(title="", blocks=(Note(key="error", text=error.message, kind="error"),))
+    first = {each.view: each for each in reversed(todo)}
+    menu = [(VIEWS[name].title, f"{first[name].stem}.html") for name in VIEWS if name in first]
+    others = [(other.name, f"{other.stem}.html") for other in todo if other.view == one.view]
+
+    def files() -> dict[str, str]:
+        tables = csv_files(one.stem, content.tables)
+        names = {key: name for key, (name, _) in tables.items()}
+        text = page(content, view.title, menu=menu, others=others, csv_of=names)
+        return {f"{one.stem}.html": text, **dict(tables.values())}
+
+    await to_thread.run_sync(lambda: _write_files(target, files()))
+    return wrong
 
 
 def _prepare(target: Path) -> None:

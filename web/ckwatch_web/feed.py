@@ -225,7 +225,7 @@ class Feed:
     @property
     def editors(self) -> int:
         """How many editors are attached that can show a place."""
-        return getattr(self.workspace, "editors", 0)
+        return 0 if self.workspace is None else self.workspace.editors
 
     @property
     def complete(self) -> bool:

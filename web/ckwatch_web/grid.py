@@ -24,8 +24,8 @@ _WITH_VERDICT = (
 HEAT_STEPS = (1.005, 1.02, 1.05, 1.1, 1.25, 2.0)
 """Ratios above which the colour changes."""
 _HEAT = (
-    "p => typeof p.value !== 'number' ? ''"
-    f" : 'ag-right-aligned-cell heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
+    "p => typeof p.value !== 'number' ? '' : "
+    f"'ag-right-aligned-cell heat-' + {list(HEAT_STEPS)}.filter(step => p.value > step).length"
 )
 _MARKED = "p => p.data[p.colDef.context.mark] ? 'differs' : ''"
 _CODE = "p => p.data[p.colDef.context.mark] ? 'code-cell differs' : 'code-cell'"

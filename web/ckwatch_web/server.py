@@ -18,11 +18,12 @@ from uvicorn import Config, Server
 from ckwatch import CkwatchError
 from ckwatch_web.access import HOST, TOKEN, Guard, Keys
 from ckwatch_web.content import csv_text
+from ckwatch_web.feed import Feed
 from ckwatch_web.live import LivePage
 from ckwatch_web.views.all import VIEWS
 
 if TYPE_CHECKING:
-    from ckwatch_web.feed import Feed
+    from ckwatch.client import Client
     from ckwatch_web.view import View
 
 ASSETS = Path(__file__).parent / "assets"
@@ -104,9 +105,11 @@ def _address(port: int, keys: Keys, path: str = "/") -> str:
     return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
 
 
-async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]) -> None:
-    """Serve until cancelled. `started` gets the address that opens the page in one browser."""
-    keys, port = Keys(), listener.getsockname()[1]
+async def serve(
+    client: Client, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]
+) -> None:
+    """Serve what `client` says until cancelled. `started` gets the address that opens the page in one browser."""
+    feed, keys, port = Feed(client), Keys(), listener.getsockname()[1]
     config = Config(
         make_page(feed, keys, port, allow_changes=allow_changes),
         ws="websockets-sansio",

@@ -26,7 +26,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 def command(path: str, *, passing: str | None = None) -> Run:
-    """`module:function` of ckwatch.cli, of the language server or of the page; imported when called.
+    """`module:function` of ckwatch.cli, or of the language server; imported when called.
 
     The function gets all options, or the value of the option `passing`.
     """
@@ -36,8 +36,7 @@ def command(path: str, *, passing: str | None = None) -> Run:
         # Nothing that an import makes is garbage; collecting meanwhile takes a tenth of the time.
         gc.disable()
         try:
-            elsewhere = module.startswith(("ckwatch_lsp.", "ckwatch_web."))
-            command_module = import_module(module if elsewhere else f"ckwatch.cli.{module}")
+            command_module = import_module(module if module.startswith("ckwatch_lsp.") else f"ckwatch.cli.{module}")
         finally:
             gc.enable()
         status: int = getattr(command_module, function)(options if passing is None else getattr(options, passing))
@@ -652,7 +651,7 @@ def _add_daemon(parser: ProgramParser) -> None:
     lsp.add_argument("--resume", type=int, metavar="FD", help="the state that a replaced server hands over")
     web = parser.add(
         "web",
-        command("ckwatch_web.main:main"),
+        command("web:run"),
         "Open a page that shows what is fast, what changed and what to try next",
         "It is served on loopback alone, until Ctrl-C, and needs `pip install 'ckwatch[web]'`.",
     )

@@ -371,6 +371,8 @@ class SyncClient:
     overlay = _Context(Client.overlay, SyncOverlay)
     focus = _Method(Client.focus)
     view = _Method(Client.view)
+    show = _Method(Client.show)
+    editor = _Method(Client.editor)
     sweep = _Context(Client.sweep, SyncSweep)
     adding_to = _Context(Client.adding_to, SyncOverlay)
     tune = _Context(Client.tune, SyncTuning)

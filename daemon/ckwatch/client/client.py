@@ -274,6 +274,30 @@ class Client:
         self._is_known = True
         await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
 
+    # Editors.
+
+    async def show(self, path: str | os.PathLike[str], line: int, column: int = 0) -> int:
+        """Have the editors of the workspace show a place of a file, wherever that lies; how many were asked.
+
+        `line` and `column`, in code points, count from zero. The topic `workspace` says how many editors there are.
+        Raises CkwatchError where there is no file that can be read.
+        """
+        from ckwatch.wire.messages import ShowRequest
+
+        request = ShowRequest.model_construct(path=self._absolute(path), line=line, column=column)
+        return int(await self._connection.request("POST", ("show",), body=request, retry="unsent"))
+
+    async def editor(self, *, shows: bool) -> None:
+        """Whether this client is an editor that shows places: its `events` then have the topic `show`.
+
+        What others ask an editor to show is reported once, and only the last place to one that reads slowly. Holds
+        until it is called again.
+        """
+        from ckwatch.wire.messages import EditorRequest
+
+        self._is_known = True
+        await self._state_sync.set_editor(EditorRequest(shows=True) if shows else None)
+
     @asynccontextmanager
     async def sweep(
         self,
@@ -733,7 +757,7 @@ class Client:
             return
 
     async def leave(self) -> None:
-        """Leave the daemon, which drops this client's overlays, focus and view at once. `connect` ends with this."""
+        """Leave the daemon, which drops all that it has of this client at once. `connect` ends with this."""
         if self._is_known:
             await self._connection.leave(self.id)
 

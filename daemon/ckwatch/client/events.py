@@ -25,7 +25,7 @@ from ckwatch.model.errors import ProtocolError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from ckwatch.wire.state import Change, File, Phase, State, Unit, Workspace
+    from ckwatch.wire.state import Change, File, Phase, ShownPlace, State, Unit, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class BriefChange(NamedTuple):
 
     seq: int
     topic: str
-    state: UnitInBrief | File | Workspace | None = None
+    state: UnitInBrief | File | Workspace | ShownPlace | None = None
 
 
 Followed = TypeVar("Followed", bound="Change | BriefChange")
@@ -300,12 +300,12 @@ async def states_of(data: bytes, *, in_brief: bool = False) -> tuple[int, dict[s
     return seq, states
 
 
-def _in_brief(topic: str, raw: Any) -> UnitInBrief | File | Workspace:
+def _in_brief(topic: str, raw: Any) -> UnitInBrief | File | Workspace | ShownPlace:
     """A state as JSON has it: units in brief, others whole."""
     from pydantic_core import to_json
 
     if not topic.startswith("unit/"):
-        return cast("File | Workspace", _state_type().validate_python(raw))
+        return cast("File | Workspace | ShownPlace", _state_type().validate_python(raw))
     place, phase = raw["place"], cast("Phase", intern(raw["phase"]))
     start, end = place["start"], place["end"]
     where = (intern(place["path"]), start["line"], start["column"], end["line"], end["column"])

@@ -1,4 +1,5 @@
-"""Keeps the daemon up to date with a client's state: its unsaved texts (overlays), its focus and its view.
+"""Keeps the daemon up to date with a client's state: its unsaved texts (overlays), its focus, its view, and whether it
+is an editor.
 
 `ClientState` is plain values: the requests that make the daemon have everything. The daemon keeps them as long as
 one of the client's streams, the *lease*, is open; when that is lost, another is opened and everything is sent again.
@@ -25,10 +26,10 @@ from ckwatch.model.errors import CkwatchError, ProtocolError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from ckwatch.wire.messages import FocusRequest, ViewRequest
+    from ckwatch.wire.messages import EditorRequest, FocusRequest, ViewRequest
 
 Key = tuple[str, str]
-"""What a request sets: `("overlays", PATH)`, `("focus", "")` or `("view", "")`."""
+"""What a request sets: `("overlays", PATH)`, `("focus", "")`, `("view", "")` or `("editor", "")`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -41,11 +42,12 @@ class OverlayText:
 
 
 class ClientState:
-    """The overlays, the focus and the view. Of several texts of a file the last holds; additions follow in order."""
+    """The overlays and the rest. Of several texts of a file the last holds; additions follow in order."""
 
     def __init__(self) -> None:
         self.focus: FocusRequest | None = None
         self.view: ViewRequest | None = None
+        self.editor: EditorRequest | None = None
         self._texts: list[OverlayText] = []
 
     @property
@@ -93,6 +95,8 @@ class ClientState:
             found["overlays", path] = OverlayRequest.model_construct(path=path, text=self.text(path))
         if self.focus is not None:
             found["focus", ""] = self.focus
+        if self.editor is not None:
+            found["editor", ""] = self.editor
         return found
 
 
@@ -101,14 +105,15 @@ def missing(wanted: Mapping[Key, BaseModel], sent: Mapping[Key, BaseModel | None
 
     A value of None in `sent`: the daemon may have something there.
     """
-    from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
+    from ckwatch.wire.messages import EditorRequest, FocusRequest, OverlayRequest, ViewRequest
 
     changes: list[tuple[Key, BaseModel]] = []
     for key in sent:
         if key not in wanted:
             kind, path = key
-            nothing = {"overlays": OverlayRequest.model_construct(path=path, text=None)}
-            changes.append((key, nothing.get(kind) or (FocusRequest() if kind == "focus" else ViewRequest())))
+            nothing = {"focus": FocusRequest, "view": ViewRequest, "editor": EditorRequest}
+            dropped = OverlayRequest.model_construct(path=path, text=None) if kind == "overlays" else nothing[kind]()
+            changes.append((key, dropped))
     return changes + [(key, request) for key, request in wanted.items() if sent.get(key) != request]
 
 
@@ -207,6 +212,11 @@ class ClientStateSync:
         """Replace the client's view."""
         before, self.state.view = self.state.view, view
         await self.settle(lambda: setattr(self.state, "view", before))
+
+    async def set_editor(self, editor: EditorRequest | None) -> None:
+        """Replace what the client can do as an editor."""
+        before, self.state.editor = self.state.editor, editor
+        await self.settle(lambda: setattr(self.state, "editor", before))
 
     async def _farewell(self) -> None:
         """As `settle`, for the end of a context: also when it is being cancelled, and failures are of no concern."""

@@ -11,10 +11,12 @@ from ckwatch.core.events import (
     CancelRequested,
     Cause,
     ClientLost,
+    EditorsChanged,
     FocusChanged,
     OptionsChanged,
     OverlayChanged,
     RequestDropped,
+    ShowRequested,
     UnitKey,
     ViewOverrides,
 )
@@ -91,6 +93,19 @@ def _unfocus(state: State, before: Focus | None, client: str, at: float, *, spar
     names = state.members(client) if before.everything else sorted(before.units)
     cause = Cause("it went out of focus", at)
     state.unwanted.extend(Unwanted(client, name, cause, spare=spare) for name in names)
+
+
+def editors_changed(state: State, out: Effects, event: EditorsChanged) -> None:
+    """Other clients than before show places."""
+    if event.clients != state.editors:
+        state.editors = event.clients
+        out.append(Changed(MAIN, "workspace"))
+
+
+def show_requested(state: State, out: Effects, event: ShowRequested) -> None:
+    """Have every editor show a place; one that comes later does not see it."""
+    state.shown = event
+    out.extend(Changed(client, "show") for client in sorted(state.editors))
 
 
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers

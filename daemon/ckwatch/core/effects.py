@@ -168,7 +168,7 @@ class Changed:
     scope: str
     """The view whose followers are notified; MAIN: all."""
     topic: str
-    """`unit/ID`, `file/PATH` or `workspace`."""
+    """`unit/ID`, `file/PATH`, `workspace` or `show`."""
 
 
 @dataclass(frozen=True, slots=True)

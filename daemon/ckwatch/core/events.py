@@ -515,6 +515,22 @@ class FocusChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class EditorsChanged(Event):
+    """Which clients are editors that show places."""
+
+    clients: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowRequested(Event):
+    """A client wants the editors to show a place; line and column count from zero, in code points."""
+
+    path: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class BuildRequested(Event):
     """A client waits for fresh results of units."""
 
@@ -587,7 +603,8 @@ AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
     | CompilerOutput | PassFinished | CompilerEnded
-    | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
-    | RequestDropped | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped
-    | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
+    | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
+    | BuildRequested | RequestDropped | CancelRequested | ClientLost
+    | AnalyzeRequested | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
+    | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip

@@ -22,6 +22,7 @@ from ckwatch.core.events import (
     RecalledUnit,
     RememberedUnit,
     ShapeTiming,
+    ShowRequested,
     UnitKey,
     VerificationPolicy,
     ViewOverrides,
@@ -342,6 +343,10 @@ class State:
     """Names of the requests that wait for a unit, by the unit's id."""
     focus: dict[str, Focus] = field(default_factory=dict)
     """By client."""
+    editors: frozenset[str] = frozenset()
+    """Clients that show places."""
+    shown: ShowRequested | None = None
+    """What they were asked to show last."""
 
     # Tasks of which one runs at a time.
     recalling: Work | None = None

@@ -1,7 +1,9 @@
-"""Requests that clients make for their own view: unsaved text, focus, options. Each becomes an event."""
+"""Requests of clients: for their own view (unsaved text, focus, options), and to editors. Each becomes an event."""
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Sequence
 
@@ -10,17 +12,20 @@ from anyio import to_thread
 from ckwatch.core.events import (
     AutoBuild,
     ClientLost,
+    EditorsChanged,
     FocusChanged,
     OptionsChanged,
     OverlayChanged,
+    ShowRequested,
     ViewOverrides,
 )
 from ckwatch.engine.file_diagnostics import normal_path
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.snapshot import SentUnitCache
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.model.errors import UnknownUnitError
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.text import text_digest
+from ckwatch.system.user_files import file_status
 
 LARGE_CHARACTERS = 256 * 1024
 """A text up to this size has its digest in 1 ms; a thread may take longer to begin while every core is busy."""
@@ -28,6 +33,16 @@ LARGE_CHARACTERS = 256 * 1024
 
 async def _digest(text: str) -> str:
     return text_digest(text) if len(text) <= LARGE_CHARACTERS else await to_thread.run_sync(text_digest, text)
+
+
+def _require_file(path: str) -> None:
+    try:
+        is_file = stat.S_ISREG(file_status(path).st_mode)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CkwatchError(f"cannot show {path}: {why.lower()}") from None
+    if not is_file or not os.access(path, os.R_OK):
+        raise CkwatchError(f"cannot show {path}: it is {'not readable' if is_file else 'not a file'}")
 
 
 class ClientRequests:
@@ -38,6 +53,7 @@ class ClientRequests:
         self._lookup = lookup
         self._sent = sent
         self._clients: set[str] = set()
+        self._editors: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -75,9 +91,28 @@ class ClientRequests:
         self._clients.add(client)
         await self._loop.post(OptionsChanged(client, options, at=time.time()))
 
+    async def editor(self, client: str, *, shows: bool) -> None:
+        """Whether the client is an editor that shows places."""
+        self._clients.add(client)
+        await self._set_editors(self._editors | {client} if shows else self._editors - {client})
+
+    async def show(self, path: str, line: int, column: int) -> int:
+        """Have the editors show a place; how many there are. Raises CkwatchError for what is no file to read."""
+        name = normal_path(path)
+        await to_thread.run_sync(_require_file, name)
+        told = len(self._editors)
+        await self._loop.post(ShowRequested(name, line, column, at=time.time()))
+        return told
+
+    async def _set_editors(self, clients: frozenset[str]) -> None:
+        if clients != self._editors:
+            self._editors = clients
+            await self._loop.post(EditorsChanged(clients, at=time.time()))
+
     async def forget(self, client: str) -> None:
         """The client has disconnected."""
         self._clients.discard(client)
+        await self._set_editors(self._editors - {client})
         await self._loop.post(ClientLost(client, at=time.time()))
         self._loop.feed.forget(client)
         self._sent.forget(client)

@@ -135,5 +135,11 @@ class DaemonApi:
     async def view(self, client: str, options: ViewOverrides) -> None:
         await self.requests.view(client, options)
 
+    async def editor(self, client: str, *, shows: bool) -> None:
+        await self.requests.editor(client, shows=shows)
+
+    async def show(self, path: str, line: int, column: int) -> int:
+        return await self.requests.show(path, line, column)
+
     async def forget(self, client: str) -> None:
         await self.requests.forget(client)

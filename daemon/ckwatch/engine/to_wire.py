@@ -155,7 +155,14 @@ def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
         problem=view.problem or state.main.problem,
         warnings=warnings,
         imported_at=state.imported_at,
+        editors=len(state.editors),
     )
+
+
+def shown_to_wire(state: State) -> wire.ShownPlace | None:
+    """The place that editors were asked to show last."""
+    shown = state.shown
+    return None if shown is None else wire.ShownPlace(path=shown.path, line=shown.line, column=shown.column)
 
 
 def diagnostic_to_wire(diagnostic: model.Diagnostic, *, stale: bool) -> wire.Diagnostic:

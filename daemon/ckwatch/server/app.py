@@ -98,7 +98,9 @@ ROUTES = (
     Route("PUT", "/clients/{client}/overlays", "overlay"),
     Route("PUT", "/clients/{client}/focus", "focus"),
     Route("PUT", "/clients/{client}/view", "view"),
+    Route("PUT", "/clients/{client}/editor", "editor"),
     Route("DELETE", "/clients/{client}", "leave"),
+    Route("POST", "/show", "show", int),
     Route("POST", "/stop", "stop"),
 )
 

@@ -31,9 +31,11 @@ from ckwatch.wire.messages import (
     BuildLine,
     BuildRequest,
     CancelRequest,
+    EditorRequest,
     FocusRequest,
     OverlayRequest,
     RunnerRequest,
+    ShowRequest,
     TimeTraceLine,
     TimeTraceRequest,
     ViewRequest,
@@ -327,10 +329,20 @@ class Handlers:
             await self._engine.view(client, options)
         return _done()
 
+    async def editor(self, client: Client, request: EditorRequest) -> Response:
+        """Whether the client is an editor that shows places."""
+        async with self._clients.present(client):
+            await self._engine.editor(client, shows=request.shows)
+        return _done()
+
     async def leave(self, client: Client) -> Response:
         """The client goes: its streams end, and its unsaved text is dropped."""
         await self._clients.remove(client)
         return _done()
+
+    async def show(self, request: ShowRequest) -> Response:
+        """Show a place in the editors that can; the answer is how many there are."""
+        return _number(await self._engine.show(request.path, request.line, request.column))
 
     # The words of templates and files.
 
@@ -425,8 +437,7 @@ class Handlers:
 
     async def remove_baseline(self, name: BaselineInPath) -> Response:
         """Let a name mean nothing; the answer is of how many units."""
-        count = await self._benchmarks.remove_baseline(name)
-        return Response(b"%d" % count, media_type="application/json")
+        return _number(await self._benchmarks.remove_baseline(name))
 
     # What others measured.
 
@@ -457,3 +468,7 @@ class Handlers:
 
 def _done() -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _number(count: int) -> Response:
+    return Response(b"%d" % count, media_type="application/json")

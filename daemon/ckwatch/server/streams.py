@@ -28,7 +28,7 @@ from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import abort
 from ckwatch.server.responses import json_bytes, problem_of, text_bytes
 from ckwatch.wire.messages import SlowAnswer
-from ckwatch.wire.state import Change, File, Snapshot, Unit, Workspace
+from ckwatch.wire.state import Change, Snapshot, State, Unit
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class SerializedStates:
         self._pages: OrderedDict[int, tuple[Sequence[Change], tuple[bytes, ...]]] = OrderedDict()
         self._page_limit = pages
 
-    def state(self, state: Unit | File | Workspace) -> bytes:
+    def state(self, state: State) -> bytes:
         """The state's JSON."""
         identity = id(state)
         kept = self._states.get(identity)

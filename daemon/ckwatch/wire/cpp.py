@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ckwatch.wire.messages import SlowAnswer
-from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
+from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request, Value
 from ckwatch.wire.state import Fix, Position
 
 CppQuestion = Literal[
@@ -43,8 +43,8 @@ Side = Literal["host", "device"]
 class Place(Request):
     """A place between two code points of a line; both count from zero."""
 
-    line: Annotated[int, Field(ge=0, lt=2**31)]
-    column: Annotated[int, Field(ge=0, lt=2**31)]
+    line: Coordinate
+    column: Coordinate
 
 
 class CppRequest(Request):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
+from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request, Value
 from ckwatch.wire.state import Cause, Diagnostic, Position, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
@@ -57,6 +57,20 @@ class ViewRequest(Request):
     archs: list[Name] = Field(default_factory=list)
     rules: bool = True
     header_warnings: bool | None = None
+
+
+class EditorRequest(Request):
+    """Whether a client is an editor that shows places: its event stream then has the topic `show`."""
+
+    shows: bool = False
+
+
+class ShowRequest(Request):
+    """Show a place of a file in the editors that can."""
+
+    path: FilePath
+    line: Coordinate
+    column: Coordinate = 0
 
 
 class BuildLine(Value):

@@ -14,6 +14,10 @@ FilePath = Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/[^\x0
 """An absolute path."""
 
 
+Coordinate = Annotated[int, Field(ge=0, lt=2**31)]
+"""A line or a column; both count from zero."""
+
+
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
 
 

@@ -183,7 +183,7 @@ class Workspace(Value):
     """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units.
 
     `imported_at`: when timings of others were imported or removed last (Unix seconds), null if not since the daemon has
-    started.
+    started. `editors`: clients that show places.
     """
 
     kind: Literal["workspace"] = "workspace"
@@ -196,14 +196,24 @@ class Workspace(Value):
     problem: str | None = None
     warnings: dict[str, str] = Field(default_factory=dict)
     imported_at: float | None = None
+    editors: int = 0
 
 
-State = Annotated[Unit | File | Workspace, Field(discriminator="kind")]
+class ShownPlace(Value):
+    """A place that an editor is to show: `column` code points into the line; both count from zero."""
+
+    kind: Literal["place"] = "place"
+    path: str
+    line: int
+    column: int
+
+
+State = Annotated[Unit | File | Workspace | ShownPlace, Field(discriminator="kind")]
 
 
 class Change(Value):
     """A line of the event stream: the state of `topic` (`unit/ID`, `file/PATH`, `workspace`) since `seq`; null when it
-    was removed.
+    was removed. Editors that show places get the topic `show`, too: it is in no snapshot.
 
     Topics `heartbeat` (nothing happened) and `reset` (too much was missed: take a new snapshot) have no state.
     """

@@ -40,8 +40,8 @@ class EditorClient(Protocol):
     async def choose(self, kind: types.MessageType, text: str, titles: Sequence[str]) -> str | None:
         """Show a message with actions; the chosen one's title, None where the user chose none or the editor refuses."""
 
-    async def show_document(self, uri: str, *, take_focus: bool) -> bool:
-        """Show a document; whether the editor can and did."""
+    async def show_document(self, uri: str, *, take_focus: bool, selection: types.Range | None = None) -> bool:
+        """Show a document, or a place in it; whether the editor can and did."""
 
     def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:
         """Replace the diagnostics that are shown for a document."""

@@ -318,11 +318,11 @@ class CkwatchServer(LanguageServer):
         chosen: types.MessageActionItem | None = await _unless_refused(self.window_show_message_request_async(params))
         return None if chosen is None else chosen.title
 
-    async def show_document(self, uri: str, *, take_focus: bool) -> bool:
-        """Show a document."""
+    async def show_document(self, uri: str, *, take_focus: bool, selection: types.Range | None = None) -> bool:
+        """Show a document, or a place in it."""
         if not self.capabilities.shows_documents:
             return False
-        params = types.ShowDocumentParams(uri, take_focus=take_focus)
+        params = types.ShowDocumentParams(uri, take_focus=take_focus, selection=selection)
         return await _unless_refused(self.window_show_document_async(params)) is not None
 
     def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:

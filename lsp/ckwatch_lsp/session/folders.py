@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import Literal
@@ -23,7 +24,7 @@ from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
-from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
+from ckwatch.wire.state import Change, Diagnostic, File, ShownPlace, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 
@@ -63,6 +64,9 @@ PATIENT_TOPICS = frozenset({"units", "rendered", "workspace"})
 """Topics that change, beside those of units, while thousands of units are rendered."""
 
 
+SHOW_TOPIC = "show"
+"""A place that another client asks the editor to show."""
+
 FILES_AT_ONCE = 20
 """Kernel files whose units are decoded before other tasks have their turn."""
 
@@ -72,11 +76,11 @@ SHOWN_AT_INSTANCES = ("verify",)
 
 class WorkspaceFolder:
     """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed; at once where
-    these are diagnostics of a file that `is_open`.
+    these are diagnostics of a file that `is_open`. `shows`: the editor can show places for other clients.
 
-    Topics of the daemon are `unit/ID`, `file/PATH` and `workspace`. Others are `connection`; `units` where units are
-    new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a template;
-    `elsewhere/PATH` where units of a kernel file have other errors outside of the workspace.
+    Topics of the daemon are `unit/ID`, `file/PATH`, `workspace` and `show`. Others are `connection`; `units` where they
+    are new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a
+    template; `elsewhere/PATH` where units of a kernel file have other errors outside of the workspace.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class WorkspaceFolder:
         on_change: Callable[[WorkspaceFolder, frozenset[str]], None],
         *,
         start: bool = True,
+        shows: bool = False,
         is_open: Callable[[str], bool] = lambda _path: True,
     ) -> None:
         self.root = root
@@ -107,9 +112,11 @@ class WorkspaceFolder:
         """By the path of such a file: which revisions of open documents the daemon had when it reported it."""
         self._unseen_states: dict[str, list[tuple[File, Mapping[str, int]]]] = {}
         self.client: Client | None = None
+        self._shown: ShownPlace | None = None
         self.overlays = OverlaySync()
         self._on_change = on_change
         self._start = start
+        self._shows = shows
         self._is_open = is_open
         self._wake = anyio.Event()
         self._changed: set[str] = set()
@@ -143,6 +150,11 @@ class WorkspaceFolder:
                 limit_s = next(waits) if self.connection is ConnectionState.BROKEN else None
                 with anyio.move_on_after(limit_s) if limit_s is not None else anyio.CancelScope():
                     await self._wake.wait()
+
+    def take_shown(self) -> ShownPlace | None:
+        """The place to be shown, if there is a new one since the last call."""
+        place, self._shown = self._shown, None
+        return place
 
     def wake(self) -> None:
         """Try to reach the daemon again: something has changed."""
@@ -218,7 +230,7 @@ class WorkspaceFolder:
         self.client = client
         self.problem = None
         seen: set[str] = set()
-        loaded = False
+        loaded, announced = False, not self._shows
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.overlays.run, client)
@@ -226,6 +238,9 @@ class WorkspaceFolder:
                 async for change in changes:
                     self._take(change)
                     seen.add(change.topic)
+                    if not announced:  # not before it follows: it would miss a place that is counted as shown
+                        announced = True
+                        tasks.start_soon(partial(client.editor, shows=True))
                     state = change.state
                     if not loaded and isinstance(state, Workspace) and state.loaded:
                         loaded = True
@@ -257,6 +272,8 @@ class WorkspaceFolder:
             self._keep_state(name)
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
+        elif change.topic == SHOW_TOPIC and isinstance(state, ShownPlace):
+            self._shown = state
         self.mark_changed(change.topic)
 
     def _take_unit(self, name: str, now: UnitInBrief | Unit | None) -> None:

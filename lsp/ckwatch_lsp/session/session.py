@@ -114,6 +114,7 @@ class Session:
                 root,
                 self.on_daemon_change,
                 start=self.settings.start_daemon,
+                shows=self.capabilities.shows_documents,
                 is_open=lambda path: path in self.documents.paths(),
             )
             self._folder_of.clear()

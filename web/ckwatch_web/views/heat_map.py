@@ -353,7 +353,9 @@ async def compare(
     if against == BEST:
         timed = sum(len(line.ratios) for line in lines)
         if timed > MOST_RANKED:
-            text = f"Of more than {MOST_RANKED} timings it is not shown which differ significantly from the best."
+            text = (
+                f"{timed:,} timings: whether a difference to the best is significant is shown for up to {MOST_RANKED}."
+            )
             return {}, [Note(key="unranked", text=text, kind="hint")]
         return await _ranked(client, kernel, lines, cache), []
     if not against.startswith(NAMED):

@@ -82,7 +82,7 @@ class Board:
             self.workspace = state
         elif state.kind == "file":
             self.files[state.path] = state
-        elif state in self._meant:
+        elif state.kind == "unit" and state in self._meant:
             self._note_unit(state, now)
         else:
             return False

@@ -26,7 +26,7 @@ PAGES_KEPT = 16
 _SECONDS_PER_DELIVERY = 0.000_1
 """The pause after a release, for each change and each follower: several times what both sides need for it."""
 
-TopicState = wire.Unit | wire.File | wire.Workspace
+TopicState = wire.Unit | wire.File | wire.Workspace | wire.ShownPlace
 
 
 class _Page(NamedTuple):

@@ -19,7 +19,7 @@ from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, 
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
+from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
 from ckwatch.wire import state as wire
 
 SENT_UNITS_KEPT = 6000
@@ -151,4 +151,6 @@ class SnapshotQueries:
             return self._sent.named(scope, name)
         if kind == "file":
             return await self.file(scope or None, name)
+        if kind == "show":
+            return shown_to_wire(self._state)
         return workspace_to_wire(self._state, scope)

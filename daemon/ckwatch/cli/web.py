@@ -1,0 +1,78 @@
+"""`ckwatch web`: the page of the workspace, until Ctrl-C; or the same views written as files."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import socket
+import sys
+import webbrowser
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.session import asked_patterns, asking
+from ckwatch.model.amounts import count
+from ckwatch.model.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from ckwatch.client import Client
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
+    if find_spec("nicegui") is None:
+        raise CkwatchError("the page needs NiceGUI, which is not installed", "pip install 'ckwatch[web]'")
+    if options.words and options.export is None:
+        raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
+    if options.traces and options.export is None:
+        raise CkwatchError("--traces goes with --export", "on the page, “Trace the compile” does the same for one unit")
+    return anyio.run(_run, options)
+
+
+async def _run(options: argparse.Namespace) -> int:
+    async with asking(options, options.words) as client:
+        return await (_serve(client, options) if options.export is None else _export(client, options))
+
+
+async def _serve(client: Client, options: argparse.Namespace) -> int:
+    server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")
+    listener: socket.socket = server.listen(options.port)
+    port = listener.getsockname()[1]
+
+    def started(address: str) -> None:
+        print(address, flush=True)
+        if options.share:
+            print(_how_to_share(port), file=sys.stderr, flush=True)
+        elif not options.no_open:
+            tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
+
+    async with anyio.create_task_group() as tasks:
+        await server.serve(client, listener, allow_changes=options.allow_changes, started=started)
+    return 0
+
+
+async def _export(client: Client, options: argparse.Namespace) -> int:
+    export: Any = await to_thread.run_sync(import_module, "ckwatch_web.export")
+    patterns = await asked_patterns(client, options.words)
+    await client.sync()
+    units = [unit.id for unit in await client.units(*patterns)]
+    written, failed = await export.export(
+        client, options.export, units, chosen=bool(options.words), traces=options.traces
+    )
+    print(f"wrote {count(written, 'page')}, which {options.export / 'index.html'} leads to")
+    for text in failed:
+        print(f"ckwatch: {text}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def _how_to_share(port: int) -> str:
+    return (
+        "On the other machine, with the same port on both sides:\n"
+        f"    ssh -N -L {port}:127.0.0.1:{port} {getpass.getuser()}@{socket.gethostname()}\n"
+        "then open the address above in its browser. It is good once, for ten minutes."
+    )
