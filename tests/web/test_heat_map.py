@@ -98,12 +98,12 @@ def test_the_picture_has_what_the_table_has_in_its_colours() -> None:
     assert [cell["value"] for cell in heat["data"]] == [[0, 0, 1.0], [1, 0, 1.0], [0, 1, 2.0], [1, 1, 2.0], [0, 2, 1.5]]
     assert [cell["value"] for cell in crosses["data"]] == [[1, 2]]
     assert "wrong result" in crosses["data"][0]["name"]
-    assert heat["data"][1]["itemStyle"]["opacity"] < 1
+    assert ["decal" in cell.get("itemStyle", {}) for cell in heat["data"]] == [False, True, False, False, False]
     pieces = plot.option["visualMap"]["pieces"]
     assert (pieces[0]["lte"], pieces[-1]["gt"]) == (1.005, 2.0)
     assert plot.summary == (
         "3 instances on 2 shapes. fast is the fastest on 2 of 2 shapes. 1 cross: no time, because the kernel or its "
-        "device failed. Pale: stale, of an earlier artifact."
+        "device failed. Hatched: stale, of an earlier artifact. A colour reaches up to the ratio beside it."
     )
     json.dumps(painted(plot.option, dark=True))
 

@@ -62,7 +62,7 @@ def test_points_bounds_and_the_roof() -> None:
     found = series(plot)
     points = found["cold cache"]["data"]
     assert [point["value"] for point in points] == [[90.0, 40.0], [10.0, 12.0], [10.0, 10.0]]
-    assert [point.get("label", {}).get("formatter") for point in points] == ["a, large", "a, small", None]
+    assert [point.get("label", {}).get("formatter") for point in points] == ["large\na", "small\na", None]
     assert found["cold cache"]["labelLayout"]["hideOverlap"]
     assert [mark["value"] for mark in found["bound"]["data"]] == [[90.0, 100.0], [10.0, pytest.approx(20.0)]]
     assert found["2 TB/s"]["data"][-1] == pytest.approx([50.0, 100.0])

@@ -233,7 +233,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
 
 
 def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
-    """The first lines as a heat map, in the colours of the table; a cross is a failure, and what is pale is stale."""
+    """The first lines as a heat map, in the table's colours; a cross is a failure, and what is hatched is stale."""
     drawn = [line for line in lines if line.timings][:MOST_DRAWN]
     written = len(drawn) * len(shapes) <= CELLS_WITH_TEXT
     cells, crosses = [], []
@@ -248,7 +248,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
             elif ratio is not None:
                 cell: dict[str, object] = {"name": name, "value": [x, y, round(ratio, 3)]}
                 if timing.standing != "fresh":
-                    cell["itemStyle"] = {"opacity": 0.45}
+                    cell["itemStyle"] = {"decal": HATCHED}
                 cells.append(cell)
     option = base(
         tooltip=NAME_TIP,
@@ -269,13 +269,20 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
     )  # fmt: skip
     return Plot(
         key="picture",
-        title=f"The best instances: time ÷ {against_words(against)}, in colours up to",
+        title=f"The best instances: time ÷ {against_words(against)}",
         option=option,
         summary=_summary(lines, drawn, shapes, len(crosses)),
         height_px=min(120 + 22 * max(len(drawn), 3), 1200) + 60,
     )
 
 
+HATCHED = {
+    "symbol": "rect",
+    "color": "rgba(0, 0, 0, 0.3)",
+    "dashArrayX": [1, 0],
+    "dashArrayY": [2, 6],
+    "rotation": -0.8,
+}
 CROSS = "path://M0,0L10,10M10,0L0,10"
 
 
@@ -310,7 +317,8 @@ def _summary(lines: Sequence[Line], drawn: Sequence[Line], shapes: Sequence[str]
     if failures:
         parts.append(f"{count(failures, 'cross', 'crosses')}: no time, because the kernel or its device failed")
     if any(timing.standing == "stale" for line in drawn for timing in line.timings.values()):
-        parts.append("Pale: stale, of an earlier artifact")
+        parts.append("Hatched: stale, of an earlier artifact")
+    parts.append("A colour reaches up to the ratio beside it")
     return ". ".join(parts) + "."
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -95,10 +96,10 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
         series.append(_clock(clocks))
         axes.append(axis("clock, MHz", min=0, scale=False, nameGap=54, splitLine={"show": False}, position="right"))
     option = base(
-        grid={"left": 36, "right": 56 if clocks else 24, "top": 44, "bottom": 24, "containLabel": True},
+        grid={"left": 26, "right": 56 if clocks else 24, "top": 44, "bottom": 24, "containLabel": True},
         tooltip=NAME_TIP,
         legend=legend(names),
-        xAxis=axis("", kind="time"),
+        xAxis=axis("", kind="time", boundaryGap=["3%", "3%"]),
         yAxis=axes,
         series=series,
     )
@@ -108,12 +109,18 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
 
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
-    wide = high > WIDE * low
+    gap = 16 + 7 * max(len(f"{high:,.0f}"), 4)
+    if high > WIDE * low:
+        return axis("median, µs", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1))
     room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
-    ends = (low / 1.1, high * 1.1) if wide else (max(low - room, 0.0), high + room)
-    labels = {"showMinLabel": False, "showMaxLabel": False}
-    kind = "log" if wide else "value"
-    return axis("median, µs", kind=kind, nameGap=52, min=ends[0], max=ends[1], axisLabel=labels)
+    step = 10.0 ** floor(log10(high - low + 2 * room)) / 5
+    bottom, top = step * floor((low - room) / step), step * ceil((high + room) / step)
+    return axis("median, µs", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top))
+
+
+def _rounded(value: float) -> float:
+    """With no more digits than an axis has room for."""
+    return float(f"{value:.4g}")
 
 
 def _medians(name: str, timings: Sequence[Timing], verdicts: Verdicts, colour: str) -> list[Option]:
@@ -267,8 +274,8 @@ def runs_table(unit: UnitRow, runs: Sequence[Run]) -> Table:
     rows = tuple(
         {
             ID: f"{run.finished_at} {run.key} {at}", UNIT: unit.id, PLACE: unit.place.text,
-            "finished": timestamp(run.finished_at), "outcome": run.outcome, "seconds": run.seconds,
-            "store": "from the store" if run.from_store else "",
+            "finished": timestamp(run.finished_at) if run.finished_at else "", "outcome": run.outcome,
+            "seconds": run.seconds or None, "store": "from the store" if run.from_store and run.key else "",
             "cause": ", ".join(cause.what for cause in run.cause), "key": run.key[:12],
         }
         for at, run in enumerate(reversed(runs))

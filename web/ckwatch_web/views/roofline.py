@@ -139,7 +139,7 @@ def _point(one: Timed, *, labelled: bool, several: bool) -> Option:
         words.append(timing.standing)
     name = f"{one.unit.instance}\n{timing.shape}, {timing.cache} cache: {', '.join(words)}"
     label = (
-        f"{shortened(one.unit.instance, 24)}, {shortened(timing.shape, 20)}" if several else shortened(timing.shape, 24)
+        f"{shortened(timing.shape, 20)}\n{shortened(one.unit.instance, 20)}" if several else shortened(timing.shape, 24)
     )
     found: Option = {"name": name, "value": [one.point.intensity, one.point.tflops]}
     if labelled:
@@ -158,7 +158,7 @@ def _scatter(name: str, points: Sequence[Option], colour: str, symbol: str = "ci
     return {
         "name": name, "type": "scatter", "symbol": symbol, "symbolSize": 6, "data": list(points), "z": 4,
         "itemStyle": {"color": colour},
-        "label": {"position": "right", "fontSize": 11, "color": LABEL_COLOUR},
+        "label": {"position": "right", "fontSize": 11, "lineHeight": 13, "align": "left", "color": LABEL_COLOUR},
         "labelLayout": {"hideOverlap": True, "moveOverlap": "shiftY"},
     }  # fmt: skip
 
@@ -363,7 +363,7 @@ def predicted_plot(rankings: Sequence[PredictedRanking]) -> Plot | None:
                 "value": [point.intensity, point.tflops],
             }
             if at == 0:
-                label = escaped(f"{shortened(point.instance, 24)}, {shortened(point.shape, 20)}")
+                label = escaped(f"{shortened(point.shape, 20)}\n{shortened(point.instance, 20)}")
                 mark |= {"symbolSize": 12, "label": {"show": True, "formatter": label}}
             marks.append(mark)
     roof = roof_of(every)
