@@ -657,7 +657,9 @@ def _add_daemon(parser: ProgramParser) -> None:
         "It is served on loopback alone, until Ctrl-C, and needs `pip install 'ckwatch[web]'`.",
     )
     web.add_patterns()
-    web.add_argument("--export", type=Path, metavar="DIR", help="write the views of these units as HTML into DIR instead")
+    web.add_argument(
+        "--export", type=Path, metavar="DIR", help="write the views of these units as HTML into DIR instead"
+    )
     web.add_argument("--traces", action="store_true", help="--export with where the compile time of each unit goes")
     web.add_argument("--allow-changes", action="store_true", help="let the page build, time, verify, tune and cancel")
     web.add_argument("--port", type=port, default=0, metavar="PORT", help="on this port (default: any that is free)")
