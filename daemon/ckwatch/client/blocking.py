@@ -393,6 +393,7 @@ class SyncClient:
     remove_imported = _Method(Client.remove_imported)
     verifying = _Context(Client.verifying, Items)
     verify = _Method(Client.verify)
+    verification = _Method(Client.verification)
     analysis = _Method(Client.analysis)
     occupancy_steps = _Method(Client.occupancy_steps)
     isa = _Method(Client.isa)

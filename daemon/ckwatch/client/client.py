@@ -623,6 +623,12 @@ class Client:
         async with self.verifying(*patterns, shapes=shapes, force=force) as lines:
             return [line.result async for line in lines if line.result is not None]
 
+    async def verification(self, unit: str | Unit) -> UnitVerification:
+        """What is known of the unit's present artifact, or why nothing is; builds and executes nothing."""
+        from ckwatch.wire.verification import UnitVerification
+
+        return await self._connection.get(UnitVerification, (*unit_path(unit), "verification"), await self._view())
+
     async def analysis(self, unit: str | Unit) -> Analysis:
         """Resources, occupancy and main loop of a unit's code object, which must be built."""
         from ckwatch.wire.analysis import Analysis
