@@ -98,6 +98,19 @@ def test_a_misspelt_variable_is_shown_in_its_template(emacs: str, tmux: str, gem
         opened.wait_for(NO_ERRORS)
 
 
+def test_a_place_that_another_program_asks_for_is_shown(kernel: Session, gemm: Example) -> None:
+    asked, line, column = gemm.show(gemm.root / "templates" / EPILOGUE, "operator()")
+    assert asked == 1
+    shown = kernel.emacs.wait_for(
+        f"""
+        (with-current-buffer (window-buffer (selected-window))
+          (and (string-suffix-p "{EPILOGUE}" (or (buffer-file-name) ""))
+               (list (1- (line-number-at-pos)) (current-column))))
+        """
+    )
+    assert shown == [line, column]
+
+
 def test_a_hover_tells_figures(kernel: Session) -> None:
     kernel.emacs.terminal.keys("C-c", "C-h")  # any key: ElDoc looks when Emacs is idle after a command
     kernel.emacs.terminal.keys("C-g")

@@ -92,6 +92,12 @@ def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Exa
     session.terminal.wait_for("'activaton' is undefined", absent=True)
 
 
+def test_a_place_that_another_program_asks_for_is_shown(kernel: Helix, gemm: Example) -> None:
+    asked, line, column = gemm.show(gemm.root / "templates" / EPILOGUE, "operator()")
+    assert asked == 1
+    kernel.terminal.wait_for(rf"epilogue\.j2 .* {line + 1}:{column + 1}\b")
+
+
 def test_a_hover_tells_figures(kernel: Helix) -> None:
     kernel.terminal.type(" k")
     kernel.terminal.wait_for("waves per SIMD")

@@ -97,6 +97,15 @@ def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Exa
     nvim.wait_for(f"#{ERRORS} == 0")
 
 
+def test_a_place_that_another_program_asks_for_is_shown(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    asked, line, column = gemm.show(gemm.root / "templates" / EPILOGUE, "operator()")
+    assert asked == 1
+    nvim.wait_for(f"vim.endswith(vim.api.nvim_buf_get_name(0), '{EPILOGUE}')")
+    assert nvim.lua("return vim.api.nvim_win_get_cursor(0)") == [line + 1, column]
+
+
 def test_a_lens_shows_the_generated_source_whose_lines_lead_back(open_file: Open, gemm: Example) -> None:
     nvim = open_file(gemm, gemm.kernel)
     nvim.wait_for(UNITS_LENSES, timeout_s=LONG_S)

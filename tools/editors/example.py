@@ -40,6 +40,15 @@ library = false
 """Settings with which a time is there soon, however inexact."""
 
 
+SHOW = """
+import sys
+from ckwatch import connect_sync
+folder, path, line, column = sys.argv[1:]
+with connect_sync(folder) as client:
+    print(client.show(path, int(line), int(column)))
+"""
+
+
 class Example:
     """A copy of `examples/NAME` with one kernel and some of its instances; gone when the context ends.
 
@@ -103,6 +112,15 @@ class Example:
         return subprocess.run(
             command, env=self.env, cwd=self.root, check=True, capture_output=True, text=True, timeout=600
         ).stdout
+
+    def show(self, path: Path, text: str) -> tuple[int, int, int]:
+        """Ask the editors to show the first `text` of a file, as another program does: how many; line and column from
+        zero."""
+        line = self.line_of(text, path)
+        column = path.read_text().splitlines()[line].index(text)
+        command = [sys.executable, "-c", SHOW, str(self.root), str(path), str(line), str(column)]
+        asked = subprocess.run(command, env=self.env, check=True, capture_output=True, text=True, timeout=600).stdout
+        return int(asked), line, column
 
     def status(self) -> dict[str, Any]:
         """What the daemon says of itself."""

@@ -193,6 +193,13 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         "not tried",
         Seen(HELIX + "cpp_is_completed_and_told_and_leads_to_a_header", "may be changed"),
     ),
+    "places that other programs ask for": (
+        "not tried",
+        Seen(NEOVIM + "a_place_that_another_program_asks_for_is_shown"),
+        Seen(EMACS + "a_place_that_another_program_asks_for_is_shown"),
+        "not tried",
+        Seen(HELIX + "a_place_that_another_program_asks_for_is_shown"),
+    ),
     "asked before anything runs": (
         Seen(CODE + "without_trust_nothing_is_run_and_a_missing_command_is_told"),
         Seen(NEOVIM + "nothing_runs_before_somebody_trusts_the_workspace"),
