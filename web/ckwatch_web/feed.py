@@ -214,6 +214,7 @@ class Feed:
         self.connected = False
         """Whether a daemon is there; if not, everything is as it was when there was one."""
         self.loaded = False
+        """Whether all units were there once."""
         self.revision = 0
         self._changed = anyio.Event()
 
@@ -221,11 +222,6 @@ class Feed:
     def editors(self) -> int:
         """How many editors are attached that can show a place."""
         return 0 if self.workspace is None else self.workspace.editors
-
-    @property
-    def complete(self) -> bool:
-        """Whether all units are there."""
-        return self.workspace is not None and self.loaded and len(self.units) >= self.workspace.unit_count
 
     async def changed(self, after: int) -> int:
         """Wait until something is not as it was at revision `after`; the present revision."""
@@ -277,7 +273,6 @@ class Feed:
             kind, _, name = topic.partition("/")
             if topic == "workspace":
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
-                self.loaded = self.loaded or (self.workspace is not None and self.workspace.loaded)
             elif kind == "unit":
                 if isinstance(state, UnitRow):
                     self.units[name] = state
@@ -285,6 +280,9 @@ class Feed:
                     self.units.pop(name, None)
             elif kind == "file":
                 self._take_file(name, state)
+        known = self.workspace
+        if known is not None and known.loaded and len(self.units) >= known.unit_count:
+            self.loaded = True
         self._sample()
         self._note(connected=True)
 
