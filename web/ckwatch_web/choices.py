@@ -29,12 +29,20 @@ def kernel_choice(feed: Feed, query: Query, units: Iterable[UnitRow] | None = No
 
 def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Unit", default: str = "") -> Choice:
     """A unit of the workspace; by default the one that was timed or built last."""
+    return choose(key, label, sorted(feed.units), query, default or chosen_unit(feed, query, key))
+
+
+def chosen_unit(feed: Feed, query: Query, key: str = "unit") -> str:
+    """The unit that the address names, else the one that was timed or built last; empty without any."""
+    named = query.get(key, "")
+    if named in feed.units:
+        return named
     last = max(feed.units.values(), key=_news, default=None)
-    return choose(key, label, sorted(feed.units), query, default or ("" if last is None else last.id))
+    return "" if last is None else last.id
 
 
 def _news(row: UnitRow) -> tuple[float, float]:
-    return max((timing.taken_at for timing in row.timings), default=0.0), row.finished_at
+    return row.timed_at, row.finished_at
 
 
 def shapes_of(units: Iterable[UnitRow]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -95,6 +95,11 @@ class UnitRow:
     verifying: bool
     slow: str
     timings: tuple[TimingRow, ...]
+    timed_at: float = 0.0
+    """When the last of its timings was taken (Unix seconds)."""
+    generation: int = 0
+    verification_fresh: bool = False
+    """Whether the verification, where there is one, is of the present artifact."""
 
     @property
     def state(self) -> str:
@@ -131,6 +136,7 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
     start = raw["place"]["start"]
     figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
     causes = raw.get("cause") or ()
+    timings = tuple(_timing_rows(raw.get("timings") or ()))
     return UnitRow(
         id=raw["id"],
         kernel=intern(raw["kernel"]),
@@ -154,7 +160,10 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         verification_outcome=intern(verification.get("outcome") or ""),
         verifying=raw.get("verifying") or False,
         slow=raw.get("slow") or "",
-        timings=tuple(_timing_rows(raw.get("timings") or ())),
+        timings=timings,
+        timed_at=max((timing.taken_at for timing in timings), default=0.0),
+        generation=raw.get("generation") or 0,
+        verification_fresh=verification.get("standing") == "fresh",
     )
 
 
@@ -204,6 +213,8 @@ class Feed:
         self.connected = False
         """Whether a daemon is there; if not, everything is as it was when there was one."""
         self.loaded = False
+        self.kept: dict[Hashable, Any] = {}
+        """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
         self.revision = 0
         self._changed = anyio.Event()
 
