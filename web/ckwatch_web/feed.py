@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,6 +104,9 @@ class UnitRow:
     timings: tuple[TimingRow, ...]
     timed_at: float = 0.0
     """When the last of its timings was taken (Unix seconds)."""
+    generation: int = 0
+    verification_fresh: bool = False
+    """Whether the verification, where there is one, is of the present artifact."""
 
     @property
     def state(self) -> str:
@@ -161,6 +164,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         slow=raw.get("slow") or "",
         timings=timings,
         timed_at=max((timing.taken_at for timing in timings), default=0.0),
+        generation=raw.get("generation") or 0,
+        verification_fresh=verification.get("standing") == "fresh",
     )
 
 
@@ -215,6 +220,8 @@ class Feed:
         """Whether a daemon is there; if not, everything is as it was when there was one."""
         self.loaded = False
         """Whether all units were there once."""
+        self.kept: dict[Hashable, Any] = {}
+        """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
         self.revision = 0
         self._changed = anyio.Event()
 
