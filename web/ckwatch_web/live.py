@@ -15,7 +15,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
 from ckwatch_web import grid
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
 from ckwatch_web.places import Place, place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.view import View
@@ -169,7 +169,7 @@ class LivePage:
         title = f"{self._view.title}: {content.title}" if content.title else self._view.title
         self._title.text = title
         ui.page_title(f"{title} – ckwatch")
-        blocks = [block for block in content.blocks if not isinstance(block, Action) or self._allowed(block)]
+        blocks = [block for block in content.blocks if self._allow_changes or not changes(block)]
         keys = [(type(block), block.key) for block in blocks]
         if keys != list(self._drawn):
             self._body.clear()
@@ -183,9 +183,6 @@ class LivePage:
                     drawn.change(block)
                     drawn.block = block
         self._content = content
-
-    def _allowed(self, action: Action) -> bool:
-        return self._allow_changes or not action.changes
 
     def _draw_all(self, blocks: list[Block]) -> None:
         with ui.element("div").classes("choices block"):
