@@ -23,10 +23,11 @@ from ckwatch.wire.messages import (
     WorkspaceDetail,
 )
 from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
+from ckwatch.wire.verification import UnitVerification
 from fake_benchmarks import FakeBenchmarks
 from fake_imported_timings import FakeImportedTimings
 from fake_language import FakeCpp, FakeLanguage
-from fake_verifications import FakeVerifications
+from fake_verifications import FakeVerifications, unit_verification
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
 
@@ -188,6 +189,10 @@ class FakeEngine:
             unit=unit, key="ab", fresh=True, outcome="built", folder="/s/ab", symbol="ck_gemm",
             products={"shared-object": "/s/ab/kernel.so"}, commands=(("hipcc", "-c"),), log="",
         )  # fmt: skip
+
+    async def verification(self, client: str | None, unit: str) -> UnitVerification:
+        self._ask("verification", client, unit)
+        return unit_verification(unit=unit)
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         self._ask("runs", unit, limit)

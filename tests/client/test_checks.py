@@ -126,6 +126,7 @@ async def test_an_arch_may_be_left_out_where_there_is_one(bench: Bench) -> None:
             "rendered": lambda: client.rendered(name),
             "artifact": lambda: client.artifact(name),
             "runs": lambda: client.runs(name),
+            "verification": lambda: client.verification(name),
             "timings": lambda: client.timings(name),
             "values": lambda: client.values(name, "Tile", [1]),
             "build": lambda: client.build(name),
@@ -138,7 +139,7 @@ async def test_an_arch_may_be_left_out_where_there_is_one(bench: Bench) -> None:
         settings = (bench.root / "ckwatch.toml").read_text()
         bench.write("ckwatch.toml", settings + '[workspace]\narchs = ["gfx90a", "gfx942"]\n')
         await client.sync()
-        for method in ("unit", "rendered", "artifact", "runs", "timings", "values"):
+        for method in ("unit", "rendered", "artifact", "verification", "runs", "timings", "values"):
             with pytest.raises(UnknownUnitError) as raised:
                 await asked[method]()
             assert raised.value.message == "'k/one' is compiled for 2 archs", method

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from ckwatch.client import Client, DaemonGoneError
-from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, states_of
+from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.wire.state import Change, File, State
@@ -59,7 +59,16 @@ def test_changes_are_known_to_a_new_snapshot() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b'{"seq": 1}', b'{"seq": "x", "states": {}}', b'{"seq":1,"states":{"a":{}}}']
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"seq":1}',
+        b'{"seq":"x","states":{}}',
+        b'{"seq":1,"states":{"a":{}}}',
+        b'{"seq":1,"states":{}',
+    ],
 )
 async def test_what_is_no_snapshot(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="snapshot is not understood"):
@@ -90,7 +99,7 @@ async def test_units_in_brief_are_all_that_whole_ones_are(client: Client, daemon
 @pytest.mark.parametrize("data", [b'{"seq":1,"states":{"unit/a":{}}}', b'{"seq":1,"states":{"unit/a":{"place":3}}}'])
 async def test_what_is_no_snapshot_in_brief(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="snapshot is not understood"):
-        await states_of(data, in_brief=True)
+        await states_of(data, in_brief)
 
 
 async def test_first_what_is_then_what_changes(client: Client, daemon: Bench) -> None:
@@ -270,7 +279,8 @@ async def test_two_followers(client: Client, daemon: Bench) -> None:
 
 async def test_a_large_snapshot_leaves_others_their_turn() -> None:
     unit = unit_of().model_dump(mode="json")
-    data = json.dumps({"seq": 7, "states": {f"unit/{number}": unit for number in range(2000)}}).encode()
+    lines = [f'"unit/{number}":{json.dumps(unit)}' for number in range(2000)]
+    data = ('{"seq":7,"states":{' + ",\n".join(lines) + "}}").encode()
     turns = 0
 
     async def count() -> None:

@@ -86,6 +86,24 @@ async def test_what_is_known_is_not_executed_again_by_the_next_daemon_either(ben
     assert len(bench.emulator.runs) == 2
 
 
+async def test_what_is_known_is_told_without_executing_anything(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    async with bench.open() as daemon:
+        told = await daemon.verification(None, "k/one@gfx942")
+        assert (told.outcome, told.summary, told.verification) == ("not verified", "it was not built", None)
+        await build(daemon, "k/one")
+        told = await daemon.verification(None, "k/one@gfx942")
+        assert (told.outcome, told.summary) == ("not verified", "it was not verified yet")
+        assert bench.emulator.runs == []
+        lines = await verify(daemon, "k/one")
+        (known,) = (line.result for line in lines if line.result is not None)
+        assert await daemon.verification(None, "k/one@gfx942") == known
+        bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 7}}))
+        await build(daemon, "k/one")
+        assert (await daemon.verification(None, "k/one@gfx942")).summary == "it was not verified yet"
+    assert len(bench.emulator.runs) == 1
+
+
 async def test_other_settings_and_other_shapes_are_verified_anew(bench: Bench) -> None:
     with_settings(bench, OFF)
     async with bench.open() as daemon:

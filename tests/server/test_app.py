@@ -28,6 +28,7 @@ from ckwatch.wire.language import (
 )
 from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import File, Snapshot, Unit
+from ckwatch.wire.verification import UnitVerification
 from fake_engine import FakeEngine, unit_of
 from served import Serve, Served
 
@@ -57,6 +58,7 @@ ROWS = [
     Row(f"GET /units/{UNIT}/source?map=0", RenderedText, ("rendered", None, UNIT, False)),
     Row(f"GET /units/{UNIT}/source?map=1&client=x", RenderedText, ("rendered", "x", UNIT, True)),
     Row(f"GET /units/{UNIT}/artifact", Artifact, ("artifact", None, UNIT)),
+    Row(f"GET /units/{UNIT}/verification?client=x", UnitVerification, ("verification", "x", UNIT)),
     Row(f"GET /units/{UNIT}/runs", list[Run], ("runs", UNIT, 20)),
     Row(f"GET /units/{UNIT}/runs?limit=2", list[Run], ("runs", UNIT, 2)),
     Row("GET /files?path=/w/a%20b%C3%BC.j2", File, ("file", None, "/w/a bü.j2")),

@@ -38,7 +38,7 @@ def log_axis(name: str, values: Iterable[float], **more: Any) -> Option:
     """A logarithmic axis of these positive values, at least one, with some room and with round numbers at its ticks."""
     known = list(values)
     room = max((max(known) / min(known)) ** 0.04, 1.002)
-    low, high = min(known) / room, max(known) * room
+    low, high = (float(f"{end:.5g}") for end in (min(known) / room, max(known) * room))
     ticks = {"customValues": log_ticks(low, high)}
     labels = {**ticks, "hideOverlap": True}
     lines = {"show": False}

@@ -18,12 +18,11 @@ from uvicorn import Config, Server
 from ckwatch import CkwatchError
 from ckwatch_web.access import HOST, TOKEN, Guard, Keys
 from ckwatch_web.content import csv_text
-from ckwatch_web.feed import Feed
 from ckwatch_web.live import LivePage
 from ckwatch_web.views.all import VIEWS
 
 if TYPE_CHECKING:
-    from ckwatch.client import Client
+    from ckwatch_web.feed import Feed
     from ckwatch_web.view import View
 
 ASSETS = Path(__file__).parent / "assets"
@@ -105,11 +104,10 @@ def _address(port: int, keys: Keys, path: str = "/") -> str:
     return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
 
 
-async def serve(
-    client: Client, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]
-) -> None:
-    """Serve what `client` says until cancelled. `started` gets the address that opens the page in one browser."""
-    feed, keys, port = Feed(client), Keys(), listener.getsockname()[1]
+async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]) -> None:
+    """Serve what `feed` knows, which runs already, until cancelled. `started` gets the address that opens the page in
+    one browser."""
+    keys, port = Keys(), listener.getsockname()[1]
     config = Config(
         make_page(feed, keys, port, allow_changes=allow_changes),
         ws="websockets-sansio",
@@ -123,7 +121,6 @@ async def serve(
     )
     async with anyio.create_task_group() as tasks:
         server = _Server(config, lambda: started(_address(port, keys)))
-        tasks.start_soon(feed.run)
         tasks.start_soon(_end_with, server)
         with anyio.CancelScope(shield=True):  # it is ended by being told to, and closes what is open
             await server.serve(sockets=[listener])

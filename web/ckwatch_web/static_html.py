@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ckwatch.system.user_files import read_file
 from ckwatch_web.content import (
     PLACE,
     Action,
@@ -64,11 +65,11 @@ const revived = value => Array.isArray(value) ? value.map(revived)
 
 def echarts_script(dist: Path) -> str:
     """A classic script that holds ECharts as NiceGUI ships it in `dist`: browsers load no modules from a disk."""
-    index = (dist / "index.js").read_text(encoding="utf-8")
+    index = read_file(dist / "index.js").decode()
     found = re.search(r'import\{(\w+) as (\w+),.*?\}from"\./([\w.-]+)";export\{\2 as echarts', index)
     if found is None:
         raise ValueError("NiceGUI's ECharts is packed differently than expected")
-    source = (dist / found[3]).read_text(encoding="utf-8")
+    source = read_file(dist / found[3]).decode()
     return f"const ECHARTS_NAME = {_json(found[1])};\nconst ECHARTS_SOURCE = {_json(source)};\n"
 
 

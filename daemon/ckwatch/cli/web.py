@@ -18,6 +18,7 @@ from anyio import to_thread
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.garbage_collection import collect_when_idle, young_only
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
@@ -40,9 +41,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 async def _serve(client: Client, options: argparse.Namespace) -> int:
-    server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")
-    listener: socket.socket = server.listen(options.port)
-    port = listener.getsockname()[1]
+    feed = import_module("ckwatch_web.feed").Feed(client)
 
     def started(address: str) -> None:
         print(address, flush=True)
@@ -51,8 +50,15 @@ async def _serve(client: Client, options: argparse.Namespace) -> int:
         elif not options.no_open:
             tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
 
-    async with anyio.create_task_group() as tasks:
-        await server.serve(client, listener, allow_changes=options.allow_changes, started=started)
+    with young_only():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed.run)  # while all else is imported
+            tasks.start_soon(collect_when_idle, lambda: False)
+            server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")
+            listener: socket.socket = server.listen(options.port)
+            port = listener.getsockname()[1]
+            await server.serve(feed, listener, allow_changes=options.allow_changes, started=started)
+            tasks.cancel_scope.cancel()
     return 0
 
 

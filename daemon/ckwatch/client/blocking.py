@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock, start_new_thread
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from functools import partial, update_wrapper
@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ckwatch.client.builds import Sweep, UnitResult
 from ckwatch.client.client import Client, connect
 from ckwatch.client.cpp import CppClient
-from ckwatch.client.events import BriefChange
+from ckwatch.client.events import BriefChange, ReadChange, ReadUnit
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
 from ckwatch.wire.state import Change
@@ -393,6 +393,7 @@ class SyncClient:
     remove_imported = _Method(Client.remove_imported)
     verifying = _Context(Client.verifying, Items)
     verify = _Method(Client.verify)
+    verification = _Method(Client.verification)
     analysis = _Method(Client.analysis)
     occupancy_steps = _Method(Client.occupancy_steps)
     isa = _Method(Client.isa)
@@ -422,6 +423,10 @@ class SyncClient:
     def events_in_brief(self) -> SyncEvents[BriefChange]:
         """The same with units in brief, as by `Client.events_in_brief`."""
         return SyncEvents(self.loop, self.client.events_in_brief())
+
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> SyncEvents[ReadChange[ReadUnit]]:
+        """The same with units as `of_unit` makes them of their JSON, as by `Client.events_as`."""
+        return SyncEvents(self.loop, self.client.events_as(of_unit))
 
 
 @contextmanager

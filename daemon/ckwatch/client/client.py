@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
 from ckwatch.client.errors import DaemonGoneError
-from ckwatch.client.events import BriefEvents, Events
+from ckwatch.client.events import Events, ReadEvents, ReadUnit, UnitInBrief, in_brief
 from ckwatch.client.http import connection_to
 from ckwatch.client.http_state import Query
 from ckwatch.client.launch import end_of
@@ -180,10 +180,14 @@ class Client:
         self._is_known = True
         return Events(self._connection, self._state_sync, self.id)
 
-    def events_in_brief(self) -> BriefEvents:
+    def events_in_brief(self) -> ReadEvents[UnitInBrief]:
         """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
+        return self.events_as(in_brief)
+
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> ReadEvents[ReadUnit]:
+        """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands."""
         self._is_known = True
-        return BriefEvents(self._connection, self._state_sync, self.id)
+        return ReadEvents(self._connection, self._state_sync, self.id, of_unit=of_unit)
 
     # Builds.
 
@@ -618,6 +622,12 @@ class Client:
         too, with the reason. Being cancelled cancels what no other client waits for."""
         async with self.verifying(*patterns, shapes=shapes, force=force) as lines:
             return [line.result async for line in lines if line.result is not None]
+
+    async def verification(self, unit: str | Unit) -> UnitVerification:
+        """What is known of the unit's present artifact, or why nothing is; builds and executes nothing."""
+        from ckwatch.wire.verification import UnitVerification
+
+        return await self._connection.get(UnitVerification, (*unit_path(unit), "verification"), await self._view())
 
     async def analysis(self, unit: str | Unit) -> Analysis:
         """Resources, occupancy and main loop of a unit's code object, which must be built."""

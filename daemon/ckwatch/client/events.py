@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -41,7 +41,13 @@ class Patience:
 
 
 _STATES_AT_A_TIME = 50
-"""States that are read before other tasks have their turn: less than 5 ms."""
+"""States that are handed on before other tasks have their turn."""
+
+_BYTES_AT_A_TIME = 2**15
+"""What is read of a snapshot before other tasks have their turn: less than 5 ms. A unit has 2 KB, and 1 KB more for
+each timing."""
+
+_STATES = b'"states":{'
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +70,30 @@ class UnitInBrief:
         return parsed(Unit, self.encoded)
 
 
-class BriefChange(NamedTuple):
-    """A `Change` with a unit in brief."""
+ReadUnit = TypeVar("ReadUnit")
+
+
+class ReadChange(NamedTuple, Generic[ReadUnit]):
+    """A `Change` with a unit as its reader has made it."""
 
     seq: int
     topic: str
-    state: UnitInBrief | File | Workspace | ShownPlace | None = None
+    state: ReadUnit | File | Workspace | ShownPlace | None = None
 
 
-Followed = TypeVar("Followed", bound="Change | BriefChange")
+BriefChange = ReadChange[UnitInBrief]
+"""A `Change` with a unit in brief."""
+
+Followed = TypeVar("Followed", bound="Change | ReadChange[Any]")
 
 
 class KnownStates:
     """What the follower knows: topics and their last states."""
 
     def __init__(self) -> None:
-        self._states: dict[str, State | UnitInBrief] = {}
+        self._states: dict[str, Any] = {}
 
-    def note(self, change: Change | BriefChange) -> None:
+    def note(self, change: Change | ReadChange[Any]) -> None:
         """The follower gets this change."""
         if change.state is None:
             self._states.pop(change.topic, None)
@@ -267,45 +279,73 @@ class Events(Following["Change"]):
         return Change.model_construct(seq=seq, topic=topic, state=state)
 
 
-class BriefEvents(Following[BriefChange]):
-    """The same with units in brief, for who follows thousands of them and looks at few."""
+class ReadEvents(Following[ReadChange[ReadUnit]]):
+    """The same with units as `of_unit` makes them of their JSON, for who follows thousands of them and needs a part of
+    each. What it makes is compared: a unit that gives an equal one has not changed. It runs on the event loop."""
 
-    def _decoded(self, line: bytes) -> BriefChange:
+    def __init__(
+        self,
+        connection: Connection,
+        state_sync: ClientStateSync,
+        client: str,
+        *,
+        of_unit: Callable[[Mapping[str, Any]], ReadUnit],
+    ) -> None:
+        super().__init__(connection, state_sync, client)
+        self._of_unit = of_unit
+
+    def _decoded(self, line: bytes) -> ReadChange[ReadUnit]:
         from pydantic_core import from_json
 
         with _understanding("event"):
             raw = from_json(line)
             topic, state = str(raw["topic"]), raw["state"]
-            return BriefChange(int(raw["seq"]), topic, None if state is None else _in_brief(topic, state))
+            return ReadChange(int(raw["seq"]), topic, None if state is None else _read(topic, state, self._of_unit))
 
     async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
-        return await states_of(data, in_brief=True)
+        return await states_of(data, self._of_unit)
 
-    def _change(self, seq: int, topic: str, state: Any) -> BriefChange:
-        return BriefChange(seq, topic, state)
+    def _change(self, seq: int, topic: str, state: Any) -> ReadChange[ReadUnit]:
+        return ReadChange(seq, topic, state)
 
 
-async def states_of(data: bytes, *, in_brief: bool = False) -> tuple[int, dict[str, Any]]:
-    """The number and the states, by topic, of a wire `Snapshot`. Raises ProtocolError."""
+async def states_of(
+    data: bytes, of_unit: Callable[[Mapping[str, Any]], Any] | None = None
+) -> tuple[int, dict[str, Any]]:
+    """The number and the states, by topic, of a wire `Snapshot`; units as `of_unit` makes them. The daemon sends each
+    state on a line of its own. Raises ProtocolError."""
     from pydantic_core import from_json
 
     states: dict[str, Any] = {}
     with _understanding("snapshot"):
-        raw = from_json(data)
-        seq = int(raw["seq"])
-        for index, (topic, value) in enumerate(raw["states"].items()):
-            if index % _STATES_AT_A_TIME == 0:
+        start, end = data.index(_STATES) + len(_STATES), len(data) - 2
+        if data[end:] != b"}}":
+            raise ValueError("it has no end")
+        seq = int(from_json(data[:start] + b"}}")["seq"])
+        at = since = start
+        while at < end:
+            stop = data.find(b"\n", at, end)
+            stop = end if stop < 0 else stop
+            for topic, value in from_json(b"{%b}" % data[at:stop].rstrip(b",")).items():
+                states[topic] = _read(topic, value, of_unit)
+            at = stop + 1
+            if at - since > _BYTES_AT_A_TIME:
+                since = at
                 await anyio.lowlevel.checkpoint()
-            states[topic] = _in_brief(topic, value) if in_brief else _state_type().validate_python(value)
     return seq, states
 
 
-def _in_brief(topic: str, raw: Any) -> UnitInBrief | File | Workspace | ShownPlace:
-    """A state as JSON has it: units in brief, others whole."""
+def _read(topic: str, raw: Any, of_unit: Callable[[Mapping[str, Any]], Any] | None) -> Any:
+    """A state as JSON has it."""
+    if of_unit is not None and topic.startswith("unit/"):
+        return of_unit(raw)
+    return _state_type().validate_python(raw)
+
+
+def in_brief(raw: Mapping[str, Any]) -> UnitInBrief:
+    """A unit as JSON has it, in brief."""
     from pydantic_core import to_json
 
-    if not topic.startswith("unit/"):
-        return cast("File | Workspace | ShownPlace", _state_type().validate_python(raw))
     place, phase = raw["place"], cast("Phase", intern(raw["phase"]))
     start, end = place["start"], place["end"]
     where = (intern(place["path"]), start["line"], start["column"], end["line"], end["column"])

@@ -28,6 +28,7 @@ from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
 from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import Change, File, Snapshot, Unit
+from ckwatch.wire.verification import UnitVerification
 
 if TYPE_CHECKING:
     from ckwatch.engine.queries.listings import IsaListings
@@ -87,6 +88,9 @@ class DaemonApi:
 
     async def artifact(self, client: str | None, unit: str) -> Artifact | None:
         return await self.unit_queries.artifact(client, unit)
+
+    async def verification(self, client: str | None, unit: str) -> UnitVerification:
+        return await self.unit_queries.verification(client, unit)
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         return await self.unit_queries.runs(unit, limit)

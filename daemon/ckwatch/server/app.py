@@ -37,7 +37,7 @@ from ckwatch.wire.messages import (
     WorkspaceDetail,
 )
 from ckwatch.wire.state import Change, File, Snapshot, Unit
-from ckwatch.wire.verification import VerifyLine
+from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 PREFIX = "/v1"
 
@@ -61,6 +61,7 @@ ROUTES = (
     Route("GET", "/units/{kernel}/{instance}", "unit", UnitDetail),
     Route("GET", "/units/{kernel}/{instance}/source", "source", RenderedText),
     Route("GET", "/units/{kernel}/{instance}/artifact", "artifact", Artifact | None),
+    Route("GET", "/units/{kernel}/{instance}/verification", "verification", UnitVerification),
     Route("GET", "/units/{kernel}/{instance}/runs", "runs", list[Run]),
     Route("POST", "/units/{kernel}/{instance}/runner", "runner"),
     Route("POST", "/units/{kernel}/{instance}/time-trace", "time_trace", TimeTraceLine, NDJSON),

@@ -238,6 +238,13 @@ class Handlers:
         async with self._clients.present(query.client):
             return json_response(await self._engine.artifact(query.client, f"{kernel}/{instance}"))
 
+    async def verification(
+        self, kernel: Kernel, instance: Instance, query: Annotated[ClientQuery, Query()]
+    ) -> Response:
+        """What an emulator said of a unit's present artifact; nothing is executed."""
+        async with self._clients.present(query.client):
+            return json_response(await self._engine.verification(query.client, f"{kernel}/{instance}"))
+
     async def runs(self, kernel: Kernel, instance: Instance, query: Annotated[RunsQuery, Query()]) -> Response:
         """A unit's compiles, the newest first."""
         return json_response(await self._engine.runs(f"{kernel}/{instance}", query.limit))

@@ -304,7 +304,7 @@ class SnapshotStream(Stream):
         separator = b'{"seq":%d,"states":{' % self._snapshot.seq
         for topic, state in self._snapshot.states.items():
             yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialized.state(state))
-            separator = b","
+            separator = b",\n"  # a line for each, so that a client can read them one by one
         yield (b"" if self._snapshot.states else separator) + b"}}"
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ckwatch_web.view import View
-from ckwatch_web.views import heat_map, now, tuning
+from ckwatch_web.views import heat_map, history, now, roofline, tuning
 
-VIEWS: dict[str, View] = {view.name: view for view in (now.VIEW, heat_map.VIEW, tuning.VIEW)}
+VIEWS: dict[str, View] = {
+    view.name: view for view in (now.VIEW, heat_map.VIEW, roofline.VIEW, history.VIEW, tuning.VIEW)
+}
 
 OF_KERNELS = ("heat-map", "roofline", "tuning", "predicted")
 """Views that show one kernel, by `kernel` in their address."""

@@ -115,7 +115,7 @@ def lines_of(
             known = None if compared is None else compared.get((unit.id, shape, cache))
             ratio, verdict = _compared(timing, best[shape], against, known)
             if ratio:
-                ratios[shape] = ratio
+                ratios[shape] = round(ratio, 5)
             if words := ", ".join(filter(None, (verdict, "" if timing.standing == "fresh" else timing.standing))):
                 verdicts[shape] = words
         won = sum(1 for shape, timing in timings.items() if best.get(shape) is timing)
@@ -157,7 +157,7 @@ def table_of(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Tabl
         Column(key="fastest", title="fastest, µs", kind="number", width=130, note="Its shortest median on any shape"),
         Column(key="notes", title="of its timings", width=210),
         *(
-            Column(key=f"s{at}", title=shape, kind="heat", width=130, note=f"{shape}: time ÷ that of {to}")
+            Column(key=f"s{at}", title=shape, kind="heat", width=150, note=f"{shape}: time ÷ that of {to}")
             for at, shape in enumerate(shapes)
         ),
     )
@@ -233,7 +233,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
 
 
 def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
-    """The first lines as a heat map, in the colours of the table; a cross is a failure, and what is pale is stale."""
+    """The first lines as a heat map, in the table's colours; a cross is a failure, and what is hatched is stale."""
     drawn = [line for line in lines if line.timings][:MOST_DRAWN]
     written = len(drawn) * len(shapes) <= CELLS_WITH_TEXT
     cells, crosses = [], []
@@ -248,7 +248,7 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
             elif ratio is not None:
                 cell: dict[str, object] = {"name": name, "value": [x, y, round(ratio, 3)]}
                 if timing.standing != "fresh":
-                    cell["itemStyle"] = {"opacity": 0.45}
+                    cell["itemStyle"] = {"decal": HATCHED}
                 cells.append(cell)
     option = base(
         tooltip=NAME_TIP,
@@ -269,20 +269,27 @@ def picture(lines: Sequence[Line], shapes: Sequence[str], against: str) -> Plot:
     )  # fmt: skip
     return Plot(
         key="picture",
-        title="The best instances",
+        title=f"The best instances: time ÷ {against_words(against)}",
         option=option,
         summary=_summary(lines, drawn, shapes, len(crosses)),
         height_px=min(120 + 22 * max(len(drawn), 3), 1200) + 60,
     )
 
 
+HATCHED = {
+    "symbol": "rect",
+    "color": "rgba(0, 0, 0, 0.3)",
+    "dashArrayX": [1, 0],
+    "dashArrayY": [2, 6],
+    "rotation": -0.8,
+}
 CROSS = "path://M0,0L10,10M10,0L0,10"
 
 
 def _pieces() -> list[dict[str, object]]:
     edges = (0.0, *HEAT_STEPS)
     return [
-        {"gt": low, "lte": high, "color": colour, "label": f"≤ {high:g}"} if high is not None
+        {"gt": low, "lte": high, "color": colour, "label": f"{high:g}"} if high is not None
         else {"gt": low, "color": colour, "label": f"> {low:g}"}
         for low, high, colour in zip(edges, (*HEAT_STEPS, None), HEAT_COLOURS, strict=True)
     ]  # fmt: skip
@@ -310,7 +317,8 @@ def _summary(lines: Sequence[Line], drawn: Sequence[Line], shapes: Sequence[str]
     if failures:
         parts.append(f"{count(failures, 'cross', 'crosses')}: no time, because the kernel or its device failed")
     if any(timing.standing == "stale" for line in drawn for timing in line.timings.values()):
-        parts.append("pale: stale, of an earlier artifact")
+        parts.append("Hatched: stale, of an earlier artifact")
+    parts.append("A colour reaches up to the ratio beside it")
     return ". ".join(parts) + "."
 
 
@@ -362,6 +370,7 @@ async def compare(
         return {}, []
     asked = [line for line in lines if line.timings][:MOST_COMPARED]
     found: dict[tuple[str, str, str], tuple[str, float]] = {}
+    why: set[str] = set()
     limiter = CapacityLimiter(ASKED_AT_ONCE)
 
     async def ask(unit: str) -> None:
@@ -370,18 +379,26 @@ async def compare(
                 rows = await client.compare(unit, against)
             except CkwatchError:  # it has no timings in this baseline
                 return
-        found.update(
-            {(unit, row.shape, row.cache): _verdict(row.comparison) for row in rows if row.comparison is not None}
-        )
+        for row in rows:
+            if row.comparison is not None:
+                found[unit, row.shape, row.cache] = _verdict(row.comparison)
+            else:
+                why.add(row.why_not)
 
     async with anyio.create_task_group() as tasks:
         for line in asked:
             tasks.start_soon(ask, line.unit.id)
     timed = sum(1 for line in lines if line.timings)
-    if timed <= len(asked):
-        return found, []
-    text = f"{len(asked)} of {timed:,} timed instances are compared; `ckwatch compare UNIT {against}` compares others."
-    return found, [Note(key="uncompared", text=text, kind="hint")]
+    notes = []
+    if timed > len(asked):
+        text = (
+            f"{len(asked)} of {timed:,} timed instances are compared; `ckwatch compare UNIT {against}` compares others."
+        )
+        notes.append(Note(key="uncompared", text=text, kind="hint"))
+    if why:
+        text = f"Where there is no ratio: {'; '.join(sorted(why))}."
+        notes.append(Note(key="why-not", text=text, kind="hint"))
+    return found, notes
 
 
 async def _ranked(client: Client, kernel: str, lines: Sequence[Line], cache: str) -> Compared:
@@ -430,8 +447,9 @@ async def show(feed: Feed, query: Query) -> Content:
         if not any(line.ratios for line in known):
             text = f"Nothing here was compared with {against_words(against.value)}."
             made.append(Note(key="uncomparable", text=text, kind="hint"))
-        made += [picture(known, shown, against.value), table_of(known, shown, against.value)]
-        made.append(best_table(known, shown))
+        else:
+            made.append(picture(known, shown, against.value))
+        made += [table_of(known, shown, against.value), best_table(known, shown)]
         return tuple(made)
 
     title = ", ".join(filter(None, (kernel.value, device.value, f"{cache.value} cache" if cache.value else "")))

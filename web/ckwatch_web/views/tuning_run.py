@@ -185,7 +185,7 @@ def progress(record: TuningRecord, shape: str) -> tuple[Plot, ...]:
             xAxis=axis(
                 name, min=0, max=end / scale, scale=False, axisLabel={"hideOverlap": True, "showMaxLabel": False}
             ),
-            yAxis=log_axis("µs", times),
+            yAxis=log_axis("µs", times, nameLocation="end", nameGap=10),
             legend=legend([one["name"] for one in series]),
             tooltip=NAME_TIP,
             series=series,

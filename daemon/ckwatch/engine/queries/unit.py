@@ -21,9 +21,10 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.benchmarks import NOT_BUILT
 from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, unit_to_wire
+from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, unit_to_wire, verification_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
@@ -33,6 +34,9 @@ from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDe
 from ckwatch.wire.messages import Segment as WireSegment
 from ckwatch.wire.places import span_to_wire
 from ckwatch.wire.state import Cause, Position
+from ckwatch.wire.verification import UnitVerification
+
+NOT_EXECUTED = "it was not verified yet"
 
 
 class UnitQueries:
@@ -107,6 +111,15 @@ class UnitQueries:
         """The unit's last result in the store; None when there is none."""
         state = await self._lookup.one(client or MAIN, unit)
         return await to_thread.run_sync(artifact_to_wire, state, self._tools)
+
+    async def verification(self, client: str | None, unit: str) -> UnitVerification:
+        """What is known of the unit's present artifact: nothing is executed."""
+        state = await self._lookup.one(client or MAIN, unit)
+        found = verification_to_wire(state)
+        if found is None:
+            why = NOT_BUILT if state.built is None else state.verification.unverified_because or NOT_EXECUTED
+            found = UnitVerification(unit=state.key.unit, outcome="not verified", summary=why)
+        return found
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         """Past compiles, newest first; those of a removed unit too. Raises HistoryError."""
