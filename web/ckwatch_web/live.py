@@ -225,23 +225,37 @@ class LivePage:
         return change
 
     def _action(self, block: Action) -> Callable[[Action], None]:
+        shown, acting = block, False
+
         async def act() -> None:
-            button.disable()
+            nonlocal acting
+            acting = True
+            settle()
             try:
-                ui.notify(await self._view.actions[block.key](self._feed, dict(self._query)))
+                said = await self._view.actions[block.key](self._feed, dict(self._query))
+                with self._main:  # the button may be gone
+                    ui.notify(said)
             except CkwatchError as error:
-                ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
+                with self._main:
+                    ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
             finally:
-                button.enable()
+                acting = False
+                settle()
                 self._again.set()
 
         button = self._button(block.label, act)
-        button.set_enabled(block.enabled)
+
+        def settle() -> None:
+            if not button.is_deleted:
+                button.text = shown.label
+                button.set_enabled(shown.enabled and not acting)
 
         def change(new: Action) -> None:
-            button.text = new.label
-            button.set_enabled(new.enabled)
+            nonlocal shown
+            shown = new
+            settle()
 
+        settle()
         return change
 
     def _table(self, block: Table) -> Callable[[Table], None]:

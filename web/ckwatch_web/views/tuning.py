@@ -85,29 +85,41 @@ def actions_of(chosen: Chosen) -> tuple[Block, ...]:
     )
 
 
-def notes_of(chosen: Chosen) -> tuple[Note, ...]:
-    """What stands above a run: what the page has begun, and what it can do about the run."""
-    notes = []
+def state_of(chosen: Chosen) -> Note:
+    """How the run that is chosen stands, what can be done about it, and what else this page has begun."""
     run, job = chosen.run, chosen.job
+    lines = []
+    failed = job is not None and job.error is not None
     if job is not None and job.error is not None:
-        hint = f"\n{job.error.hint}" if job.error.hint else ""
-        text = f"The run that this page began has failed: {job.error.message}{hint}"
-        notes.append(Note(key="failed", text=text, kind="error"))
+        hint = f" ({job.error.hint})" if job.error.hint else ""
+        lines.append(f"The run that this page began last has failed: {job.error.message}{hint}")
     if job is not None and job.running and not chosen.here:
-        text = "This page begins a run." if job.subject is None else f"Run {job.subject} goes on: choose it above."
-        notes.append(Note(key="other", text=text, kind="hint"))
-    if run is not None and run.running and not chosen.here:
-        text = "Another process runs this: Ctrl-C stops it there, and it can be resumed here or there."
-        notes.append(Note(key="elsewhere", text=text, kind="hint"))
-    if run is not None and not run.running and not run.ended:
-        why = f" It was interrupted: {run.error}" if run.error else ""
-        how = (
-            f"`ckwatch tune {run.kernel}` with the same options goes on with this run."
-            if run.resumable
-            else "Only the program that gave its instances can go on with this run."
+        lines.append("This page begins a run." if job.subject is None else f"This page runs {job.subject}: see there.")
+    if run is not None:
+        lines.append(_state_of(run, here=chosen.here))
+    else:
+        kernel = chosen.kernel.value
+        lines.append(
+            f"{kernel} was not tuned: `ckwatch tune {kernel}` looks for its fastest instances."
+            if kernel
+            else "There is no kernel to tune: `ckwatch init` writes one."
         )
-        notes.append(Note(key="interrupted", text=f"{how}{why}", kind="hint"))
-    return tuple(notes)
+    return Note(key="state", text="\n".join(lines), kind="error" if failed else "text")
+
+
+def _state_of(run: TuningRun, *, here: bool) -> str:
+    if here:
+        return "Running, begun on this page: it ends with the page's server, and can be resumed."
+    if run.running:
+        return "Running in another process: Ctrl-C stops it there, and it can be resumed."
+    if run.ended:
+        return f"Ended: {run.ended}."
+    how = (
+        f"`ckwatch tune {run.kernel}` with the same options goes on with it."
+        if run.resumable
+        else "Only the program that gave its instances can go on with it."
+    )
+    return f"Interrupted{f' by an error: {run.error}' if run.error else ''}. {how}"
 
 
 async def choose_all(feed: Feed, query: Query) -> tuple[Chosen, Place | None]:
@@ -124,23 +136,18 @@ async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
     chosen, kernel_file = await choose_all(feed, query)
     kernel, run = chosen.kernel.value, chosen.run
-    head: list[Block] = [chosen.kernel, *actions_of(chosen), *notes_of(chosen)]
+    state = state_of(chosen)
     if run is None:
-        text = (
-            f"{kernel} was not tuned: `ckwatch tune {kernel}` looks for its fastest instances."
-            if kernel
-            else "There is no kernel to tune: `ckwatch init` writes one."
-        )
-        return Content(title=kernel, blocks=(*head, Note(key="empty", text=text, kind="hint")))
+        return Content(title=kernel, blocks=(chosen.kernel, *actions_of(chosen), state))
     shape = choose("shape", "Shape", run.shapes, query)
     record = await feed.client.tuning_record(run.id)
     await to_thread.run_sync(import_module, "ckwatch_web.views.tuning_run")  # too slow for an event loop
     from ckwatch_web.views.tuning_run import Texts, blocks_of
 
     texts = Texts(units=feed.units, kernel_file=kernel_file)
-    blocks = await to_thread.run_sync(lambda: blocks_of(run, record, shape.value, texts, here=chosen.here))
+    blocks = await to_thread.run_sync(lambda: blocks_of(run, record, shape.value, texts))
     title = f"{kernel} on {run.arch}, run {run.id}"
-    return Content(title=title, blocks=(chosen.kernel, chosen.runs, shape, *head[1:], *blocks))
+    return Content(title=title, blocks=(chosen.kernel, chosen.runs, shape, *actions_of(chosen), state, *blocks))
 
 
 async def tune(feed: Feed, query: Query) -> str:

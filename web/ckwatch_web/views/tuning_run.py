@@ -40,6 +40,9 @@ NARROW_PX = 700
 AXIS_PX = 46
 """The least distance of axes below each other."""
 
+LABEL_PX = 13
+"""Labels stand beside the range that is chosen on an axis."""
+
 SLOWER = 3.0
 """Times above so many times the best are not told apart by colours, nor drawn beside the best so far."""
 
@@ -54,16 +57,7 @@ class Texts:
     kernel_file: Place | None
 
 
-def state_of(run: TuningRun, *, here: bool) -> str:
-    """Whether a run goes on, and why not. `here`: in this process."""
-    if run.running:
-        return "running, begun on this page" if here else "running in another process"
-    if run.ended:
-        return run.ended
-    return f"interrupted: {run.error}" if run.error else "interrupted"
-
-
-def facts_of(run: TuningRun, record: TuningRecord, *, here: bool) -> Facts:
+def facts_of(run: TuningRun, record: TuningRecord) -> Facts:
     """The run as a whole."""
     limits = {
         "budget": None if run.budget_s is None else duration(run.budget_s),
@@ -74,7 +68,6 @@ def facts_of(run: TuningRun, record: TuningRecord, *, here: bool) -> Facts:
     failed = sum(result.status not in TIMED for point in record.points for result in point.results)
     facts = (
         ("run", str(run.id)),
-        ("state", state_of(run, here=here)),
         ("evaluated", f"{count(len(record.points), 'instance')} of {record.space_size:,}"),
         ("measured", count(run.measured, "result")),
         ("failed", str(failed) if failed else "none"),
@@ -222,7 +215,7 @@ def coordinates(record: TuningRecord, shape: str) -> tuple[Plot, ...]:
         "Drag along an axis to fade the lines that do not pass there; click beside the range to see all again."
     )
     option = base(
-        parallel={"parallelAxisDefault": {"areaSelectStyle": {"width": 22, "opacity": 0.25}}},
+        parallel={"parallelAxisDefault": {"areaSelectStyle": {"width": 2 * LABEL_PX - 4, "opacity": 0.25}}},
         parallelAxis=_axes(data, lines),
         media=_layouts(len(data.axes) + 1),
         visualMap={
@@ -259,12 +252,13 @@ def _axes(data: ParallelCoordinates, lines: Sequence[CoordinateLine]) -> list[Op
     axes: list[Option] = [
         {
             "dim": at, "type": "category", "name": shortened(one.parameter, LONGEST_NAME),
-            "axisTick": {"alignWithLabel": True},
+            "axisTick": {"alignWithLabel": True}, "axisLabel": {"margin": LABEL_PX},
             "data": [shortened(value_text(value), LONGEST_VALUE) for value in one.values],
         }
         for at, one in enumerate(data.axes)
     ]  # fmt: skip
-    return [*axes, {**log_axis("time, µs", (line.median_us for line in lines)), "dim": len(axes)}]
+    time = log_axis("time, µs", (line.median_us for line in lines))
+    return [*axes, {**time, "dim": len(axes), "axisLabel": {**time["axisLabel"], "margin": LABEL_PX}}]
 
 
 def _layouts(axes: int) -> list[Option]:
@@ -422,10 +416,10 @@ def _cell(value: ParameterValue | None) -> Cell:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else value_text(value)
 
 
-def blocks_of(run: TuningRun, record: TuningRecord, shape: str, texts: Texts, *, here: bool) -> tuple[Block, ...]:
+def blocks_of(run: TuningRun, record: TuningRecord, shape: str, texts: Texts) -> tuple[Block, ...]:
     """All blocks of a run, those of a shape among them; for a thread."""
     return (
-        facts_of(run, record, here=here),
+        facts_of(run, record),
         best_table(record, run.problems, texts),
         *progress(record, shape),
         *coordinates(record, shape),
