@@ -185,7 +185,7 @@ class LivePage:
         self._content = content
 
     def _draw_all(self, blocks: list[Block]) -> None:
-        with ui.element("div").classes("choices block"):
+        with ui.element("div").classes("choices part"):
             for block in blocks:
                 if isinstance(block, Choice):
                     self._keep(block, self._choice(block))
@@ -260,7 +260,7 @@ class LivePage:
 
     def _table(self, block: Table) -> Callable[[Table], None]:
         shown = block
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
                 search = ui.input(placeholder="Filter")
@@ -324,7 +324,7 @@ class LivePage:
         ui.notify("shown in your editor" if told else "no editor is attached any more")
 
     def _plot(self, block: Plot) -> Callable[[Plot], None]:
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
                 self._button("PNG", lambda: self._save_plot(chart, block.key))
@@ -348,7 +348,7 @@ class LivePage:
         return change
 
     def _facts(self, block: Facts) -> Callable[[Facts], None]:
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 _element("h2", block.title)
             holder = ui.element("dl").classes("facts")

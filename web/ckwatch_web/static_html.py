@@ -126,7 +126,7 @@ def _block(block: Block, plots: list[str], functions: list[str], csv_of: Mapping
 
 
 def _section(title: str, body: str) -> str:
-    return f'<section class="block" aria-label="{escape(title)}"><h2>{escape(title)}</h2>{body}</section>'
+    return f'<section class="part" aria-label="{escape(title)}"><h2>{escape(title)}</h2>{body}</section>'
 
 
 def _facts(block: Facts) -> str:
