@@ -15,7 +15,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
 from ckwatch_web import grid
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
 from ckwatch_web.places import Place, place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.view import View
@@ -169,7 +169,7 @@ class LivePage:
         title = f"{self._view.title}: {content.title}" if content.title else self._view.title
         self._title.text = title
         ui.page_title(f"{title} – ckwatch")
-        blocks = [block for block in content.blocks if not isinstance(block, Action) or self._allowed(block)]
+        blocks = [block for block in content.blocks if self._allow_changes or not changes(block)]
         keys = [(type(block), block.key) for block in blocks]
         if keys != list(self._drawn):
             self._body.clear()
@@ -183,9 +183,6 @@ class LivePage:
                     drawn.change(block)
                     drawn.block = block
         self._content = content
-
-    def _allowed(self, action: Action) -> bool:
-        return self._allow_changes or not action.changes
 
     def _draw_all(self, blocks: list[Block]) -> None:
         with ui.element("div").classes("choices part"):
@@ -228,23 +225,37 @@ class LivePage:
         return change
 
     def _action(self, block: Action) -> Callable[[Action], None]:
+        shown, acting = block, False
+
         async def act() -> None:
-            button.disable()
+            nonlocal acting
+            acting = True
+            settle()
             try:
-                ui.notify(await self._view.actions[block.key](self._feed, dict(self._query)))
+                said = await self._view.actions[block.key](self._feed, dict(self._query))
+                with self._main:  # the button may be gone
+                    ui.notify(said)
             except CkwatchError as error:
-                ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
+                with self._main:
+                    ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
             finally:
-                button.enable()
+                acting = False
+                settle()
                 self._again.set()
 
         button = self._button(block.label, act)
-        button.set_enabled(block.enabled)
+
+        def settle() -> None:
+            if not button.is_deleted:
+                button.text = shown.label
+                button.set_enabled(shown.enabled and not acting)
 
         def change(new: Action) -> None:
-            button.text = new.label
-            button.set_enabled(new.enabled)
+            nonlocal shown
+            shown = new
+            settle()
 
+        settle()
         return change
 
     def _table(self, block: Table) -> Callable[[Table], None]:

@@ -26,6 +26,7 @@ from ckwatch_web.content import (
     Plot,
     Row,
     Table,
+    changes,
     csv_text,
 )
 from ckwatch_web.grid import HEAT_STEPS, verdict_marks
@@ -84,7 +85,7 @@ def page(
     CSV file of each table."""
     plots: list[str] = []
     functions: list[str] = []
-    body = "".join(_block(block, plots, functions, csv_of) for block in content.blocks)
+    body = "".join(_block(block, plots, functions, csv_of) for block in content.blocks if not changes(block))
     heading = f"{title}: {content.title}" if content.title else title
     links = _links(menu, "")
     more = f"<details><summary>{len(others)} pages</summary>{_links(others, '<br>')}</details>" if others[1:] else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ckwatch_web.view import View
-from ckwatch_web.views import compare, compile_time, heat_map, history, now, predicted, roofline, verification
+from ckwatch_web.views import compare, compile_time, heat_map, history, now, predicted, roofline, tuning, verification
 
 VIEWS: dict[str, View] = {
     view.name: view
     for view in (
         *(now.VIEW, heat_map.VIEW, roofline.VIEW, history.VIEW, compare.VIEW),
-        *(compile_time.VIEW, predicted.VIEW, verification.VIEW),
+        *(tuning.VIEW, compile_time.VIEW, predicted.VIEW, verification.VIEW),
     )
 }
 
