@@ -129,6 +129,9 @@ async def test_a_kernel_on_a_shape_for_a_part() -> None:
     content = await predicted.show(feed, {"arch": "host"})
     assert any("no prediction for host" in getattr(block, "text", "") for block in content.blocks)
     assert len(client.asked) == 1
+    feed = feed_of(unit_row("a/one@gfx942"), unit_row("k/one@gfx90a"), unit_row("k/one@gfx942"), client=client)
+    await predicted.show(feed, {"unit": "k/one@gfx942"})
+    assert client.asked[-1][:3] == ("k", "small", "gfx942")
     assert (await predicted.show(feed_of(), {})).tables == []
 
 

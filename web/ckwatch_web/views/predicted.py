@@ -250,6 +250,10 @@ def ranking_blocks(
 
 
 def _kernel_and_arch(feed: Feed, query: Query) -> tuple[Choice, Choice]:
+    """Those of the address, which may name a unit instead."""
+    row = feed.units.get(query.get("unit", ""))
+    if row is not None:
+        query = {"kernel": row.kernel, "arch": row.arch} | dict(query)
     kernel = kernel_choice(feed, query)
     archs = sorted({row.arch for row in feed.units.values() if row.kernel == kernel.value})
     known = next((one for one in archs if parts_of(one)), "")

@@ -131,11 +131,11 @@ def findings(found: Verification, unit: str) -> Table:
     columns = (
         Column(key="kind", title="kind", width=180),
         Column(key="message", title="message", width=460),
+        Column(key="where", title="where", width=200),
         Column(key="problem", title="on", width=160),
         Column(key="count", title="times", kind="number", width=90),
         Column(key="who", title="workgroup, wave, lane", width=220),
         Column(key="instruction", title="instruction", kind="code", width=420),
-        Column(key="where", title="where", width=220),
         Column(
             key="other", title="the other side", kind="code", width=460, note="of a race, or where a value came from"
         ),
