@@ -14,9 +14,11 @@ import pytest
 
 import ckwatch
 import ckwatch_lsp
+import ckwatch_web
 
 DAEMON = Path(ckwatch.__file__).parent
 LSP = Path(ckwatch_lsp.__file__).parent
+WEB = Path(ckwatch_web.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 ROOMS = (
@@ -38,7 +40,7 @@ ROOMS = (
 """From the ground up: a room imports those before it."""
 
 FOR_CLIENTS = {"ckwatch", "ckwatch.client", "ckwatch.wire", "ckwatch.model", "ckwatch.system"}
-"""What the language server may know of the daemon."""
+"""What the language server and the page may know of the daemon."""
 
 SHELL_LIBRARIES = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic", "threading"}
 PROCESS_CALLS = {
@@ -86,7 +88,7 @@ STANDALONE = "ckwatch.cli.export.exported"
 def modules() -> dict[str, ast.Module]:
     """Every module by its dotted name."""
     found = {}
-    for root in (DAEMON, LSP):
+    for root in (DAEMON, LSP, WEB):
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root.parent).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
@@ -177,13 +179,14 @@ def test_nothing_is_imported_upwards(name: str) -> None:
     assert wrong == []
 
 
-def test_the_language_server_knows_what_any_client_knows() -> None:
+@pytest.mark.parametrize(("package", "more"), [("ckwatch_lsp", set()), ("ckwatch_web", {"ckwatch.tuning"})])
+def test_a_client_knows_what_any_client_knows(package: str, more: set[str]) -> None:
     wrong = [
         f"{module} imports {target}"
         for module, targets in graph().items()
-        if module.startswith("ckwatch_lsp")
+        if module.startswith(package)
         for target in targets
-        if not target.startswith("ckwatch_lsp") and ".".join(target.split(".")[:2]) not in FOR_CLIENTS
+        if not target.startswith(package) and ".".join(target.split(".")[:2]) not in FOR_CLIENTS | more
     ]
     assert wrong == []
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "templates": ["templates", "list"],
     "store": ["store", "size"],
     "schema": ["schema", "store", "gc"],
+    "web": ["web", "--export", "site"],
     "completion": ["completion", "bash"],
     "trust": ["trust", "--list"],
     "status": ["status"],

@@ -1,4 +1,4 @@
-"""Importance of parameters, the best so far, parallel coordinates."""
+"""Importance of parameters, the best so far, parallel coordinates, failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from ckwatch.tuning.importance import best_so_far, importance_of, parallel_coordinates, parameter_importance
+from ckwatch.tuning.importance import (
+    FailureReason,
+    best_so_far,
+    failure_reasons,
+    importance_of,
+    parallel_coordinates,
+    parameter_importance,
+)
 from ckwatch.tuning.results import EvaluationStatus
 from tuning_spaces import evaluated, record
 
@@ -67,3 +74,17 @@ def test_parallel_coordinates_have_sorted_axes_and_the_fastest_line_first() -> N
         ("q", (None, 3)),
     ]
     assert [(line.median_us, line.positions) for line in found.lines] == [(3.0, (0, 0, 1)), (5.0, (1, 1, 0))]
+
+
+def test_failures_are_counted_by_rule_with_the_first_as_example() -> None:
+    wrong, refused = EvaluationStatus.WRONG, EvaluationStatus.REFUSED
+    run = record(
+        evaluated(1, {"a": 1}, {"s": 5.0, "t": wrong}, reason="differs: 3"),
+        evaluated(2, {"a": 2}, {"s": refused}, reason="no LDS: 70000"),
+        evaluated(3, {"a": 3}, {"s": refused, "t": refused}, reason="no LDS: 80000"),
+    )
+    assert failure_reasons(run) == [
+        FailureReason(refused, 3, "no LDS: 70000", "i2"),
+        FailureReason(wrong, 1, "differs: 3", "i1"),
+    ]
+    assert failure_reasons(record()) == []

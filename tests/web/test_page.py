@@ -279,7 +279,7 @@ def test_the_views_as_files_need_no_server(chromium: Browser, workspace_of_page:
         page.goto(file.as_uri())
         expect(page.locator("main h1")).to_be_visible()
         for plot in page.locator("[data-plot]").all():
-            expect(plot.locator("canvas").first).to_be_visible()  # a plot may have layers
+            expect(plot.locator("canvas").first).to_be_visible()
         expect(page.locator('img[src="x"]')).to_have_count(0)
     page.goto((tmp_path / "out/index.html").as_uri())
     for unit in client.units():

@@ -88,12 +88,14 @@ class Facts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """One value of the view's address to choose: `key` is its name there, `options` are values and what they are
-    called. With very many of them the value is typed, with completion."""
+    called. With very many of them the value is typed, with completion. `changes`: it is for actions that change
+    something, and is there only where they are."""
 
     key: str
     label: str
     options: Mapping[str, str]
     value: str
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,11 @@ class Action:
 
 
 Block = Table | Plot | Note | Facts | Choice | Action
+
+
+def changes(block: Block) -> bool:
+    """Whether a block is there only where something may be changed."""
+    return isinstance(block, Action | Choice) and block.changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

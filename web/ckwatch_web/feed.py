@@ -6,10 +6,11 @@ of JSON.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,9 +21,13 @@ from ckwatch.wire.figures_text import STAND_IN
 from ckwatch_web.places import Place
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from ckwatch.client import Client
     from ckwatch.client.events import ReadChange
     from ckwatch.wire.state import Diagnostic, Workspace
+
+_log = logging.getLogger(__name__)
 
 TIMELINE_S = 600.0
 """How far back the time line goes."""
@@ -35,6 +40,9 @@ GATHER_S = 0.1
 
 LOOK_S = 1.0
 """How often a daemon is looked for that was stopped."""
+
+RETRY_S = 5.0
+"""How long after a failure tuning runs are watched again."""
 
 FLUSHED = ", instruction caches flushed"
 
@@ -104,6 +112,9 @@ class UnitRow:
     timings: tuple[TimingRow, ...]
     timed_at: float = 0.0
     """When the last of its timings was taken (Unix seconds)."""
+    generation: int = 0
+    verification_fresh: bool = False
+    """Whether the verification, where there is one, is of the present artifact."""
 
     @property
     def state(self) -> str:
@@ -128,6 +139,26 @@ class QueueSample:
     timing: int
     to_time: int
     verifying: int
+
+
+@dataclass(slots=True)
+class Job:
+    """Work that goes on in the server, whatever is looked at.
+
+    `subject`: what it is about, which the work says once it knows; `known` is set then, or when it has `ended`.
+    `error`: why it ended early.
+    """
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    subject: object = None
+    error: CkwatchError | None = None
+    known: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return not self.ended.is_set()
 
 
 def row_of(raw: Mapping[str, Any]) -> UnitRow:
@@ -161,6 +192,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         slow=raw.get("slow") or "",
         timings=timings,
         timed_at=max((timing.taken_at for timing in timings), default=0.0),
+        generation=raw.get("generation") or 0,
+        verification_fresh=verification.get("standing") == "fresh",
     )
 
 
@@ -214,18 +247,22 @@ class Feed:
         self.connected = False
         """Whether a daemon is there; if not, everything is as it was when there was one."""
         self.loaded = False
+        """Whether all units were there once."""
+        self.kept: dict[Hashable, Any] = {}
+        """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
         self.revision = 0
+        self.jobs: dict[str, Job] = {}
+        """What was begun last by each name, also when it has ended."""
+        self.jobs_revision = 0
+        self._tuning_revision = 0
+        self._follows_tuning = False
+        self._tasks: TaskGroup | None = None
         self._changed = anyio.Event()
 
     @property
     def editors(self) -> int:
         """How many editors are attached that can show a place."""
         return 0 if self.workspace is None else self.workspace.editors
-
-    @property
-    def complete(self) -> bool:
-        """Whether all units are there."""
-        return self.workspace is not None and self.loaded and len(self.units) >= self.workspace.unit_count
 
     async def changed(self, after: int) -> int:
         """Wait until something is not as it was at revision `after`; the present revision."""
@@ -234,7 +271,73 @@ class Feed:
         return self.revision
 
     async def run(self) -> None:
-        """Follow the daemon, and those that come in its place, until cancelled."""
+        """Follow the daemon, and those that come in its place, until cancelled; jobs end with it."""
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                await self._follow()
+            finally:
+                self._tasks.cancel_scope.cancel()
+
+    def start(self, name: str, work: Callable[[Job], Awaitable[object]]) -> Job:
+        """Begin a job, which ends with `run`. Raises CkwatchError while one of this name goes on."""
+        last = self.jobs.get(name)
+        if self._tasks is None or (last is not None and last.running):
+            raise CkwatchError(f"{name} goes on already")
+        job = self.jobs[name] = Job()
+        self._tasks.start_soon(self._work, job, work)
+        self._note_jobs()
+        return job
+
+    async def _work(self, job: Job, work: Callable[[Job], Awaitable[object]]) -> None:
+        try:
+            with job.scope:
+                await work(job)
+        except CkwatchError as error:
+            job.error = error
+        except Exception:  # noqa: BLE001  # the page goes on
+            _log.exception("a job of the page failed")
+            job.error = CkwatchError("a mistake in ckwatch; the terminal of `ckwatch web` has the details")
+        finally:
+            job.known.set()
+            job.ended.set()
+            self._note_jobs()
+
+    def tell(self, job: Job, subject: object) -> None:
+        """What a job is about, from its work."""
+        job.subject = subject
+        job.known.set()
+        self._note_jobs()
+
+    def _note_jobs(self) -> None:
+        self.jobs_revision += 1
+        self._note()
+
+    def follow_tuning(self) -> int:
+        """A number that changes with the tuning runs of all processes: once this was asked, they are watched."""
+        if not self._follows_tuning and self._tasks is not None:
+            self._follows_tuning = True
+            self._tasks.start_soon(self._watch_tuning)
+        return self._tuning_revision
+
+    async def _watch_tuning(self) -> None:
+        problem = ""
+        while True:
+            try:
+                async with self.client.tuning_changes() as changes:
+                    async for _ in changes:
+                        problem = ""
+                        self._note_tuning()
+            except CkwatchError as error:
+                if error.message != problem:
+                    problem = error.message
+                    self._note_tuning()
+            await anyio.sleep(RETRY_S)
+
+    def _note_tuning(self) -> None:
+        self._tuning_revision += 1
+        self._note()
+
+    async def _follow(self) -> None:
         while True:
             send, receive = anyio.create_memory_object_stream["ReadChange[UnitRow]"](BATCH * 4)
             async with anyio.create_task_group() as tasks, receive:
@@ -246,7 +349,8 @@ class Feed:
                                 await send.send(change)
                     except CkwatchError:
                         pass  # what was lost is looked for
-            self._note(connected=False)
+            self.connected = False
+            self._note()
             await self._until_there_is_one()
 
     async def _until_there_is_one(self) -> None:
@@ -277,7 +381,6 @@ class Feed:
             kind, _, name = topic.partition("/")
             if topic == "workspace":
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
-                self.loaded = self.loaded or (self.workspace is not None and self.workspace.loaded)
             elif kind == "unit":
                 if isinstance(state, UnitRow):
                     self.units[name] = state
@@ -285,8 +388,12 @@ class Feed:
                     self.units.pop(name, None)
             elif kind == "file":
                 self._take_file(name, state)
+        known = self.workspace
+        if known is not None and known.loaded and len(self.units) >= known.unit_count:
+            self.loaded = True
         self._sample()
-        self._note(connected=True)
+        self.connected = True
+        self._note()
 
     def _take_file(self, path: str, state: Any) -> None:
         if state is None or not state.diagnostics:
@@ -316,8 +423,7 @@ class Feed:
         while len(self.timeline) > 1 and self.timeline[1].at < sample.at - TIMELINE_S:
             self.timeline.popleft()
 
-    def _note(self, *, connected: bool) -> None:
-        self.connected = connected
+    def _note(self) -> None:
         self.revision += 1
         self._changed.set()
         self._changed = anyio.Event()

@@ -15,7 +15,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
 from ckwatch_web import grid
-from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
 from ckwatch_web.places import Place, place_in
 from ckwatch_web.plots import painted
 from ckwatch_web.view import View
@@ -169,7 +169,7 @@ class LivePage:
         title = f"{self._view.title}: {content.title}" if content.title else self._view.title
         self._title.text = title
         ui.page_title(f"{title} – ckwatch")
-        blocks = [block for block in content.blocks if not isinstance(block, Action) or self._allowed(block)]
+        blocks = [block for block in content.blocks if self._allow_changes or not changes(block)]
         keys = [(type(block), block.key) for block in blocks]
         if keys != list(self._drawn):
             self._body.clear()
@@ -184,11 +184,8 @@ class LivePage:
                     drawn.block = block
         self._content = content
 
-    def _allowed(self, action: Action) -> bool:
-        return self._allow_changes or not action.changes
-
     def _draw_all(self, blocks: list[Block]) -> None:
-        with ui.element("div").classes("choices block"):
+        with ui.element("div").classes("choices part"):
             for block in blocks:
                 if isinstance(block, Choice):
                     self._keep(block, self._choice(block))
@@ -228,28 +225,42 @@ class LivePage:
         return change
 
     def _action(self, block: Action) -> Callable[[Action], None]:
+        shown, acting = block, False
+
         async def act() -> None:
-            button.disable()
+            nonlocal acting
+            acting = True
+            settle()
             try:
-                ui.notify(await self._view.actions[block.key](self._feed, dict(self._query)))
+                said = await self._view.actions[block.key](self._feed, dict(self._query))
+                with self._main:  # the button may be gone
+                    ui.notify(said)
             except CkwatchError as error:
-                ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
+                with self._main:
+                    ui.notify(error.message, type="negative", caption=error.hint or "", multi_line=True)
             finally:
-                button.enable()
+                acting = False
+                settle()
                 self._again.set()
 
         button = self._button(block.label, act)
-        button.set_enabled(block.enabled)
+
+        def settle() -> None:
+            if not button.is_deleted:
+                button.text = shown.label
+                button.set_enabled(shown.enabled and not acting)
 
         def change(new: Action) -> None:
-            button.text = new.label
-            button.set_enabled(new.enabled)
+            nonlocal shown
+            shown = new
+            settle()
 
+        settle()
         return change
 
     def _table(self, block: Table) -> Callable[[Table], None]:
         shown = block
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
                 search = ui.input(placeholder="Filter")
@@ -313,7 +324,7 @@ class LivePage:
         ui.notify("shown in your editor" if told else "no editor is attached any more")
 
     def _plot(self, block: Plot) -> Callable[[Plot], None]:
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
                 self._button("PNG", lambda: self._save_plot(chart, block.key))
@@ -337,7 +348,7 @@ class LivePage:
         return change
 
     def _facts(self, block: Facts) -> Callable[[Facts], None]:
-        with ui.element("section").classes("block").props(f'aria-label="{_attribute(block.title)}"'):
+        with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 _element("h2", block.title)
             holder = ui.element("dl").classes("facts")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
@@ -15,6 +16,17 @@ NAME_TIP = {"trigger": "item", "confine": True, "renderMode": "richText", "forma
 """A tooltip with the name of what is pointed at, as text on the canvas, where HTML means nothing."""
 
 Option = dict[str, Any]
+
+TOOLTIP: Mapping[str, Any] = {
+    "trigger": "item",
+    "confine": True,
+    ":formatter": (
+        "p => { const box = document.createElement('div'); box.textContent = (p.data && p.data.text) || p.name;"
+        " box.style.cssText = 'white-space: pre-wrap; overflow-wrap: anywhere; max-width: min(36rem, 80vw)';"
+        " return box; }"
+    ),
+}
+"""Shows the `text` of a point, as text: what comes from a workspace is not read as HTML."""
 
 
 def base(**parts: Any) -> Option:
@@ -31,6 +43,30 @@ def base(**parts: Any) -> Option:
 def axis(name: str, *, kind: str = "value", **more: Any) -> Option:
     """An axis with its name in the middle. `kind`: value, log, time or category."""
     return {"type": kind, "name": name, "nameLocation": "middle", "nameGap": 28, "scale": kind == "value", **more}
+
+
+def log_axis(name: str, values: Iterable[float], **more: Any) -> Option:
+    """A logarithmic axis of these positive values, at least one, with some room and with round numbers at its ticks."""
+    known = list(values)
+    room = max((max(known) / min(known)) ** 0.04, 1.002)
+    low, high = (float(f"{end:.5g}") for end in (min(known) / room, max(known) * room))
+    ticks = {"customValues": log_ticks(low, high)}
+    labels = {**ticks, "hideOverlap": True}
+    lines = {"show": False}
+    return axis(name, kind="log", min=low, max=high, axisLabel=labels, axisTick=ticks, splitLine=lines, **more)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, both positive: about as far apart as eyes want them on a logarithmic axis."""
+    if high / low < 4:
+        least = (high - low) / 6
+        decade = 10.0 ** math.floor(math.log10(least))
+        step = next(part * decade for part in (1, 2, 5, 10) if part * decade >= least)
+        return [round(at * step, 12) for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    parts = (1, 2, 5) if high / low < 300 else (1,)
+    ticks = [round(part * 10.0**decade, 12) for decade in decades for part in parts]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def legend(names: Sequence[str]) -> Option:

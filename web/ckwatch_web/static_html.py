@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ckwatch.system.user_files import read_file
 from ckwatch_web.content import (
     PLACE,
     Action,
@@ -25,6 +26,7 @@ from ckwatch_web.content import (
     Plot,
     Row,
     Table,
+    changes,
     csv_text,
 )
 from ckwatch_web.grid import HEAT_STEPS, verdict_marks
@@ -63,11 +65,11 @@ const revived = value => Array.isArray(value) ? value.map(revived)
 
 def echarts_script(dist: Path) -> str:
     """A classic script that holds ECharts as NiceGUI ships it in `dist`: browsers load no modules from a disk."""
-    index = (dist / "index.js").read_text(encoding="utf-8")
+    index = read_file(dist / "index.js").decode()
     found = re.search(r'import\{(\w+) as (\w+),.*?\}from"\./([\w.-]+)";export\{\2 as echarts', index)
     if found is None:
         raise ValueError("NiceGUI's ECharts is packed differently than expected")
-    source = (dist / found[3]).read_text(encoding="utf-8")
+    source = read_file(dist / found[3]).decode()
     return f"const ECHARTS_NAME = {_json(found[1])};\nconst ECHARTS_SOURCE = {_json(source)};\n"
 
 
@@ -83,7 +85,7 @@ def page(
     CSV file of each table."""
     plots: list[str] = []
     functions: list[str] = []
-    body = "".join(_block(block, plots, functions, csv_of) for block in content.blocks)
+    body = "".join(_block(block, plots, functions, csv_of) for block in content.blocks if not changes(block))
     heading = f"{title}: {content.title}" if content.title else title
     links = _links(menu, "")
     more = f"<details><summary>{len(others)} pages</summary>{_links(others, '<br>')}</details>" if others[1:] else ""
@@ -124,7 +126,7 @@ def _block(block: Block, plots: list[str], functions: list[str], csv_of: Mapping
 
 
 def _section(title: str, body: str) -> str:
-    return f'<section class="block" aria-label="{escape(title)}"><h2>{escape(title)}</h2>{body}</section>'
+    return f'<section class="part" aria-label="{escape(title)}"><h2>{escape(title)}</h2>{body}</section>'
 
 
 def _facts(block: Facts) -> str:

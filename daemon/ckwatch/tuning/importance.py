@@ -1,15 +1,16 @@
-"""What a tuning run says about its parameters, as data for figures: importance, best so far, parallel coordinates."""
+"""What a tuning run says about its parameters, as data for figures: importance, best so far, parallel coordinates, and
+what failed."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.tuning.results import TIMED, TuningRecord
-from ckwatch.tuning.space import is_ordered
+from ckwatch.tuning.results import TIMED, EvaluationStatus, TuningRecord
+from ckwatch.tuning.space import is_ordered, rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +153,27 @@ def parallel_coordinates(record: TuningRecord, shape: str) -> ParallelCoordinate
         for median, _, point in timed
     )
     return ParallelCoordinates(tuple(axes), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureReason:
+    """Why `times` results have no time, by the rule that they name; `instance` and `reason` are of the first."""
+
+    status: EvaluationStatus
+    times: int
+    reason: str
+    instance: str
+
+
+def failure_reasons(record: TuningRecord) -> list[FailureReason]:
+    """What failed or was refused on any shape, the most frequent reason first."""
+    counts: Counter[tuple[EvaluationStatus, str]] = Counter()
+    examples: dict[tuple[EvaluationStatus, str], tuple[str, str]] = {}
+    for point in record.points:
+        for result in point.results:
+            if result.status in TIMED:
+                continue
+            key = result.status, rule_of(result.reason)
+            counts[key] += 1
+            examples.setdefault(key, (result.reason, point.instance))
+    return [FailureReason(key[0], times, *examples[key]) for key, times in counts.most_common()]

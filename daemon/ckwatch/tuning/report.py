@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from ckwatch.model.amounts import count, duration, time_of
-from ckwatch.tuning.importance import best_so_far, importance_of, parallel_coordinates
-from ckwatch.tuning.results import TIMED, TuningRecord
-from ckwatch.tuning.space import rule_of
+from ckwatch.tuning.importance import (
+    ParameterImportance,
+    best_so_far,
+    failure_reasons,
+    importance_of,
+    parallel_coordinates,
+)
+from ckwatch.tuning.results import TuningRecord
+from ckwatch.tuning.space import SpaceCoverage
 
 WIDTH, HEIGHT, MARGIN = 860, 260, 56
 MOST_LINES = 400
@@ -20,6 +25,8 @@ MOST_LABELS = 12
 """Values of an axis that have a label."""
 
 MOST_REASONS = 50
+
+BEST_TEXT = "Interval: 95 % of the median. Confidence: the probability that no other measured instance is faster."
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --faint: #767676; --line: #d0d0d0; --page: #fff; --mark: #0072b2 }
@@ -63,6 +70,20 @@ def html_report(record: TuningRecord) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
+def importance_text(found: Sequence[ParameterImportance]) -> str:
+    """What the shares mean; `found` is not empty."""
+    return (
+        "The share of the variance of the logarithm of the time that each parameter explains alone, from "
+        f"{count(found[0].points, 'timing')}. Interactions count for none, and what the search avoided counts less."
+    )
+
+
+def coverage_text(found: SpaceCoverage) -> str:
+    """How large a space is, how much of it is allowed, and how that is known."""
+    how = "all were looked at" if found.is_exact else f"estimated from {found.looked_at:,} random points"
+    return f"{found.size:,} points, {100 * found.allowed_share:.3g} % of them allowed; {how}."
+
+
 def _summary(record: TuningRecord) -> str:
     devices = sorted({point.device for point in record.points if point.device})
     facts = [
@@ -92,12 +113,8 @@ def _best(record: TuningRecord) -> str:
             else f"{best.runner_up} ({time_of(best.runner_up_us)})"
         )
         rows.append([shape, best.instance, time_of(best.median_us), interval, sure, next_one])
-    note = (
-        '<p class="note">Interval: 95 % of the median. Confidence: the probability that no other measured instance is '
-        "faster.</p>"
-    )
     heads = ["shape", "instance", "median", "interval", "confidence", "runner-up"]
-    return _rows(heads, rows, numbers=(2, 3, 4)) + note
+    return _rows(heads, rows, numbers=(2, 3, 4)) + f'<p class="note">{BEST_TEXT}</p>'
 
 
 def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -129,11 +146,7 @@ def _importance(record: TuningRecord) -> str:
         + _text(left + room * one.share + 6, at * row + 15, f"{100 * one.share:.0f} %", "start")
         for at, one in enumerate(found)
     )
-    note = (
-        f'<p class="note">The share of the variance of the logarithm of the time that each parameter explains alone, '
-        f"from {count(found[0].points, 'timing')}. Interactions count for none, and what the search avoided counts "
-        "less.</p>"
-    )
+    note = f'<p class="note">{importance_text(found)}</p>'
     return _svg(body, "Parameter importance", row * len(found) + 6) + note
 
 
@@ -219,8 +232,7 @@ def _coverage(record: TuningRecord) -> str:
     found = record.coverage
     if found is None:
         return f"<p>{record.space_size:,} points.</p>"
-    how = "all were looked at" if found.is_exact else f"estimated from {found.looked_at:,} random points"
-    text = f"<p>{found.size:,} points, {100 * found.allowed_share:.3g} % of them allowed; {how}.</p>"
+    text = f"<p>{coverage_text(found)}</p>"
     if found.refused:
         rows = [[one.rule, f"{100 * one.share:.3g} %", one.example] for one in found.refused]
         text += _rows(["refused by", "share", "for example"], rows, numbers=(1,))
@@ -234,18 +246,9 @@ def _coverage(record: TuningRecord) -> str:
 
 
 def _failures(record: TuningRecord) -> str:
-    reasons: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], tuple[str, str]] = {}
-    for point in record.points:
-        for result in point.results:
-            if result.status in TIMED:
-                continue
-            key = result.status.value, rule_of(result.reason)
-            reasons[key] += 1
-            examples.setdefault(key, (point.instance, result.reason))
+    reasons = failure_reasons(record)
     if not reasons:
         return "<p>None.</p>"
-    shown = reasons.most_common(MOST_REASONS)
-    rows = [[key[0], str(times), examples[key][1], examples[key][0]] for key, times in shown]
-    more = f"<p>{count(len(reasons) - len(shown), 'more reason')}.</p>" if len(shown) < len(reasons) else ""
+    rows = [[one.status.value, str(one.times), one.reason, one.instance] for one in reasons[:MOST_REASONS]]
+    more = f"<p>{count(len(reasons) - len(rows), 'more reason')}.</p>" if len(rows) < len(reasons) else ""
     return _rows(["what", "times", "reason", "for example"], rows, numbers=(1,)) + more

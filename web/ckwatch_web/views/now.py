@@ -73,7 +73,7 @@ def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
     series = []
     for key, colour in LINES:
         steps: list[list[float]] = [[1000 * sample.at, getattr(sample, key)] for sample in points]
-        if any(value for _, value in steps):
+        if steps and (key == "compiling" or any(value for _, value in steps)):
             steps.append([1000 * now, steps[-1][1]])
             series.append(
                 {"name": NAMES[key], "type": "line", "step": "end", "showSymbol": False, "data": steps,

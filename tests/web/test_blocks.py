@@ -1,0 +1,177 @@
+"""What a view shows as data: CSV, places, changes of a table, static HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ckwatch_web.content import PLACE, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table, csv_text
+from ckwatch_web.export import pages
+from ckwatch_web.grid import grid_options, transaction
+from ckwatch_web.places import Place, place_in
+from ckwatch_web.plots import base, painted
+from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
+from ckwatch_web.views.all import VIEWS
+
+SCRIPT = "</script><script>alert(1)</script>"
+HERE = Place("/w/a b.j2", 4, 2)
+
+
+def table(*rows: Row, columns: tuple[Column, ...] = (Column(key="a", title="a"),)) -> Table:
+    return Table(key="t", title="T", columns=columns, rows=rows)
+
+
+def written(*blocks: Block, csv_of: dict[str, str] | None = None) -> str:
+    content = Content(title=SCRIPT, blocks=blocks)
+    return page(content, "View", menu=[("Now", "index.html")], others=[], csv_of=csv_of or {})
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])
+def test_a_spreadsheet_computes_nothing(text: str) -> None:
+    assert csv_text(table({"id": "1", "a": text})).splitlines()[1].strip('"') == f"'{text}"
+
+
+def test_a_csv_has_places_and_verdicts_where_there_are_any() -> None:
+    columns = (Column(key="a", title="shape a", kind="heat"), Column(key="b", title="b", kind="number"))
+    rows: tuple[Row, ...] = (
+        {"id": "1", "a": 1.5, "a_verdict": "SLOW", "b": -2, PLACE: HERE.text},
+        {"id": "2", "a": None},
+    )
+    assert csv_text(table(*rows, columns=columns)).splitlines() == [
+        "shape a,b,shape a verdict,place",
+        "1.5,-2,SLOW,/w/a b.j2:5:3",
+        ",,,",
+    ]
+    assert csv_text(table({"id": "1", "a": "x"})) == "a\nx\n"
+
+
+@pytest.mark.parametrize("text", [HERE.text, "/w/a:b.j2:1:1"])
+def test_a_place_is_read_as_it_is_written(text: str) -> None:
+    found = place_in(text)
+    assert found is not None
+    assert found.text == text
+
+
+@pytest.mark.parametrize("text", ["", "/w/a", "/w/a:1", "/w/a:0:1", "/w/a:x:1", ":1:1", None, 3])
+def test_what_is_no_place(text: object) -> None:
+    assert place_in(text) is None
+
+
+def test_a_place_opens_in_vs_code() -> None:
+    assert HERE.vscode_url == "vscode://file/w/a%20b.j2:5:3"
+
+
+ROWS: list[Row] = [{"id": name, "a": 1} for name in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (ROWS, {"add": [], "remove": [], "update": []}),
+        ([*ROWS, {"id": "d"}], {"add": [{"id": "d"}], "remove": [], "update": []}),
+        (ROWS[1:], {"add": [], "remove": [{"id": "a"}], "update": []}),
+        ([ROWS[0], {"id": "b", "a": 2}, ROWS[2]], {"add": [], "remove": [], "update": [{"id": "b", "a": 2}]}),
+        (ROWS[::-1], None),
+        ([{"id": "d"}, *ROWS], None),
+        ([{"id": str(number)} for number in range(100)], None),
+    ],
+)
+def test_a_table_changes_by_what_has_changed(after: list[Row], expected: object) -> None:
+    assert transaction(ROWS, after) == expected
+
+
+def test_no_column_is_pinned_on_a_phone() -> None:
+    shown_table = table(columns=(Column(key="a", title="a", pinned=True, width=400),))
+    assert grid_options(shown_table, narrow=False)["columnDefs"][0]["pinned"] == "left"
+    narrow = grid_options(shown_table, narrow=True)["columnDefs"][0]
+    assert "pinned" not in narrow
+    assert narrow["width"] < 390
+
+
+def test_functions_of_a_table_hold_nothing_of_a_workspace() -> None:
+    options = grid_options(table(columns=(Column(key=SCRIPT, title=SCRIPT, note=SCRIPT, kind="heat"),)), narrow=False)
+    functions = [value for key, value in options["columnDefs"][0].items() if key.startswith(":")]
+    assert functions
+    assert not any("alert" in one for one in functions)
+
+
+def test_text_is_escaped_in_every_block() -> None:
+    option = base(title={"text": SCRIPT}, series=[{"type": "bar", ":label": "x => x", "data": [SCRIPT]}])
+    text = written(
+        Note(key="n", text=SCRIPT, place=HERE),
+        Facts(key="f", title=SCRIPT, facts=((SCRIPT, SCRIPT),)),
+        Choice(key="c", label=SCRIPT, options={"v": SCRIPT}, value="v"),
+        Action(key="a", label=SCRIPT),
+        Plot(key="p", title=SCRIPT, option=option, summary=SCRIPT),
+        Table(key="t", title=SCRIPT, columns=(Column(key="a", title=SCRIPT),), rows=({"id": "1", "a": SCRIPT},)),
+    )
+    assert "<script>alert" not in text
+    assert text.count("<script") == 3  # the plot's data, ECharts, and what draws
+    data = re.search(r'<script type="application/json" id="plot-0">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    drawn = json.loads(data[1])
+    assert drawn["option"]["series"][0] == {"type": "bar", "label": {"$function": 0}, "data": [SCRIPT]}
+    assert "backgroundColor" in drawn["option"]
+    assert "textStyle" in drawn["dark"]
+    assert "series" not in drawn["dark"]
+
+
+def test_a_long_table_says_where_the_rest_is() -> None:
+    rows = tuple({"id": str(number), "a": f"row {number}"} for number in range(MOST_ROWS + 5))
+    text = written(table(*rows), csv_of={"t": "t.csv"})
+    assert text.count("<tr>") == MOST_ROWS + 1
+    assert f"The first {MOST_ROWS:,} of {MOST_ROWS + 5:,} rows" in text
+    assert 'href="t.csv"' in text
+    ((name, csv),) = csv_files("stem", [table(*rows)]).values()
+    assert name == "stem-t.csv"
+    assert len(csv.splitlines()) == MOST_ROWS + 6
+
+
+def test_an_empty_table_says_so() -> None:
+    assert "<p>nothing yet</p>" in written(table())
+    assert csv_files("stem", [table()]) == {}
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"), [(None, ""), (1.23456, "1.235"), (12345, "12345"), ("x", "x"), (12345.6, "12345.6")]
+)
+def test_cells_are_shown_as_the_grid_shows_them(cell: str | float | None, expected: str) -> None:
+    assert shown(cell) == expected
+
+
+def test_echarts_comes_from_the_wheel() -> None:
+    spec = find_spec("nicegui")
+    assert spec is not None
+    assert spec.origin is not None
+    text = echarts_script(Path(spec.origin).parent / "elements/echart/dist")
+    assert text.startswith("const ECHARTS_NAME = ")
+    assert len(text) > 500_000
+    assert "<" not in text
+
+
+def test_a_packing_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index.js").write_text("export {}")
+    with pytest.raises(ValueError, match="packed differently"):
+        echarts_script(tmp_path)
+
+
+def test_paint_is_of_text_and_lines_alone() -> None:
+    option = base(xAxis={"type": "value"}, yAxis=[{"type": "log"}], series=[{"data": [1]}], legend={"data": ["a"]})
+    light, dark = painted(option, dark=False), painted(option, dark=True)
+    assert light != dark
+    assert {key for key in light if light[key] != dark[key]} == {"textStyle", "xAxis", "yAxis", "legend", "tooltip"}
+    assert option == base(
+        xAxis={"type": "value"}, yAxis=[{"type": "log"}], series=[{"data": [1]}], legend={"data": ["a"]}
+    )
+
+
+def test_every_page_of_an_export_has_a_file_of_its_own() -> None:
+    names = ["a", "A", "a b", "a-b", "<img>", "../../etc"]
+    found = [one.stem for one in pages(names, [f"k/{name}@x" for name in names])]
+    assert len(set(found)) == len(found) > len(VIEWS)
+    assert "index" in found
+    assert all(re.fullmatch(r"[A-Za-z0-9-]+", stem) for stem in found)

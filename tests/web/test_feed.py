@@ -1,0 +1,176 @@
+"""What the page keeps of a workspace, and how it changes; and the view of what is going on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from ckwatch.client.events import ReadChange
+from ckwatch.wire.benchmarks import Comparison
+from ckwatch.wire.state import Diagnostic, File, Position, Span, Unit, Workspace
+from ckwatch_web.content import PLACE, Note, Plot, Table
+from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
+from ckwatch_web.views import now
+from fake_benchmarks import timing_of
+from fake_engine import figures_of, unit_of
+
+
+def kept(unit: Unit) -> UnitRow:
+    return row_of(json.loads(unit.model_dump_json()))
+
+
+def test_of_a_unit_that_is_kept_which_is_shown() -> None:
+    timing = timing_of(
+        comparisons=(
+            Comparison(verdict="SLOW", ratio=1.5, against="previous", other_median_us=1.0),
+            Comparison(verdict="FAST", ratio=0.5, against="baseline main", other_median_us=1.0),
+        ),
+        tflops=2.0,
+    )
+    row = kept(unit_of(timings=(timing,), figures=figures_of(), seconds=2.5, to_measure=("a", "b")))
+    assert (row.kernel, row.instance, row.arch) == ("gemm", "m128", "gfx942")
+    assert row.headline == figures_of().headline
+    assert (row.seconds, row.to_measure, row.state) == (2.5, 2, "built")
+    (own,) = row.timings
+    assert (own.median_us, own.tflops) == (10.0, 2.0)
+    assert (own.previous_verdict, own.previous_ratio) == ("SLOW", 1.5)
+    assert (own.baseline, own.baseline_verdict, own.baseline_ratio) == ("baseline main", "FAST", 0.5)
+
+
+def test_equal_units_are_equal_rows() -> None:
+    unit = unit_of(timings=(timing_of(),))
+    assert kept(unit) == kept(unit)
+    assert kept(unit) != kept(unit_of(timings=(timing_of(median_us=11.0),)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"measuring": "s"}, "timing"),
+        ({"verifying": True}, "verifying"),
+        ({"phase": "queued"}, "queued"),
+        ({"phase": "done", "outcome": "failed"}, "failed"),
+        ({"phase": "idle", "outcome": None}, "idle"),
+    ],
+)
+def test_a_unit_is_in_one_state(fields: dict[str, Any], state: str) -> None:
+    assert kept(unit_of(**fields)).state == state
+
+
+class Daemons:
+    """A client of daemons that come and go: each gives these changes, and then what `more` brings."""
+
+    root = Path("/w")
+
+    def __init__(self, *lives: list[ReadChange[UnitRow]]) -> None:
+        self.lives = list(lives)
+        self.end = anyio.Event()
+
+    @asynccontextmanager
+    async def events_as(self, _of_unit: object) -> AsyncIterator[AsyncIterator[ReadChange[UnitRow]]]:
+        changes = self.lives.pop(0)
+
+        async def following() -> AsyncIterator[ReadChange[UnitRow]]:
+            for change in changes:
+                yield change
+            await self.end.wait()
+            self.end = anyio.Event()
+
+        yield following()
+
+
+WORKSPACE = Workspace(root="/w", loaded=True, busy=False, unit_count=1, jobs=2, compiling=0)
+ONE = unit_of()
+
+
+def change(topic: str, state: Any) -> ReadChange[UnitRow]:
+    return ReadChange(1, topic, kept(state) if isinstance(state, Unit) else state)
+
+
+def diagnostic(message: str = "wrong", line: int = 0, path: str = "/w/t.j2", **fields: Any) -> Diagnostic:
+    span = Span(path=path, start=Position(line=line, column=2), end=Position(line=line, column=3))
+    values: dict[str, Any] = {"severity": "error", "source": "template", "code": "c", "message": message}
+    return Diagnostic(**(values | fields), span=span)
+
+
+async def until(feed: Feed, met: Any) -> None:
+    while not met():
+        await feed.changed(feed.revision)
+
+
+async def test_states_come_change_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = File(path="/w/t.j2", diagnostics=(diagnostic(),))
+    first = [change(f"unit/{ONE.id}", ONE), change("file//w/t.j2", file), change("workspace", WORKSPACE)]
+    second = [
+        change(f"unit/{ONE.id}", None),
+        change("file//w/t.j2", File(path="/w/t.j2", diagnostics=())),
+        change("workspace", WORKSPACE.model_copy(update={"editors": 1})),
+    ]
+    daemons = Daemons(first, second)
+    feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes the events
+
+    @asynccontextmanager
+    async def there(*_: object, **__: object) -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr("ckwatch_web.feed.connect", there)
+    monkeypatch.setattr("ckwatch_web.feed.LOOK_S", 0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(feed.run)
+        await until(feed, lambda: feed.loaded)
+        assert feed.connected
+        assert list(feed.units) == [ONE.id]
+        assert [one.message for one in feed.diagnostics["/w/t.j2"]] == ["wrong"]
+        assert feed.editors == 0
+        daemons.end.set()
+        await until(feed, lambda: feed.editors == 1)
+        assert feed.units == {}
+        assert feed.diagnostics == {}
+        tasks.cancel_scope.cancel()
+
+
+# What is going on.
+
+
+def test_the_time_line_has_queues_that_are_not_empty() -> None:
+    samples = [QueueSample(10.0, 2, 5, 0, 0, 0), QueueSample(20.0, 1, 0, 0, 0, 0)]
+    plot = now.timeline(samples, 30.0)
+    names = [one["name"] for one in plot.option["series"]]
+    assert names == ["compiling", "waiting for a compiler"]
+    assert plot.option["series"][0]["data"] == [[10000.0, 2], [20000.0, 1], [30000.0, 1]]
+    assert plot.summary == "Now: compiling: 1."
+    assert now.timeline([], 30.0).summary == "Now: nothing is being done."
+
+
+def test_messages_have_their_text_and_errors_come_first() -> None:
+    found = [
+        (diagnostic("may be", severity="warning"), " a "),
+        (diagnostic("is", line=4, units=("u",), unit_count=3), " b"),
+    ]
+    shown = now.messages(found)
+    assert [row["message"] for row in shown.rows] == ["is", "may be"]
+    assert (shown.rows[0][PLACE], shown.rows[0]["where"], shown.rows[0]["text"]) == ("/w/t.j2:5:3", "t.j2:5", "b")
+    assert shown.rows[0]["units"] == "1 of 3"
+
+
+async def test_the_view_shows_units_messages_and_warnings(tmp_path: Path) -> None:
+    template = tmp_path / "t.j2"
+    template.write_text("first\n  second line\n")
+    feed = Feed(SimpleNamespace())  # type: ignore[arg-type]  # the view asks nothing
+    feed.units = {ONE.id: kept(ONE)}
+    feed.workspace = WORKSPACE.model_copy(update={"warnings": {"disk": "nearly full"}, "problem": "no compiler"})
+    feed.diagnostics = {str(template): (diagnostic(line=1, path=str(template)), diagnostic(line=9, path="/nowhere"))}
+    content = await now.show(feed, {})
+    texts = [(block.kind, block.text) for block in content.blocks if isinstance(block, Note)]
+    assert texts == [("error", "no compiler"), ("warning", "nearly full")]
+    tables = {block.key: block for block in content.blocks if isinstance(block, Table)}
+    assert [row["text"] for row in tables["messages"].rows] == ["second line", ""]
+    assert [row["unit"] for row in tables["units"].rows] == [ONE.id]
+    assert any(isinstance(block, Plot) for block in content.blocks)
