@@ -227,7 +227,7 @@ def longest_pause_ms(page: Page, *, plain: bool) -> tuple[float, float]:
         if plain:
             page.evaluate(_FILTER_PLAIN, text)
         else:
-            page.get_by_label("Filter Instances").fill(text)
+            page.get_by_placeholder("Filter").first.fill(text)
         page.wait_for_timeout(400)
     return scrolling, float(page.evaluate("Math.max(...window.gaps)"))
 

@@ -10,6 +10,7 @@ from ckwatch.codeobject.report import CodeObjectReport, KernelReport, OccupancyL
 from ckwatch.codeobject.report_diff import (
     FIGURES,
     KernelWarning,
+    all_figures,
     changed_figures,
     compare_kernels,
     match_kernels,
@@ -59,6 +60,15 @@ def test_changes(before: KernelReport, now: KernelReport, expected: list[str]) -
 
 def test_an_occupancy_that_is_not_known_is_not_told() -> None:
     assert changed_figures(kernel(waves=None), kernel(waves=None, vgprs=201)) == ["VGPR 189 → 201"]
+
+
+def test_all_figures_are_there_side_by_side() -> None:
+    found = {each.name: (each.before, each.now, each.worse) for each in all_figures(kernel(), kernel(vgprs=201))}
+    assert found["VGPR"] == ("189", "201", True)
+    assert found["SGPR"][0] == found["SGPR"][1]
+    assert {f"loop: {kind}" for kind in loop().mix} <= {*found}
+    alone = {each.name: (each.before, each.now) for each in all_figures(None, kernel())}
+    assert alone["VGPR"] == ("unknown", "189")
 
 
 def test_what_limits_the_occupancy_is_a_figure_too() -> None:

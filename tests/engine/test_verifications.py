@@ -98,6 +98,9 @@ async def test_what_is_known_is_told_without_executing_anything(bench: Bench) ->
         lines = await verify(daemon, "k/one")
         (known,) = (line.result for line in lines if line.result is not None)
         assert await daemon.verification(None, "k/one@gfx942") == known
+    async with bench.open() as daemon:
+        await build(daemon, "k/one")
+        assert await daemon.verification(None, "k/one@gfx942") == known
         bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 7}}))
         await build(daemon, "k/one")
         assert (await daemon.verification(None, "k/one@gfx942")).summary == "it was not verified yet"

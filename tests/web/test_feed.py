@@ -125,7 +125,7 @@ async def test_states_come_change_and_go(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("ckwatch_web.feed.LOOK_S", 0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.run)
-        await until(feed, lambda: feed.complete)
+        await until(feed, lambda: feed.loaded)
         assert feed.connected
         assert list(feed.units) == [ONE.id]
         assert [one.message for one in feed.diagnostics["/w/t.j2"]] == ["wrong"]

@@ -29,8 +29,16 @@ def kernel_choice(feed: Feed, query: Query, units: Iterable[UnitRow] | None = No
 
 def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Unit", default: str = "") -> Choice:
     """A unit of the workspace; by default the one that was timed or built last."""
+    return choose(key, label, sorted(feed.units), query, default or chosen_unit(feed, query, key))
+
+
+def chosen_unit(feed: Feed, query: Query, key: str = "unit") -> str:
+    """The unit that the address names, else the one that was timed or built last; empty without any."""
+    named = query.get(key, "")
+    if named in feed.units:
+        return named
     last = max(feed.units.values(), key=_news, default=None)
-    return choose(key, label, sorted(feed.units), query, default or ("" if last is None else last.id))
+    return "" if last is None else last.id
 
 
 def _news(row: UnitRow) -> tuple[float, float]:

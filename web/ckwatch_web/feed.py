@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -112,6 +112,9 @@ class UnitRow:
     timings: tuple[TimingRow, ...]
     timed_at: float = 0.0
     """When the last of its timings was taken (Unix seconds)."""
+    generation: int = 0
+    verification_fresh: bool = False
+    """Whether the verification, where there is one, is of the present artifact."""
 
     @property
     def state(self) -> str:
@@ -189,6 +192,8 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         slow=raw.get("slow") or "",
         timings=timings,
         timed_at=max((timing.taken_at for timing in timings), default=0.0),
+        generation=raw.get("generation") or 0,
+        verification_fresh=verification.get("standing") == "fresh",
     )
 
 
@@ -242,6 +247,9 @@ class Feed:
         self.connected = False
         """Whether a daemon is there; if not, everything is as it was when there was one."""
         self.loaded = False
+        """Whether all units were there once."""
+        self.kept: dict[Hashable, Any] = {}
+        """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
         self.revision = 0
         self.jobs: dict[str, BackgroundJob] = {}
         """What was begun last by each name, also when it has ended."""
@@ -255,11 +263,6 @@ class Feed:
     def editors(self) -> int:
         """How many editors are attached that can show a place."""
         return 0 if self.workspace is None else self.workspace.editors
-
-    @property
-    def complete(self) -> bool:
-        """Whether all units are there."""
-        return self.workspace is not None and self.loaded and len(self.units) >= self.workspace.unit_count
 
     async def changed(self, after: int) -> int:
         """Wait until something is not as it was at revision `after`; the present revision."""
@@ -378,7 +381,6 @@ class Feed:
             kind, _, name = topic.partition("/")
             if topic == "workspace":
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
-                self.loaded = self.loaded or (self.workspace is not None and self.workspace.loaded)
             elif kind == "unit":
                 if isinstance(state, UnitRow):
                     self.units[name] = state
@@ -386,6 +388,9 @@ class Feed:
                     self.units.pop(name, None)
             elif kind == "file":
                 self._take_file(name, state)
+        known = self.workspace
+        if known is not None and known.loaded and len(self.units) >= known.unit_count:
+            self.loaded = True
         self._sample()
         self.connected = True
         self._note()

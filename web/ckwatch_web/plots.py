@@ -17,6 +17,17 @@ NAME_TIP = {"trigger": "item", "confine": True, "renderMode": "richText", "forma
 
 Option = dict[str, Any]
 
+TOOLTIP: Mapping[str, Any] = {
+    "trigger": "item",
+    "confine": True,
+    ":formatter": (
+        "p => { const box = document.createElement('div'); box.textContent = (p.data && p.data.text) || p.name;"
+        " box.style.cssText = 'white-space: pre-wrap; overflow-wrap: anywhere; max-width: min(36rem, 80vw)';"
+        " return box; }"
+    ),
+}
+"""Shows the `text` of a point, as text: what comes from a workspace is not read as HTML."""
+
 
 def base(**parts: Any) -> Option:
     """What all plots have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Span
@@ -96,16 +96,40 @@ KERNEL_KEYS: tuple[Callable[[KernelReport], str], ...] = (
 
 def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChange, ...]:
     """The figures that read differently."""
+    return tuple(each for each in _compared(FIGURES, before, now) if each.before != each.now)
+
+
+def all_figures(before: KernelReport | None, now: KernelReport | None) -> tuple[FigureChange, ...]:
+    """All figures, also those that are equal; then what each resource alone would allow, and the instructions of the
+    loop by class. All of a kernel that is None is unknown."""
+    allowed = {
+        str(limit): None for one in (now, before) if one is not None and one.occupancy for limit in one.occupancy.by
+    }
+    mix = {kind: None for one in (now, before) if one is not None and one.loop for kind in one.loop.mix}
+    more = (
+        *(KernelFigure(name=f"waves per SIMD by {limit}", of=_by(limit), more_is_worse=None) for limit in allowed),
+        *(KernelFigure(name=f"loop: {kind}", of=_of_kind(kind), more_is_worse=None) for kind in mix),
+    )
+    return _compared((*FIGURES, *more), before, now)
+
+
+def _by(limit: str) -> Callable[[KernelReport], FigureValue]:
+    return lambda kernel: None if kernel.occupancy is None else kernel.occupancy.by.get(OccupancyLimit(limit))
+
+
+def _of_kind(kind: str) -> Callable[[KernelReport], FigureValue]:
+    return _in_loop(lambda loop: loop.mix.get(kind, 0))
+
+
+def _compared(
+    figures: Sequence[KernelFigure], before: KernelReport | None, now: KernelReport | None
+) -> tuple[FigureChange, ...]:
     found: list[FigureChange] = []
-    for figure in FIGURES:
-        old, new = figure.of(before), figure.of(now)
-        old_text, new_text = _figure_text(old, figure.unit), _figure_text(new, figure.unit)
-        if old_text != new_text:
-            found.append(
-                FigureChange(
-                    name=figure.name, before=old_text, now=new_text, worse=_is_worse(old, new, figure.more_is_worse)
-                )
-            )
+    for figure in figures:
+        old, new = (None if kernel is None else figure.of(kernel) for kernel in (before, now))
+        worse = _is_worse(old, new, figure.more_is_worse)
+        texts = _figure_text(old, figure.unit), _figure_text(new, figure.unit)
+        found.append(FigureChange(name=figure.name, before=texts[0], now=texts[1], worse=worse))
     return tuple(found)
 
 

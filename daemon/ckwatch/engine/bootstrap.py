@@ -211,7 +211,7 @@ class _Parts:
                 builds=builds.__len__,
             ),
             snapshots=SnapshotQueries(loop, lookup, sent),
-            unit_queries=UnitQueries(loop, tools, view_loader, renders, self._recorder, lookup),
+            unit_queries=UnitQueries(loop, tools, view_loader, renders, self._recorder, self._verify, lookup),
             analyses=self._analyses,
             make_listings=self._make_listings,
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),

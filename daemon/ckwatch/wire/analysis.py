@@ -8,7 +8,9 @@ from pydantic import Field
 
 from ckwatch.codeobject.prediction import Calibration, Prediction
 from ckwatch.codeobject.ranking import RankedInstance
-from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
+from ckwatch.codeobject.report import main_kernel
+from ckwatch.codeobject.report_diff import FigureChange, all_figures
 from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.schema import Value
 from ckwatch.wire.state import Span
@@ -40,6 +42,12 @@ class Analysis(Value):
     baseline: CodeObjectReport | None = None
     baseline_name: str = ""
     lds_limit_bytes: int | None = None
+
+
+def compared_figures(before: CodeObjectReport | None, now: CodeObjectReport | None) -> tuple[FigureChange, ...]:
+    """All figures of two code objects' main kernels, as text, also those that are equal; `unknown` without a report."""
+    kernels = [None if report is None else main_kernel(report) for report in (before, now)]
+    return all_figures(*kernels)
 
 
 class ParameterChange(Value):

@@ -109,13 +109,16 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
 
 def _time_axis(low: float, high: float) -> Option:
     """Covers all intervals, and at least the part `FLAT` of the times: equal times are to look equal."""
+    labels = {"hideOverlap": True}
     gap = 16 + 7 * max(len(f"{high:,.0f}"), 4)
     if high > WIDE * low:
-        return axis("median, µs", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1))
+        return axis(
+            "median, µs", kind="log", nameGap=gap, min=_rounded(low / 1.1), max=_rounded(high * 1.1), axisLabel=labels
+        )
     room = max(0.05 * (high - low), (FLAT * high - (high - low)) / 2)
     step = 10.0 ** floor(log10(high - low + 2 * room)) / 5
     bottom, top = step * floor((low - room) / step), step * ceil((high + room) / step)
-    return axis("median, µs", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top))
+    return axis("median, µs", nameGap=gap, min=_rounded(max(bottom, 0.0)), max=_rounded(top), axisLabel=labels)
 
 
 def _rounded(value: float) -> float:

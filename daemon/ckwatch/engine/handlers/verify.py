@@ -121,7 +121,7 @@ class VerifyRunner:
             return VerifyFinished(effect.work, None, problem, at=time.time())
         depths = (THOROUGH,) if effect.awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
         trials = {depth: await to_thread.run_sync(trials_of, unit, depth) for depth in depths}
-        keys = [await to_thread.run_sync(verification_key, trials[depth], self.settings) for depth in depths]
+        keys = [await self._key(trials[depth]) for depth in depths]
         found = None if effect.force else await self._kept(artifact, keys)
         if found is not None:
             return await self._placed(effect, found)
@@ -176,6 +176,17 @@ class VerifyRunner:
             return self._finished(effect, found, generation)
         self.on_stage(effect.unit.id, FINDING_LINES)
         return self._finished(effect, await self._place(unit, found), generation)
+
+    async def kept(self, unit: Unit, artifact: str) -> Verification | None:
+        """What is kept of an artifact, in memory or on disk, findings without their places; executes nothing."""
+        if why_not_emulated(unit):
+            return None
+        depths = (THOROUGH, VerificationDepth.ESSENTIAL)
+        trials = [await to_thread.run_sync(trials_of, unit, depth) for depth in depths]
+        return await self._kept(artifact, [await self._key(one) for one in trials])
+
+    async def _key(self, trials: Sequence[Trial]) -> str:
+        return await to_thread.run_sync(verification_key, trials, self.settings)
 
     async def _kept(self, artifact: str, keys: Sequence[str]) -> Verification | None:
         """One that was made by one of the keys."""

@@ -20,11 +20,19 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.engine.handlers.verify import VerifyRunner, why_not_emulated
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.benchmarks import NOT_BUILT
 from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, unit_to_wire, verification_to_wire
+from ckwatch.engine.to_wire import (
+    causes_to_wire,
+    diagnostic_to_wire,
+    slow_compile,
+    unit_to_wire,
+    unit_verification,
+    verification_to_wire,
+)
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
@@ -49,6 +57,7 @@ class UnitQueries:
         view_loader: ViewLoader,
         renders: RenderHandler,
         history: HistoryRecorder,
+        verify: VerifyRunner,
         lookup: UnitLookup,
     ) -> None:
         self._state = loop.state
@@ -56,6 +65,7 @@ class UnitQueries:
         self._view_loader = view_loader
         self._renders = renders
         self._history = history
+        self._verify = verify
         self._lookup = lookup
 
     async def unit(self, client: str | None, unit: str) -> UnitDetail:
@@ -115,11 +125,14 @@ class UnitQueries:
     async def verification(self, client: str | None, unit: str) -> UnitVerification:
         """What is known of the unit's present artifact: nothing is executed."""
         state = await self._lookup.one(client or MAIN, unit)
-        found = verification_to_wire(state)
-        if found is None:
-            why = NOT_BUILT if state.built is None else state.verification.unverified_because or NOT_EXECUTED
-            found = UnitVerification(unit=state.key.unit, outcome="not verified", summary=why)
-        return found
+        found, built, name = verification_to_wire(state), state.built, state.key.unit
+        if found is not None:
+            return found
+        kept = None if built is None else await self._verify.kept(state.unit, built.artifact)
+        if kept is not None and built is not None:
+            return unit_verification(name, built.artifact, kept)
+        why = state.verification.unverified_because or why_not_emulated(state.unit) or NOT_EXECUTED
+        return UnitVerification(unit=name, outcome="not verified", summary=NOT_BUILT if built is None else why)
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         """Past compiles, newest first; those of a removed unit too. Raises HistoryError."""

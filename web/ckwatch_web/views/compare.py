@@ -1,0 +1,374 @@
+"""*Compare*: a unit against another, its previous build or a baseline: parameters, figures, timings, instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+
+from ckwatch import CkwatchError
+from ckwatch.model.amounts import count, timestamp
+from ckwatch.wire.analysis import compared_figures
+from ckwatch_web.alignment import AlignedPair, align
+from ckwatch_web.choices import choose, chosen_unit, unit_choice
+from ckwatch_web.content import PLACE, UNIT, Block, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.places import Place, place_of
+from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
+from ckwatch_web.view import Query, View
+
+if TYPE_CHECKING:
+    from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa
+    from ckwatch.wire.benchmarks import Compared
+    from ckwatch.wire.messages import UnitDetail
+    from ckwatch.wire.state import Span
+    from ckwatch_web.feed import Feed, UnitRow
+
+PREVIOUS, BASELINE = "previous", "baseline"
+MAIN_LOOP, WHOLE = "main loop", "whole kernel"
+PARTS = {MAIN_LOOP: "main loop", WHOLE: "whole kernel"}
+
+DRAWN = 40
+"""Shapes in the picture, with each cache state."""
+
+RATIOS = (0.9, 0.8, 0.5, 0.2, 0.1, 0.01)
+"""Where the axis of the picture may begin; it ends at the reciprocal of one."""
+
+MARK = "differs"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: what it is called, its parameters and where they stand, and its code object's report."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    places: Mapping[str, Span]
+    report: CodeObjectReport | None
+
+
+def parameters(ours: Side, theirs: Side) -> Table:
+    """All parameters of both, those first that differ; a row's place is that of ours, else of theirs. Without any of
+    theirs nothing is said to differ."""
+    rows: list[Row] = []
+    known = bool(theirs.parameters)
+    for name in dict.fromkeys((*ours.parameters, *theirs.parameters)):
+        first, second = _value(ours.parameters, name), _value(theirs.parameters, name)
+        place, other = place_of(ours.places.get(name)), place_of(theirs.places.get(name))
+        shown = place or other
+        rows.append({
+            "id": name, "name": name, "ours": first, "theirs": second, MARK: known and first != second,
+            "where": _where(place), "other": _where(other), PLACE: None if shown is None else shown.text,
+            UNIT: ours.name if place is not None else theirs.name,
+        })  # fmt: skip
+    columns = (
+        Column(key="name", title="parameter", width=330, pinned=True, mark=MARK),
+        Column(key="ours", title="A", kind="code", width=220, mark=MARK),
+        Column(key="theirs", title="B", kind="code", width=220, mark=MARK),
+        Column(key="where", title="A stands at", width=220),
+        Column(key="other", title="B stands at", width=220),
+    )
+    rows.sort(key=lambda row: not row[MARK])
+    differing = sum(1 for row in rows if row[MARK])
+    words = f"{differing} different" if differing else "all equal" if known else "those of B are not known"
+    title = f"Parameters, {words}"
+    return Table(key="parameters", title=title, columns=columns, rows=tuple(rows), empty="none is known")
+
+
+def _value(values: Mapping[str, Any], name: str) -> str:
+    """As a kernel file has it."""
+    return _toml(values[name]) if name in values else ""
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return str(value)
+
+
+def _where(place: Place | None) -> str:
+    return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
+
+
+def figures(ours: Side, theirs: Side) -> Table:
+    """Registers, LDS, occupancy, and the main loop's instructions and predictions."""
+    both = ours.report is not None and theirs.report is not None
+    rows: list[Row] = [
+        {
+            "id": one.name, "name": one.name, "ours": one.now, "theirs": one.before,
+            MARK: both and one.before != one.now,
+            "worse": "" if one.worse is None else "A is worse" if one.worse else "A is better", UNIT: ours.name,
+        }
+        for one in compared_figures(theirs.report, ours.report)
+    ]  # fmt: skip
+    columns = (
+        Column(key="name", title="figure", width=260, pinned=True, mark=MARK),
+        Column(key="ours", title="A", width=160, mark=MARK),
+        Column(key="theirs", title="B", width=160, mark=MARK),
+        Column(key="worse", title="", width=140),
+    )
+    title = "Code objects; what is called predicted was not measured"
+    return Table(key="figures", title=title, columns=columns, rows=tuple(rows), empty="none was analysed")
+
+
+def timings(compared: Iterable[Compared]) -> Table:
+    """Measured medians on each shape and cache state, and the verdict."""
+    rows: list[Row] = []
+    for one in compared:
+        timing, found = one.timing, one.comparison
+        device = timing or one.other
+        rows.append({
+            "id": f"{one.shape}\n{one.cache}", UNIT: one.ours, "shape": one.shape, "cache": one.cache,
+            "ours": None if timing is None or timing.failure else timing.median_us,
+            "theirs": found.other_median_us if found else None if one.other is None else one.other.median_us or None,
+            "ratio": None if found is None else found.ratio,
+            "verdict": found.verdict if found else one.why_not,
+            "how": "in turns" if found is not None and found.interleaved else "",
+            "device": "" if device is None else device.device_description,
+            "standing": "" if timing is None or timing.standing == "fresh" else f"A is {timing.standing}",
+            "at": "" if timing is None else timestamp(timing.taken_at),
+        })  # fmt: skip
+    columns = (
+        Column(key="shape", title="shape", width=160, pinned=True),
+        Column(key="cache", title="cache", width=90),
+        Column(key="ours", title="A, µs", kind="number", width=110),
+        Column(key="theirs", title="B, µs", kind="number", width=110),
+        Column(key="ratio", title="A / B", kind="number", width=100, note="of the medians; below 1 A is faster"),
+        Column(key="verdict", title="verdict of A", width=200, note="FAST and SLOW are significant"),
+        Column(key="how", title="timed", width=100),
+        Column(key="standing", title="", width=110),
+        Column(key="device", title="device", width=240),
+        Column(key="at", title="taken", width=170),
+    )
+    empty = "none was timed; `ckwatch bench` takes timings"
+    return Table(key="timings", title="Measured on each shape", columns=columns, rows=tuple(rows), empty=empty)
+
+
+def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
+    """Measured ratios by shape, one series for each cache state; None without any."""
+    known = [one for one in compared if one.comparison is not None]
+    if not known:
+        return None
+    shapes = list(dict.fromkeys(one.shape for one in known))
+    shown = shapes[:DRAWN]
+    caches = list(dict.fromkeys(one.cache for one in known))
+    series: list[dict[str, Any]] = [
+        {
+            "name": f"{cache} cache", "type": "bar", "itemStyle": {"color": COLOURS[at]},
+            "data": [_bar(one) for one in known if one.cache == cache and one.shape in shown],
+        }
+        for at, cache in enumerate(caches)
+    ]  # fmt: skip
+    series[0]["markLine"] = {"symbol": "none", "silent": True, "data": [{"yAxis": 1}], "label": {"show": False}}
+    low, high = _range([one.comparison.ratio for one in known if one.comparison is not None])
+    option = base(
+        xAxis=axis("", kind="category", data=shown),
+        yAxis=axis("A / B", kind="log", min=low, max=high, logBase=2),
+        legend=legend([f"{cache} cache" for cache in caches]),
+        tooltip=TOOLTIP,
+        series=series,
+    )
+    verdicts = [one.comparison.verdict for one in known if one.comparison is not None]
+    words = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts))
+    part = f" The first {DRAWN} of {len(shapes)} shapes are drawn." if len(shapes) > DRAWN else ""
+    summary = f"Measured: A against B is {words}. Below 1 A is faster.{part}"
+    return Plot(key="ratios", title="Time of A over that of B", option=option, summary=summary, height_px=260)
+
+
+def _bar(one: Compared) -> dict[str, Any]:
+    found = one.comparison
+    ratio = 1.0 if found is None else found.ratio
+    verdict = "" if found is None else found.verdict
+    return {"value": [one.shape, ratio], "text": f"{one.shape}, {one.cache} cache\nA / B = {ratio:.3f}, {verdict}"}
+
+
+def _range(ratios: Sequence[float]) -> tuple[float, float]:
+    """Around 1, at least a tenth to each side."""
+    low = next((step for step in RATIOS if step <= min(ratios)), min(ratios))
+    high = next((1 / step for step in RATIOS if 1 / step >= max(ratios)), max(ratios))
+    return low, round(high, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """A stretch of a listing: each instruction's address and text, and where it came from, as far as that is known."""
+
+    addresses: Sequence[str]
+    texts: Sequence[str]
+    places: Sequence[Place | None]
+
+
+def instructions(listing: Isa, part: str) -> Instructions:
+    """The instructions of the main loop, or of the whole kernel; of all where there is no main loop."""
+    loops = [fold for fold in listing.folds if fold.main and fold.kind == "loop"] if part == MAIN_LOOP else []
+    text = listing.text.split("\n")
+    addresses, texts, places = [], [], []
+    for line in listing.lines:
+        if loops and not any(fold.start <= line.line <= fold.end for fold in loops):
+            continue
+        address, _, instruction = text[line.line].strip().partition("  ")
+        addresses.append(address)
+        texts.append(instruction.partition(";")[0].rstrip())
+        places.append(place_of(line.span))
+    return Instructions(addresses, texts, places)
+
+
+def listing_table(ours: Instructions, theirs: Instructions, part: str, names: tuple[str, str]) -> Table:
+    """The two stretches side by side. For a thread: some ten thousand instructions take a second."""
+    pairs = align(ours.texts, theirs.texts)
+    rows = tuple(_isa_row(at, pair, ours, theirs, names) for at, pair in enumerate(pairs))
+    alike = sum(1 for pair in pairs if not pair.change)
+    columns = (
+        Column(key="from", title="A at", kind="code", width=90),
+        Column(key="ours", title="A", kind="code", width=520, mark=MARK),
+        Column(key="change", title="", width=60, note="≠ differs, − only in A, + only in B; registers do not count"),
+        Column(key="theirs", title="B", kind="code", width=520, mark=MARK),
+        Column(key="to", title="B at", kind="code", width=90),
+    )
+    title = f"Instructions of the {part}, {alike} alike but for registers"
+    return Table(key="isa", title=title, columns=columns, rows=rows, empty="no instructions", height_px=640)
+
+
+def _isa_row(at: int, pair: AlignedPair, ours: Instructions, theirs: Instructions, names: tuple[str, str]) -> Row:
+    i, j = pair.ours, pair.theirs
+    mine, other = (None if i is None else ours.places[i]), (None if j is None else theirs.places[j])
+    place = mine or other
+    return {
+        "id": str(at), "change": pair.change, MARK: bool(pair.change),
+        "from": "" if i is None else ours.addresses[i], "ours": "" if i is None else ours.texts[i],
+        "to": "" if j is None else theirs.addresses[j], "theirs": "" if j is None else theirs.texts[j],
+        PLACE: None if place is None else place.text, UNIT: names[0] if i is not None else names[1],
+    }  # fmt: skip
+
+
+def default_against(feed: Feed, unit: str) -> str:
+    """Another unit of the same kernel and arch, the first; else what it was before."""
+    row = feed.units.get(unit)
+    alike = (
+        one.id
+        for one in feed.units.values()
+        if row is not None and one.kernel == row.kernel and one.arch == row.arch and one is not row
+    )
+    return next(alike, PREVIOUS)
+
+
+def _about(row: UnitRow, label: str) -> Facts:
+    state = row.state if row.fresh or row.phase != "done" else f"{row.state}, stale"
+    facts = [("unit", row.id), ("state", state), ("code object", row.headline), ("verified", row.verification)]
+    place = row.place
+    return Facts(key=label, title=label, facts=tuple((name, text) for name, text in facts if text), place=place)
+
+
+def earlier(against: str, analysis: Analysis | None, compared: Sequence[Compared]) -> Side:
+    """The previous build or a baseline, as far as it is kept: its parameters are those that it was timed with."""
+    known = next((one.other.parameters for one in compared if one.other is not None), {})
+    report = None
+    if analysis is not None and against == PREVIOUS:
+        report = analysis.previous
+    elif analysis is not None and against in (BASELINE, f"{BASELINE}:{analysis.baseline_name}"):
+        report = analysis.baseline
+    return Side(against, known, {}, report)
+
+
+async def _side(feed: Feed, unit: str, notes: list[Note]) -> tuple[Side, Analysis | None]:
+    detail: UnitDetail = await feed.client.unit(unit)
+    analysis = None
+    try:
+        analysis = await feed.client.analysis(unit)
+    except CkwatchError as error:
+        notes.append(Note(key=f"analysis-{unit}", text=_with_hint(error), kind="hint"))
+    report = None if analysis is None else analysis.report
+    return Side(unit, detail.parameters, detail.parameter_places, report), analysis
+
+
+def _with_hint(error: CkwatchError) -> str:
+    return f"{error.message}: {error.hint}" if error.hint else error.message
+
+
+async def _listing(feed: Feed, unit: str, notes: list[Note]) -> Isa | None:
+    try:
+        return await feed.client.isa(unit, lines=False)
+    except CkwatchError as error:
+        text = _with_hint(error)
+        if not any(text == note.text for note in notes):
+            notes.append(Note(key=f"isa-{unit}", text=text, kind="hint"))
+        return None
+
+
+async def show(feed: Feed, query: Query) -> Content:
+    """The whole view."""
+    choice = unit_choice(feed, query, label="A")
+    unit = choice.value
+    if not unit:
+        return Content(title="", blocks=(Note(key="empty", text="There are no units to compare.", kind="hint"),))
+    baselines = await feed.client.baselines()
+    others = {PREVIOUS: "previous build", **{f"{BASELINE}:{one.name}": f"baseline {one.name}" for one in baselines}}
+    options = others | {one: one for one in sorted(feed.units) if one != unit}
+    asked = dict(query)
+    if asked.get("against") == BASELINE and baselines:
+        asked["against"] = f"{BASELINE}:{baselines[0].name}"
+    other = choose("against", "B", options, asked, default_against(feed, unit))
+    part = choose("part", "Instructions", PARTS, query)
+    against, notes = other.value, list[Note]()
+    ours, analysis = await _side(feed, unit, notes)
+    compared: Sequence[Compared] = ()
+    try:
+        compared = await feed.client.compare(unit, against)
+    except CkwatchError as error:
+        notes.append(Note(key="compare", text=_with_hint(error), kind="hint"))
+    theirs = (await _side(feed, against, notes))[0] if against in feed.units else earlier(against, analysis, compared)
+    blocks: list[Block] = [choice, other, part, _about(feed.units[unit], "A")]
+    if against in feed.units:
+        blocks.append(_about(feed.units[against], "B"))
+    picture = ratio_plot(compared)
+    blocks += [] if picture is None else [picture]
+    if compared:
+        blocks.append(timings(compared))
+    blocks.append(parameters(ours, theirs))
+    if ours.report is not None or theirs.report is not None:
+        blocks.append(figures(ours, theirs))
+        blocks += await _isa(feed, unit, against, part.value, notes)
+    return Content(title=f"{unit} and {options[against]}", blocks=(*blocks, *notes))
+
+
+async def _isa(feed: Feed, unit: str, against: str, part: str, notes: list[Note]) -> list[Block]:
+    if against not in feed.units:
+        text = "Of an earlier build the figures are kept, not the instructions: two units have them side by side."
+        return [Note(key="no-isa", text=text, kind="hint")]
+    mine, other = await _listing(feed, unit, notes), await _listing(feed, against, notes)
+    if mine is None or other is None:
+        return []
+
+    def table() -> Table:
+        return listing_table(instructions(mine, part), instructions(other, part), part, (unit, against))
+
+    blocks: list[Block] = [await to_thread.run_sync(table)]
+    stale = [one.unit for one in (mine, other) if not one.fresh]
+    if stale:
+        text = f"Of an earlier input: the instructions of {' and '.join(stale)}."
+        blocks.append(Note(key="stale-isa", text=text, kind="warning"))
+    for one in (mine, other):
+        if len(one.kernels) > 1:
+            text = f"{one.unit} has {count(len(one.kernels), 'kernel')}; this is {one.kernel}."
+            blocks.append(Note(key=f"kernels-{one.unit}", text=text, kind="hint"))
+    return blocks
+
+
+def depends(feed: Feed, query: Query) -> Hashable:
+    """What is known of both, and which units there are."""
+    unit = chosen_unit(feed, query)
+    against = query.get("against") or default_against(feed, unit)
+    return tuple(feed.units), *(_known(feed.units.get(name)) for name in (unit, against))
+
+
+def _known(row: UnitRow | None) -> Hashable:
+    if row is None:
+        return None
+    return row.id, row.place, row.generation, row.artifact, row.fresh, row.outcome, row.timings, row.verification
+
+
+VIEW = View(name="compare", title="Compare", show=show, depends=depends)

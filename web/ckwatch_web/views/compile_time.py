@@ -1,0 +1,247 @@
+"""*Compile time*: the units that take longest, and of one of them where the time goes, as a flame graph and tables.
+
+A trace takes as long as a compile, so it is made when somebody asks for it, and kept for all windows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from heapq import nlargest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, cast
+
+from anyio import CancelScope, to_thread
+
+from ckwatch import CkwatchError
+from ckwatch.model.amounts import count, duration, timestamp
+from ckwatch_web.choices import chosen_unit, unit_choice
+from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
+from ckwatch_web.flames import Flame, flame_plot, flames
+from ckwatch_web.places import Place, place_of
+from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base
+from ckwatch_web.view import Query, View
+
+if TYPE_CHECKING:
+    from ckwatch.wire.messages import PassTime, TimeTrace
+    from ckwatch_web.feed import Feed, UnitRow
+
+KEPT = "compile-time"
+MOST_KEPT = 8
+"""Traces, of the units that were asked for last."""
+
+DRAWN = 30
+"""Units in the picture."""
+
+MOST_TEMPLATES = 400
+MOST_MESSAGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace, of which generation of the unit it is, and when it was made (Unix seconds)."""
+
+    trace: TimeTrace
+    flames: tuple[Flame, ...]
+    generation: int
+    at: float
+
+
+def kept_traces(feed: Feed) -> dict[str, Traced]:
+    """By unit, the one that was made last at the end."""
+    return cast("dict[str, Traced]", feed.kept.setdefault(KEPT, {}))
+
+
+def keep(feed: Feed, unit: str, traced: Traced) -> None:
+    """Keep a trace, and leave the oldest ones."""
+    traces = kept_traces(feed)
+    traces.pop(unit, None)
+    traces[unit] = traced
+    while len(traces) > MOST_KEPT:
+        del traces[next(iter(traces))]
+
+
+def slowest(rows: Iterable[UnitRow]) -> Table:
+    """All units that were compiled, the slowest first."""
+    found: list[Row] = [
+        {
+            "id": row.id, UNIT: row.id, PLACE: row.place.text, "unit": row.id, "seconds": round(row.seconds, 2),
+            "finished": timestamp(row.finished_at) if row.finished_at else "",
+            "cause": row.slow or row.cause,
+        }
+        for row in sorted(rows, key=lambda one: -one.seconds)
+        if row.seconds
+    ]  # fmt: skip
+    columns = (
+        Column(key="unit", title="unit", width=380, pinned=True),
+        Column(key="seconds", title="compile, s", kind="number", width=120),
+        Column(key="finished", title="finished", width=180),
+        Column(key="cause", title="because", width=360),
+    )
+    empty = "none was compiled here; `ckwatch build` compiles"
+    return Table(key="slowest", title="Compile time by unit", columns=columns, rows=tuple(found), empty=empty)
+
+
+def slowest_plot(rows: Iterable[UnitRow]) -> Plot | None:
+    """The slowest units as bars; None without any."""
+    timed = [row for row in rows if row.seconds]
+    if not timed:
+        return None
+    shown = nlargest(DRAWN, timed, key=lambda row: row.seconds)
+    bars = [{"value": round(row.seconds, 3), "text": f"{row.id}\n{duration(row.seconds)}"} for row in reversed(shown)]
+    names = [f"{row.instance}@{row.arch}" for row in reversed(shown)]
+    option = base(
+        grid={"left": 12, "right": 24, "top": 8, "bottom": 40, "containLabel": True},
+        xAxis=axis("s", min=0),
+        yAxis={"type": "category", "data": names, "axisLabel": {"width": 220, "overflow": "truncate", "interval": 0}},
+        tooltip=TOOLTIP,
+        series=[{"type": "bar", "data": bars, "itemStyle": {"color": COLOURS[0]}, "barMaxWidth": 16}],
+    )
+    part = f"the {len(shown)} slowest of {len(timed)} units" if len(shown) < len(timed) else count(len(timed), "unit")
+    summary = f"{part}; {shown[0].id} takes longest, {duration(shown[0].seconds)}."
+    height = 70 + 20 * len(shown)
+    return Plot(key="slowest", title="Slowest to compile", option=option, summary=summary, height_px=height)
+
+
+def stages(passes: Iterable[PassTime]) -> Table:
+    """What each pass spent on each stage; passes run side by side."""
+    rows: list[Row] = []
+    for one in passes:
+        total = sum(one.stages.values()) or 1.0
+        rows += [
+            {
+                "id": f"{one.name}\n{stage}", "pass": one.name, "stage": stage, "seconds": round(seconds, 3),
+                "share": round(100 * seconds / total, 1),
+            }
+            for stage, seconds in one.stages.items()
+        ]  # fmt: skip
+    columns = (
+        Column(key="pass", title="pass", width=220),
+        Column(key="stage", title="stage", width=240),
+        Column(key="seconds", title="s", kind="number", width=110),
+        Column(key="share", title="% of the pass", kind="number", width=140),
+    )
+    return Table(key="stages", title="Stages of each pass", columns=columns, rows=tuple(rows))
+
+
+def templates(passes: Iterable[PassTime]) -> Table:
+    """The costliest templates, by own time."""
+    named = [(one, cost) for one in passes for cost in one.templates]
+    shown = nlargest(MOST_TEMPLATES, named, key=lambda pair: pair[1].self_s)
+    rows: list[Row] = [
+        {
+            "id": f"{one.name}\n{cost.name}", "name": cost.name, "pass": one.name, "count": cost.count,
+            "self": round(1000 * cost.self_s, 1), "inclusive": round(1000 * cost.inclusive_s, 1),
+        }
+        for one, cost in shown
+    ]  # fmt: skip
+    columns = (
+        Column(key="name", title="template, without arguments", kind="code", width=560, pinned=True),
+        Column(key="pass", title="pass", width=180),
+        Column(key="count", title="instances", kind="number", width=110),
+        Column(key="self", title="own, ms", kind="number", width=110),
+        Column(key="inclusive", title="inclusive, ms", kind="number", width=130,
+               note="with everything that they instantiated"),
+    )  # fmt: skip
+    all_in_all = sum(one.template_count for one in passes)
+    title = f"Costliest templates, of {all_in_all:,}"
+    return Table(key="templates", title=title, columns=columns, rows=tuple(rows), empty="none took long enough")
+
+
+def traced_blocks(traced: Traced, row: UnitRow) -> list[Block]:
+    """What a trace says."""
+    trace = traced.trace
+    about: list[tuple[str, str]] = [("traced", timestamp(traced.at))]
+    about += [(one.name, duration(one.seconds)) for one in trace.passes]
+    about += [("instantiations", f"{sum(one.instantiation_count for one in trace.passes):,}")]
+    blocks: list[Block] = [Facts(key="trace", title=f"Trace of {trace.unit}", facts=tuple(about), place=row.place)]
+    if traced.generation != row.generation:
+        text = "This trace is out of date: the unit has changed since. Trace the compile again."
+        blocks.append(Note(key="old", text=text, kind="warning"))
+    if not trace.passes:
+        blocks.append(_messages(trace))
+        return blocks
+    blocks += [flame_plot(flame, f"flame-{at}") for at, flame in enumerate(traced.flames)]
+    return [*blocks, stages(trace.passes), templates(trace.passes)]
+
+
+def _messages(trace: TimeTrace) -> Table:
+    rows: list[Row] = []
+    for at, found in enumerate(trace.diagnostics[:MOST_MESSAGES]):
+        place = place_of(found.span) or Place("", 0)
+        where = f"{Path(place.path).name}:{place.line + 1}"
+        rows.append({"id": str(at), PLACE: place.text, UNIT: trace.unit, "severity": found.severity,
+                     "message": found.message, "where": where})  # fmt: skip
+    columns = (
+        Column(key="severity", title="", width=110),
+        Column(key="message", title="message", width=620),
+        Column(key="where", title="where", width=220),
+    )
+    title = "The unit does not compile, so there is no trace"
+    return Table(key="messages", title=title, columns=columns, rows=tuple(rows), empty="no message")
+
+
+async def show(feed: Feed, query: Query) -> Content:
+    """The whole view."""
+    rows = list(feed.units.values())
+    choice = unit_choice(feed, query)
+    row = feed.units.get(choice.value)
+    if row is None:
+        return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
+    traced = kept_traces(feed).get(row.id)
+    label = "Trace the compile" if traced is None else "Trace the compile again"
+    blocks: list[Block] = [choice, Action(key="trace", label=label, changes=False)]
+    if traced is None:
+        text = (
+            "“Trace the compile” compiles this unit once more, without precompiled headers and beside what is stored,"
+            " and shows where the time goes. It takes as long as a compile: seconds to a minute."
+        )
+        blocks.append(Note(key="how", text=text, kind="hint"))
+    else:
+        blocks += await to_thread.run_sync(traced_blocks, traced, row)
+    picture = slowest_plot(rows)
+    blocks += [] if picture is None else [picture]
+    blocks.append(await to_thread.run_sync(slowest, rows))
+    return Content(title=row.id, blocks=tuple(blocks))
+
+
+async def trace(feed: Feed, query: Query) -> str:
+    """Compile the unit to see where the time goes, and keep what comes of it."""
+    row = feed.units.get(chosen_unit(feed, query))
+    if row is None:
+        raise CkwatchError("there is no such unit")
+    folder = await to_thread.run_sync(partial(TemporaryDirectory, prefix="ckwatch-web-"))
+    try:
+        path = Path(folder.name) / "trace.json"
+        found = await feed.client.time_trace(row.id, path)
+        drawn = await to_thread.run_sync(_read, path) if found.passes else ()
+    finally:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(folder.cleanup)
+    keep(feed, row.id, Traced(found, drawn, row.generation, time.time()))
+    if not found.passes:
+        return f"{row.id} does not compile"
+    return f"traced {row.id}: {', '.join(f'{one.name} {duration(one.seconds)}' for one in found.passes)}"
+
+
+def _read(path: Path) -> tuple[Flame, ...]:
+    """Line by line: others have their turn in between."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            return flames(lines)
+    except (OSError, ValueError) as error:
+        raise CkwatchError(f"the trace cannot be read: {error}") from None
+
+
+def depends(feed: Feed, query: Query) -> Hashable:
+    """How long units took to compile, and the trace."""
+    unit = chosen_unit(feed, query)
+    row, traced = feed.units.get(unit), kept_traces(feed).get(unit)
+    finished = tuple(one.finished_at for one in feed.units.values())
+    return unit, row and (row.generation, row.place), traced and traced.at, tuple(feed.units), finished
+
+
+VIEW = View(name="compile-time", title="Compile time", show=show, depends=depends, actions={"trace": trace})
