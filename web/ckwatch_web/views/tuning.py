@@ -43,9 +43,9 @@ class Chosen:
 
 
 def run_label(run: TuningRun) -> str:
-    """What a run is called among others, in one line."""
+    """What a run is called among others of its kernel, what tells them apart at first."""
     state = "running" if run.running else "ended" if run.ended else "interrupted"
-    return f"{run.id}: {run.kernel} on {run.device}, {timestamp(run.began_at)}, {state}"
+    return f"{run.id}: {state}, {timestamp(run.began_at)}, {run.device}"
 
 
 def chosen_of(
