@@ -254,7 +254,7 @@ def site_of(chromium: Browser, workspace: tuple[Path, SyncClient], *options: str
         first.close()
         yield site
         browser.close()
-    assert site.problems == []
+    assert site.problems == [], site.problems
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from ckwatch_web.content import PLACE, Action, Block, Choice, Column, Content, F
 from ckwatch_web.export import pages
 from ckwatch_web.grid import grid_options, transaction
 from ckwatch_web.places import Place, place_in
-from ckwatch_web.plots import base, painted
+from ckwatch_web.plots import base, log_axis, log_ticks, painted
 from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
 from ckwatch_web.views.all import VIEWS
 
@@ -175,3 +175,33 @@ def test_every_page_of_an_export_has_a_file_of_its_own() -> None:
     assert len(set(found)) == len(found) > len(VIEWS)
     assert "index" in found
     assert all(re.fullmatch(r"[A-Za-z0-9-]+", stem) for stem in found)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (5500.0, 8100.0, [5500, 6000, 6500, 7000, 7500, 8000]),
+        (3.0, 40.0, [5, 10, 20]),
+        (0.5, 9000.0, [1, 10, 100, 1000]),
+        (1.0, 1.004, [1.0, 1.001, 1.002, 1.003, 1.004]),
+    ],
+)
+def test_a_logarithmic_axis_has_round_numbers(low: float, high: float, ticks: list[float]) -> None:
+    assert log_ticks(low, high) == pytest.approx(ticks)
+
+
+@pytest.mark.parametrize("values", [[5.0], [5.0, 5.0], [1e-3, 1e6]])
+def test_a_logarithmic_axis_has_room_for_its_values(values: list[float]) -> None:
+    option = log_axis("µs", values)
+    assert option["min"] < min(values) <= max(values) < option["max"]
+    assert all(option["min"] <= tick <= option["max"] for tick in option["axisTick"]["customValues"])
+    assert option["axisTick"]["customValues"]
+
+
+def test_what_only_actions_need_is_not_in_a_file() -> None:
+    options = {"1": "one"}
+    asked = Choice(key="a", label="Kernel", options=options, value="1")
+    for_actions = Choice(key="b", label="Budget", options=options, value="1", changes=True)
+    text = written(asked, for_actions)
+    assert "Kernel" in text
+    assert "Budget" not in text

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ckwatch import CkwatchError
 from ckwatch.client.events import ReadChange
 from ckwatch.wire.benchmarks import Comparison
 from ckwatch.wire.state import Diagnostic, File, Position, Span, Unit, Workspace
@@ -133,6 +134,42 @@ async def test_states_come_change_and_go(monkeypatch: pytest.MonkeyPatch) -> Non
         await until(feed, lambda: feed.editors == 1)
         assert feed.units == {}
         assert feed.diagnostics == {}
+        tasks.cancel_scope.cancel()
+
+
+async def test_tuning_runs_are_watched_once_a_view_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal that cannot be read does not end it, and is no news each time."""
+    send, receive = anyio.create_memory_object_stream[CkwatchError | None](5)
+    begun = 0
+
+    @asynccontextmanager
+    async def tuning_changes() -> AsyncIterator[AsyncIterator[None]]:
+        nonlocal begun
+        begun += 1
+
+        async def following() -> AsyncIterator[None]:
+            async for error in receive:
+                if error is not None:
+                    raise error
+                yield
+
+        yield following()
+
+    monkeypatch.setattr("ckwatch_web.feed.RETRY_S", 0)
+    feed = Feed(SimpleNamespace(tuning_changes=tuning_changes))  # type: ignore[arg-type]  # of a client it takes this
+    monkeypatch.setattr(feed, "_follow", anyio.sleep_forever)
+    assert feed.follow_tuning() == 0
+    async with anyio.create_task_group() as tasks, send, receive:
+        tasks.start_soon(feed.run)
+        await anyio.lowlevel.checkpoint()
+        assert begun == 0
+        assert feed.follow_tuning() == feed.follow_tuning() == 0
+        damaged = CkwatchError("damaged")
+        for news, number in ((None, 1), (damaged, 2), (damaged, 2), (None, 3)):
+            await send.send(news)
+            while receive.statistics().current_buffer_used or feed.follow_tuning() < number:
+                await anyio.lowlevel.checkpoint()
+        assert feed.follow_tuning() == begun == 3
         tasks.cancel_scope.cancel()
 
 

@@ -142,7 +142,7 @@ class QueueSample:
 
 
 @dataclass(slots=True)
-class Job:
+class BackgroundJob:
     """Work that goes on in the server, whatever is looked at.
 
     `subject`: what it is about, which the work says once it knows; `known` is set then, or when it has `ended`.
@@ -251,7 +251,7 @@ class Feed:
         self.kept: dict[Hashable, Any] = {}
         """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
         self.revision = 0
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, BackgroundJob] = {}
         """What was begun last by each name, also when it has ended."""
         self.jobs_revision = 0
         self._tuning_revision = 0
@@ -278,17 +278,17 @@ class Feed:
             finally:
                 self._tasks.cancel_scope.cancel()
 
-    def start(self, name: str, work: Callable[[Job], Awaitable[object]]) -> Job:
+    def start(self, name: str, work: Callable[[BackgroundJob], Awaitable[object]]) -> BackgroundJob:
         """Begin a job, which ends with `run`. Raises CkwatchError while one of this name goes on."""
         last = self.jobs.get(name)
         if self._tasks is None or (last is not None and last.running):
             raise CkwatchError(f"{name} goes on already")
-        job = self.jobs[name] = Job()
+        job = self.jobs[name] = BackgroundJob()
         self._tasks.start_soon(self._work, job, work)
         self._note_jobs()
         return job
 
-    async def _work(self, job: Job, work: Callable[[Job], Awaitable[object]]) -> None:
+    async def _work(self, job: BackgroundJob, work: Callable[[BackgroundJob], Awaitable[object]]) -> None:
         try:
             with job.scope:
                 await work(job)
@@ -302,7 +302,7 @@ class Feed:
             job.ended.set()
             self._note_jobs()
 
-    def tell(self, job: Job, subject: object) -> None:
+    def tell(self, job: BackgroundJob, subject: object) -> None:
         """What a job is about, from its work."""
         job.subject = subject
         job.known.set()

@@ -278,10 +278,9 @@ class LivePage:
         def change(new: Table) -> None:
             nonlocal shown
             if new.columns != shown.columns:
-                table.options.clear()
-                table.options.update(grid.grid_options(new, narrow=self._screen.narrow))
-                table.update()
-            elif (changes := grid.transaction(shown.rows, new.rows)) is None:
+                columns = grid.grid_options(new, narrow=self._screen.narrow)["columnDefs"]
+                table.run_grid_method("setGridOption", "columnDefs", columns)
+            if (changes := grid.transaction(shown.rows, new.rows)) is None:
                 table.run_grid_method("setGridOption", "rowData", list(new.rows))
             elif any(changes.values()):
                 table.run_grid_method("applyTransaction", changes)

@@ -53,7 +53,8 @@ def parameter_importance(
         count, kinds = len(logs), len(groups)
         if kinds < 2:
             continue
-        within = math.fsum((log - math.fsum(own) / len(own)) ** 2 for own in groups.values() for log in own)
+        centred = [(own, math.fsum(own) / len(own)) for own in groups.values()]
+        within = math.fsum((log - mean) ** 2 for own, mean in centred for log in own)
         share = 1 - (count - 1) / (count - kinds) * within / total if count > kinds and total > 0 else 0.0
         found.append(ParameterImportance(parameter, min(max(share, 0.0), 1.0), count, kinds))
     return sorted(found, key=lambda one: (-one.share, one.parameter))

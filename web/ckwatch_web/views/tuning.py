@@ -18,7 +18,7 @@ from ckwatch_web.view import Query, View
 
 if TYPE_CHECKING:  # numpy comes with it
     from ckwatch.tuning.results import TuningRun
-    from ckwatch_web.feed import Feed, Job
+    from ckwatch_web.feed import BackgroundJob, Feed
 
 NO_BUDGET = "none"
 BUDGETS = {"300": "5 min", "1200": "20 min", "3600": "1 h", "14400": "4 h", NO_BUDGET: "none"}
@@ -33,7 +33,7 @@ class Chosen:
     runs: Choice
     budget: Choice
     run: TuningRun | None
-    job: Job | None
+    job: BackgroundJob | None
     """What this page has begun last for the kernel."""
 
     @property
@@ -43,12 +43,14 @@ class Chosen:
 
 
 def run_label(run: TuningRun) -> str:
-    """What a run is called among others, in one line."""
+    """What a run is called among others of its kernel, what tells them apart at first."""
     state = "running" if run.running else "ended" if run.ended else "interrupted"
-    return f"{run.id}: {run.kernel} on {run.device}, {timestamp(run.began_at)}, {state}"
+    return f"{run.id}: {state}, {timestamp(run.began_at)}, {run.device}"
 
 
-def chosen_of(query: Query, runs: Sequence[TuningRun], kernels: Sequence[str], jobs: Mapping[str, Job]) -> Chosen:
+def chosen_of(
+    query: Query, runs: Sequence[TuningRun], kernels: Sequence[str], jobs: Mapping[str, BackgroundJob]
+) -> Chosen:
     """The choices. `runs`: of all kernels, newest first; `kernels`: those that there are besides."""
     named = next((run.kernel for run in runs if str(run.id) == query.get("run")), "")
     newest = runs[0].kernel if runs else ""
@@ -170,7 +172,7 @@ async def resume(feed: Feed, query: Query) -> str:
 
 
 async def _begin(feed: Feed, kernel: str, **options: Any) -> str:
-    async def work(job: Job) -> None:
+    async def work(job: BackgroundJob) -> None:
         async with feed.client.tune(kernel, **options) as tuning:
             feed.tell(job, tuning.id)
             await tuning.finish()

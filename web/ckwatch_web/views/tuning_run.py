@@ -175,6 +175,7 @@ def progress(record: TuningRecord, shape: str) -> tuple[Plot, ...]:
             series.append({"name": words, "type": "scatter", "data": dots, "symbol": symbol, "symbolSize": 6,
                            "itemStyle": {"color": colour, "opacity": 0.7}})  # fmt: skip
         option = base(
+            grid={"left": 12, "right": 24, "top": 56, "bottom": 34, "containLabel": True},
             xAxis=axis(
                 name, min=0, max=end / scale, scale=False, axisLabel={"hideOverlap": True, "showMaxLabel": False}
             ),
@@ -381,7 +382,7 @@ def points_table(record: TuningRecord, shape: str, texts: Texts) -> Table:
         for point, result in results
     )  # fmt: skip
     columns = (
-        Column(key="number", title="number", kind="number", width=90),
+        Column(key="number", title="number", kind="number", width=110),
         Column(key="instance", title="instance", width=240, pinned=True),
         Column(key="ratio", title="to the best", kind="heat", width=110),
         Column(key="median", title="median, µs", kind="number", width=115),

@@ -1,0 +1,41 @@
+"""Tuning runs on the page, in Chromium with a real daemon and the host's compiler."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from ckwatch.client.blocking import SyncClient
+from web_page import PATIENCE_MS, site_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.toolchain]
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def test_a_run_is_begun_seen_and_kept(chromium: Browser, workspace_of_page: tuple[Path, SyncClient]) -> None:
+    with site_of(chromium, workspace_of_page, "--allow-changes") as site:
+        with site.view("/tuning", kernel="gemm") as page, site.view("/tuning", kernel="gemm") as other:
+            expect(other.get_by_text("gemm was not tuned")).to_be_visible()
+            page.get_by_role("button", name="Tune gemm").click()
+            for window in (page, other):
+                expect(window.get_by_text("Ended: ")).to_be_visible()
+                expect(window.get_by_role("region", name="Evaluated on")).to_contain_text("(3)")
+                expect(window.get_by_role("button", name="Another run like")).to_be_enabled()
+                expect(window.get_by_role("button", name="Stop")).to_be_disabled()
+        (run,) = site.client.tuning_runs("gemm")
+        assert (run.points, run.running) == (3, False)
+        assert run.budget_s == 1200
+
+
+def test_a_kernel_that_cannot_be_tuned_says_why(chromium: Browser, workspace_of_page: tuple[Path, SyncClient]) -> None:
+    with (
+        site_of(chromium, workspace_of_page, "--allow-changes") as site,
+        site.view("/tuning", kernel="tiled") as page,
+    ):
+        page.get_by_role("button", name="Tune tiled").click()
+        expect(page.get_by_text(re.compile("has failed: there is no device"))).to_be_visible()
+        expect(page.get_by_role("button", name="Tune tiled")).to_be_enabled()
