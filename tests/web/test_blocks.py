@@ -9,7 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch_web.content import PLACE, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table, csv_text
+from ckwatch_web.content import (
+    PLACE,
+    Action,
+    Block,
+    Choice,
+    Column,
+    Content,
+    Facts,
+    Function,
+    Note,
+    Plot,
+    Row,
+    Table,
+    csv_text,
+)
 from ckwatch_web.export import pages
 from ckwatch_web.grid import grid_options, transaction
 from ckwatch_web.places import Place, place_in
@@ -99,8 +113,18 @@ def test_functions_of_a_table_hold_nothing_of_a_workspace() -> None:
     assert not any("alert" in one for one in functions)
 
 
+@pytest.mark.parametrize(
+    "option", [{":x": "alert(1)"}, {"a": [{"b": {":c": "alert(1)"}}]}, {"a": [[{":c": "alert(1)"}]]}]
+)
+def test_no_text_of_a_workspace_becomes_a_function(option: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="would be evaluated"):
+        painted(option, dark=False)
+    with pytest.raises(ValueError, match="begins with a colon"):
+        table({"id": "1"}, {"id": "2", ":a": "alert(1)"})
+
+
 def test_text_is_escaped_in_every_block() -> None:
-    option = base(title={"text": SCRIPT}, series=[{"type": "bar", ":label": "x => x", "data": [SCRIPT]}])
+    option = base(title={"text": SCRIPT}, series=[{"type": "bar", ":label": Function("x => x"), "data": [SCRIPT]}])
     text = written(
         Note(key="n", text=SCRIPT, place=HERE),
         Facts(key="f", title=SCRIPT, facts=((SCRIPT, SCRIPT),)),

@@ -22,6 +22,14 @@ PLACE, UNIT, ID = "_place", "_unit", "id"
 """Keys of a row beside its columns: where it stands in a text (`Place.text`), the unit it is about, what it is known
 by."""
 
+
+class Function(str):
+    """A JavaScript function that is a constant of this package. NiceGUI evaluates the value of every key of an option
+    that begins with a colon, at any depth; nothing that comes from a workspace is of this type."""
+
+    __slots__ = ()
+
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet computes a text that begins so."""
 
@@ -52,6 +60,11 @@ class Table:
     rows: tuple[Row, ...]
     empty: str = "nothing yet"
     height_px: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a key of a row whose value NiceGUI would evaluate."""
+        if any(key.startswith(":") for key in set().union(*self.rows)):
+            raise ValueError("the keys of a row are constants, and none begins with a colon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

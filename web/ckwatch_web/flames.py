@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ckwatch.model.amounts import duration
-from ckwatch_web.content import Plot
+from ckwatch_web.content import Function, Plot
 from ckwatch_web.plots import TOOLTIP, axis, base
 
 LEAST_SHARE = 0.002
@@ -28,7 +28,7 @@ _KIND_OF = {
 }  # fmt: skip
 
 # Light enough for dark text on both pages.
-_RENDER = (
+_RENDER = Function(
     "(params, api) => { const from = api.coord([api.value(0), api.value(2)]), to = api.coord([api.value(1),"
     " api.value(2)]); const area = params.coordSys, left = Math.max(from[0], area.x), right = Math.min(to[0],"
     " area.x + area.width), width = right - left; if (width < 0.3) return null; const height = api.size([0, 1])[1];"

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ckwatch_web.content import Function
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
 """Okabe and Ito's palette, which everybody can tell apart."""
 
@@ -20,7 +22,7 @@ Option = dict[str, Any]
 TOOLTIP: Mapping[str, Any] = {
     "trigger": "item",
     "confine": True,
-    ":formatter": (
+    ":formatter": Function(
         "p => { const box = document.createElement('div'); box.textContent = (p.data && p.data.text) || p.name;"
         " box.style.cssText = 'white-space: pre-wrap; overflow-wrap: anywhere; max-width: min(36rem, 80vw)';"
         " return box; }"
@@ -80,8 +82,22 @@ def shortened(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
 
 
+def check_functions(option: Any) -> None:
+    """Raises ValueError for a function that is none of this package's: NiceGUI would evaluate it."""
+    if isinstance(option, Mapping):
+        for key, value in option.items():
+            if isinstance(key, str) and key.startswith(":") and not isinstance(value, Function):
+                raise ValueError(f"'{key}' would be evaluated in the browser")
+            check_functions(value)
+    elif isinstance(option, (list, tuple)):
+        for value in option:
+            if isinstance(value, (Mapping, list, tuple)):
+                check_functions(value)
+
+
 def painted(option: Mapping[str, Any], *, dark: bool) -> Option:
-    """The option with text and lines for a dark or a light page."""
+    """The option with text and lines for a dark or a light page. Raises ValueError as `check_functions`."""
+    check_functions(option)
     text, line = ("#e6e6e6", "#5a5a5a") if dark else ("#1c1c1c", "#c8c8c8")
     plain: Option = {"backgroundColor": "transparent", "textStyle": {"color": text}, **option}
     for key in ("xAxis", "yAxis", "parallelAxis"):

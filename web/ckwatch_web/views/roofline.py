@@ -16,7 +16,7 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, tflops, time_of
 from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, roof_of, roofline_point
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
-from ckwatch_web.content import ID, PLACE, UNIT, Block, Column, Content, Note, Plot, Row, Table
+from ckwatch_web.content import ID, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, shortened
 from ckwatch_web.view import Query, View
 
@@ -184,7 +184,7 @@ def _axes(intensities: Sequence[float], rates: Sequence[float]) -> Option:
     )
 
 
-_LOG_LABEL = {":formatter": "value => String(Number(value.toPrecision(2)))", "hideOverlap": True}
+_LOG_LABEL = {":formatter": Function("value => String(Number(value.toPrecision(2)))"), "hideOverlap": True}
 
 
 def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], list[str]]:
