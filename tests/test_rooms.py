@@ -78,6 +78,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.system.processes": "/proc",
     "ckwatch.system.user_files": "all others",
     "ckwatch.workspace.init": "what ships with ckwatch",
+    "ckwatch_web.views.compile_time": "a trace that was written for it",
 }
 """Modules that read a file without `ckwatch.system.user_files`, and which."""
 STANDALONE = "ckwatch.cli.export.exported"

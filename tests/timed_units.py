@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ckwatch.wire.benchmarks import Timing
 from ckwatch_web.feed import Feed, TimingRow, UnitRow
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 
 DEVICE = "test device"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -40,7 +40,7 @@ def unit_row(instance: str = "a", timings: Iterable[TimingRow] = (), **changes: 
     known = tuple(timings)
     fields: dict[str, Any] = {
         "id": f"{kernel}/{instance}@{arch}", "kernel": kernel, "instance": instance, "arch": arch,
-        "place": Place("/w/k.kernel.toml", 6, 7), "phase": "done", "outcome": "built", "fresh": True, "errors": 0,
+        "place": TextPlace("/w/k.kernel.toml", 6, 7), "phase": "done", "outcome": "built", "fresh": True, "errors": 0,
         "warnings": 0, "seconds": 1.0, "finished_at": 1e9, "cause": "", "measuring": "", "to_measure": 0,
         "unmeasured": "", "headline": "64 VGPR", "artifact": "a1", "verification": "", "verification_outcome": "",
         "verifying": False, "slow": "", "timings": known,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ckwatch_web.feed import Feed, TimingRow, UnitRow
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -16,7 +16,7 @@ def unit_row(name: str = "k/one@gfx942", **fields: Any) -> UnitRow:
     kernel, _, rest = name.partition("/")
     instance, _, arch = rest.rpartition("@")
     values: dict[str, Any] = {
-        "id": name, "kernel": kernel, "instance": instance, "arch": arch, "place": Place("/w/k.kernel.toml", 4, 8),
+        "id": name, "kernel": kernel, "instance": instance, "arch": arch, "place": TextPlace("/w/k.kernel.toml", 4, 8),
         "phase": "done", "outcome": "built", "fresh": True, "errors": 0, "warnings": 0, "seconds": 0.0,
         "finished_at": 0.0, "cause": "", "measuring": "", "to_measure": 0, "unmeasured": "", "headline": "",
         "artifact": "", "verification": "", "verification_outcome": "", "verifying": False, "slow": "", "timings": (),

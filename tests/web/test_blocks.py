@@ -26,13 +26,13 @@ from ckwatch_web.content import (
 )
 from ckwatch_web.export import pages
 from ckwatch_web.grid import grid_options, transaction
-from ckwatch_web.places import Place, place_in
+from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import base, log_axis, log_ticks, painted
 from ckwatch_web.static_html import MOST_ROWS, csv_files, echarts_script, page, shown
 from ckwatch_web.views.all import VIEWS
 
 SCRIPT = "</script><script>alert(1)</script>"
-HERE = Place("/w/a b.j2", 4, 2)
+HERE = TextPlace("/w/a b.j2", 4, 2)
 
 
 def table(*rows: Row, columns: tuple[Column, ...] = (Column(key="a", title="a"),)) -> Table:
@@ -41,7 +41,7 @@ def table(*rows: Row, columns: tuple[Column, ...] = (Column(key="a", title="a"),
 
 def written(*blocks: Block, csv_of: dict[str, str] | None = None) -> str:
     content = Content(title=SCRIPT, blocks=blocks)
-    return page(content, "View", menu=[("Now", "index.html")], others=[], csv_of=csv_of or {})
+    return page(content, "PageView", menu=[("Now", "index.html")], others=[], csv_of=csv_of or {})
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx"])

@@ -12,7 +12,7 @@ from ckwatch.wire.benchmarks import Compared, Comparison, Timing
 from ckwatch.wire.messages import UnitDetail
 from ckwatch.wire.state import Position, Span, Unit
 from ckwatch_web.content import PLACE, UNIT, Content, csv_text
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 from ckwatch_web.views import compare
 from ckwatch_web.views.compare import Side, figures, instructions, listing_table, parameters, ratio_plot, timings
 from kernel_reports import kernel, report
@@ -118,7 +118,7 @@ def test_the_main_loop_or_the_whole_kernel_is_shown() -> None:
     found = instructions(isa(), compare.MAIN_LOOP)
     assert found.addresses == ["000104", "00010c"]
     assert found.texts[1] == "s_cbranch_scc1 L1"
-    assert found.places[0] == Place("/w/k.hip.j2", 5)
+    assert found.places[0] == TextPlace("/w/k.hip.j2", 5)
     assert len(instructions(isa(), compare.WHOLE).texts) == 4
     assert len(instructions(isa(folds=()), compare.MAIN_LOOP).texts) == 4
 

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from ckwatch.client.blocking import SyncClient
-from ckwatch_web.view import View
+from ckwatch_web.view import PageView
 from ckwatch_web.views.all import VIEWS
 from web_page import HOSTILE, PATIENCE_MS, Site, program_path, run, site_of
 
@@ -81,7 +81,7 @@ def test_a_view_outlives_the_daemon(site: Site) -> None:
 
 
 @OF_ALL
-def test_a_name_is_text_everywhere(site: Site, view: View) -> None:
+def test_a_name_is_text_everywhere(site: Site, view: PageView) -> None:
     """What a script in a name does would be a problem of the site, too."""
     with site.view(view.path, kernel="gemm", unit=HOSTILE, against=HOSTILE) as page:
         expect(page.locator("main h1")).to_contain_text(view.title)
@@ -90,7 +90,7 @@ def test_a_name_is_text_everywhere(site: Site, view: View) -> None:
 
 
 @OF_ALL
-def test_a_view_fits_a_phone(site: Site, view: View) -> None:
+def test_a_view_fits_a_phone(site: Site, view: PageView) -> None:
     with site.view(view.path) as page:
         page.set_viewport_size({"width": 390, "height": 844})
         page.reload()
@@ -99,7 +99,7 @@ def test_a_view_fits_a_phone(site: Site, view: View) -> None:
 
 
 @OF_ALL
-def test_everything_has_a_name_for_a_screen_reader(site: Site, view: View) -> None:
+def test_everything_has_a_name_for_a_screen_reader(site: Site, view: PageView) -> None:
     with site.view(view.path) as page:
         page.locator("main section, main .note").first.wait_for()
         nameless = page.evaluate("""() => [...document.querySelectorAll("button, a[href], input, [role=img], section, nav")]

@@ -18,7 +18,7 @@ from ckwatch.tuning.results import EvaluationStatus, TuningRecord, TuningRun
 from ckwatch.tuning.space import coverage
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, csv_text
 from ckwatch_web.feed import Feed
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 from ckwatch_web.static_html import page
 from ckwatch_web.view import Query
 from ckwatch_web.views import tuning
@@ -26,7 +26,7 @@ from ckwatch_web.views.tuning_run import MOST_POINTS, Texts, blocks_of, coordina
 from timed_units import HOSTILE, feed_of, unit_row
 from tuning_spaces import evaluated, record, tiles
 
-TEXTS = Texts(units={}, kernel_file=Place("/w/k.kernel.toml", 0))
+TEXTS = Texts(units={}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
 
 
 def run_of(number: int = 1, **changes: Any) -> TuningRun:
@@ -85,7 +85,7 @@ def test_a_csv_has_parameters_and_places() -> None:
 
 def test_an_instance_of_the_workspace_is_its_unit() -> None:
     unit = unit_row("i2")
-    texts = Texts(units={unit.id: unit}, kernel_file=Place("/w/k.kernel.toml", 0))
+    texts = Texts(units={unit.id: unit}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
     first, second, *_ = table(blocks_of(run_of(), FOUND, "s", texts), "points").rows
     assert (first[UNIT], first[PLACE]) == (None, "/w/k.kernel.toml:1:1")
     assert (second[UNIT], second[PLACE]) == (unit.id, unit.place.text)

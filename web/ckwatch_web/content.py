@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 
 Cell = str | int | float | None
 Row = Mapping[str, Cell]
 
 PLACE, UNIT, ID = "_place", "_unit", "id"
-"""Keys of a row beside its columns: where it stands in a text (`Place.text`), the unit it is about, what it is known
-by."""
+"""Keys of a row beside its columns: where it stands in a text (`TextPlace.text`), the unit it is about, what it is
+known by."""
 
 
 class Function(str):
@@ -85,7 +85,7 @@ class Note:
     key: str
     text: str
     kind: Literal["text", "hint", "warning", "error"] = "text"
-    place: Place | None = None
+    place: TextPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Facts:
     key: str
     title: str
     facts: tuple[tuple[str, str], ...]
-    place: Place | None = None
+    place: TextPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import anyio
 
 from ckwatch import CkwatchError, connect
 from ckwatch.wire.figures_text import STAND_IN
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -91,7 +91,7 @@ class UnitRow:
     kernel: str
     instance: str
     arch: str
-    place: Place
+    place: TextPlace
     phase: str
     outcome: str
     fresh: bool
@@ -172,7 +172,7 @@ def row_of(raw: Mapping[str, Any]) -> UnitRow:
         kernel=intern(raw["kernel"]),
         instance=raw["instance"],
         arch=intern(raw["arch"]),
-        place=Place(intern(raw["place"]["path"]), start["line"], start["column"]),
+        place=TextPlace(intern(raw["place"]["path"]), start["line"], start["column"]),
         phase=intern(raw["phase"]),
         outcome=intern(raw["outcome"] or ""),
         fresh=raw["fresh"],

@@ -16,9 +16,9 @@ from nicegui.elements.mixins.text_element import TextElement
 from ckwatch import CkwatchError
 from ckwatch_web import grid
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
-from ckwatch_web.places import Place, place_in
+from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
-from ckwatch_web.view import View
+from ckwatch_web.view import PageView
 
 if TYPE_CHECKING:
     from nicegui.elements.mixins.value_element import ValueElement
@@ -47,7 +47,7 @@ _SCREEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class BrowserScreen:
     """What the browser shows on: a dark page or a light one, and how wide, in CSS pixels."""
 
     dark: bool
@@ -72,11 +72,11 @@ class LivePage:
 
     def __init__(
         self,
-        view: View,
+        view: PageView,
         feed: Feed,
         query: dict[str, str],
         *,
-        views: Mapping[str, View],
+        views: Mapping[str, PageView],
         allow_changes: bool,
         invite: Callable[[str], str],
     ) -> None:
@@ -87,7 +87,7 @@ class LivePage:
         self._allow_changes = allow_changes
         self._views = views
         self._invite = invite
-        self._screen = Screen(dark=False, width=1280)
+        self._screen = BrowserScreen(dark=False, width=1280)
         self._drawn: dict[tuple[type[Block], str], _Drawn] = {}
         self._again = anyio.Event()
         self._content: Content | None = None
@@ -114,7 +114,7 @@ class LivePage:
         theme = found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark
-        self._screen = Screen(dark=dark, width=int(found.get("width") or 1280))
+        self._screen = BrowserScreen(dark=dark, width=int(found.get("width") or 1280))
         while True:
             revision = self._feed.revision
             depends = self._view.depends(self._feed, self._query)
@@ -306,7 +306,7 @@ class LivePage:
                     if name in self._views and name != self._view.name:
                         ui.link(self._views[name].title, f"/{name}?{urlencode({'unit': unit})}")
 
-    def _ways_to(self, place: Place) -> None:
+    def _ways_to(self, place: TextPlace) -> None:
         """How to get to a place in a text."""
         ui.label(place.text)
         ui.link("VS Code", place.vscode_url).props(f'aria-label="Open {_attribute(place.text)} in VS Code"')
@@ -314,7 +314,7 @@ class LivePage:
         if self._feed.editors:
             self._button("My editor", lambda: self._open_in_editor(place))
 
-    async def _open_in_editor(self, place: Place) -> None:
+    async def _open_in_editor(self, place: TextPlace) -> None:
         try:
             told = await self._feed.client.show(place.path, place.line, place.column)
         except CkwatchError as error:

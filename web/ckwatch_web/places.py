@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPlace:
     """A line and a column, both counted from zero in code points, of the file at the absolute `path`."""
 
     path: str
@@ -30,16 +30,16 @@ class Place:
         return f"vscode://file{quote(self.path)}:{self.line + 1}:{self.column + 1}"
 
 
-def place_of(span: Span | ModelSpan | None) -> Place | None:
+def place_of(span: Span | ModelSpan | None) -> TextPlace | None:
     """Where a span begins."""
-    return None if span is None else Place(span.path, span.start.line, span.start.column)
+    return None if span is None else TextPlace(span.path, span.start.line, span.start.column)
 
 
-def place_in(text: object) -> Place | None:
-    """The place that `Place.text` stands for; None for what is none."""
+def place_in(text: object) -> TextPlace | None:
+    """The place that `TextPlace.text` stands for; None for what is none."""
     if not isinstance(text, str):
         return None
     path, line, column = (*text.rsplit(":", 2), "", "")[:3]
     if not (path and line.isdecimal() and column.isdecimal() and int(line) and int(column)):
         return None
-    return Place(path, int(line) - 1, int(column) - 1)
+    return TextPlace(path, int(line) - 1, int(column) - 1)

@@ -23,7 +23,7 @@ from ckwatch_web.views.all import VIEWS
 
 if TYPE_CHECKING:
     from ckwatch_web.feed import Feed
-    from ckwatch_web.view import View
+    from ckwatch_web.view import PageView
 
 ASSETS = Path(__file__).parent / "assets"
 END_S = 1
@@ -66,7 +66,7 @@ def make_page(feed: Feed, keys: Keys, port: int, *, allow_changes: bool) -> Guar
 
 
 def _page(
-    view: View, feed: Feed, keys: Keys, port: int, *, allow_changes: bool
+    view: PageView, feed: Feed, keys: Keys, port: int, *, allow_changes: bool
 ) -> Callable[[Request], Awaitable[None]]:
     def invite(path: str) -> str:
         return _address(port, keys, path)

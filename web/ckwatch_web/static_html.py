@@ -30,7 +30,7 @@ from ckwatch_web.content import (
     csv_text,
 )
 from ckwatch_web.grid import HEAT_STEPS, verdict_marks
-from ckwatch_web.places import Place, place_in
+from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
 
 MOST_ROWS = 1000
@@ -134,7 +134,7 @@ def _facts(block: Facts) -> str:
     return f'<dl class="facts">{pairs}</dl>'
 
 
-def _ways(place: Place | None) -> str:
+def _ways(place: TextPlace | None) -> str:
     return "" if place is None else f' <a href="{escape(place.vscode_url)}">{escape(place.text)}</a>'
 
 

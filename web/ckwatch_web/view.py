@@ -21,7 +21,7 @@ def _nothing(_feed: Feed, _query: Query) -> Hashable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PageView:
     """One of the page's views.
 
     `show` makes the content; it may ask the client and raise its errors. It is asked again when `depends` says

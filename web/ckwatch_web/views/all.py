@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ckwatch_web.view import View
+from ckwatch_web.view import PageView
 from ckwatch_web.views import compare, compile_time, heat_map, history, now, predicted, roofline, tuning, verification
 
-VIEWS: dict[str, View] = {
+VIEWS: dict[str, PageView] = {
     view.name: view
     for view in (
         *(now.VIEW, heat_map.VIEW, roofline.VIEW, history.VIEW, compare.VIEW),

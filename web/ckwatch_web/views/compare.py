@@ -15,9 +15,9 @@ from ckwatch.wire.analysis import compared_figures
 from ckwatch_web.alignment import AlignedPair, align
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import PLACE, UNIT, Block, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.places import Place, place_of
+from ckwatch_web.places import TextPlace, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa
@@ -90,7 +90,7 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
-def _where(place: Place | None) -> str:
+def _where(place: TextPlace | None) -> str:
     return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
 
 
@@ -199,7 +199,7 @@ class Instructions:
 
     addresses: Sequence[str]
     texts: Sequence[str]
-    places: Sequence[Place | None]
+    places: Sequence[TextPlace | None]
 
 
 def instructions(listing: Isa, part: str) -> Instructions:
@@ -371,4 +371,4 @@ def _known(row: UnitRow | None) -> Hashable:
     return row.id, row.place, row.generation, row.artifact, row.fresh, row.outcome, row.timings, row.verification
 
 
-VIEW = View(name="compare", title="Compare", show=show, depends=depends)
+VIEW = PageView(name="compare", title="Compare", show=show, depends=depends)

@@ -21,9 +21,9 @@ from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch_web.choices import chosen_unit, unit_choice
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.flames import Flame, flame_plot, flames
-from ckwatch_web.places import Place, place_of
+from ckwatch_web.places import TextPlace, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import PassTime, TimeTrace
@@ -171,7 +171,7 @@ def traced_blocks(traced: Traced, row: UnitRow) -> list[Block]:
 def _messages(trace: TimeTrace) -> Table:
     rows: list[Row] = []
     for at, found in enumerate(trace.diagnostics[:MOST_MESSAGES]):
-        place = place_of(found.span) or Place("", 0)
+        place = place_of(found.span) or TextPlace("", 0)
         where = f"{Path(place.path).name}:{place.line + 1}"
         rows.append({"id": str(at), PLACE: place.text, UNIT: trace.unit, "severity": found.severity,
                      "message": found.message, "where": where})  # fmt: skip
@@ -244,4 +244,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return unit, row and (row.generation, row.place), traced and traced.at, tuple(feed.units), finished
 
 
-VIEW = View(name="compile-time", title="Compile time", show=show, depends=depends, actions={"trace": trace})
+VIEW = PageView(name="compile-time", title="Compile time", show=show, depends=depends, actions={"trace": trace})

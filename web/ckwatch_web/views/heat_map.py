@@ -21,7 +21,7 @@ from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Cell, Choice, Column, Content, Note, Plot, Row, Table
 from ckwatch_web.grid import HEAT_STEPS
 from ckwatch_web.plots import HEAT_COLOURS, NAME_TIP, base, shortened
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
@@ -464,4 +464,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     )
 
 
-VIEW = View(name="heat-map", title="Instances × shapes", show=show, depends=depends)
+VIEW = PageView(name="heat-map", title="Instances × shapes", show=show, depends=depends)

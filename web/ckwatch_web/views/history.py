@@ -27,7 +27,7 @@ from ckwatch.wire.figures_text import (
 from ckwatch_web.choices import choose, unit_choice
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Comparison, Timing
@@ -348,4 +348,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return feed.units.get(chosen if chosen in feed.units else unit_choice(feed, query).value)
 
 
-VIEW = View(name="history", title="History", show=show, depends=depends)
+VIEW = PageView(name="history", title="History", show=show, depends=depends)

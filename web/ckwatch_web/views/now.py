@@ -13,9 +13,9 @@ from anyio import to_thread
 from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch.system.user_files import read_file
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Content, Facts, Note, Plot, Table
-from ckwatch_web.places import Place
+from ckwatch_web.places import TextPlace
 from ckwatch_web.plots import COLOURS, axis, base, legend
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.state import Diagnostic
@@ -98,7 +98,7 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
     order = {"error": 0, "warning": 1, "information": 2, "hint": 3}
     rows = []
     for at, (found, line) in enumerate(sorted(diagnostics, key=lambda one: order[one[0].severity])):
-        place = Place(found.span.path, found.span.start.line, found.span.start.column)
+        place = TextPlace(found.span.path, found.span.start.line, found.span.start.column)
         rows.append({
             "id": f"{at}", PLACE: place.text, UNIT: found.units[0] if found.units else None,
             "severity": found.severity + (", stale" if found.stale else ""), "message": found.message,
@@ -173,4 +173,4 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.revision
 
 
-VIEW = View(name="now", title="Now", show=show, depends=depends, actions={"build": build, "cancel": cancel})
+VIEW = PageView(name="now", title="Now", show=show, depends=depends, actions={"build": build, "cancel": cancel})

@@ -18,7 +18,7 @@ from ckwatch.model.roofline_points import ON_THE_ROOF, Roofline, RooflinePoint, 
 from ckwatch_web.choices import choose, kernel_choice, shapes_of
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Column, Content, Function, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend, shortened
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Analysis, PredictedRanking, ShapePrediction
@@ -490,4 +490,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     )
 
 
-VIEW = View(name="roofline", title="Roofline", show=show, depends=depends)
+VIEW = PageView(name="roofline", title="Roofline", show=show, depends=depends)

@@ -13,8 +13,8 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import timestamp
 from ckwatch_web.choices import choose
 from ckwatch_web.content import Action, Block, Choice, Content, Note
-from ckwatch_web.places import Place
-from ckwatch_web.view import Query, View
+from ckwatch_web.places import TextPlace
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:  # numpy comes with it
     from ckwatch.tuning.results import TuningRun
@@ -124,14 +124,14 @@ def _state_of(run: TuningRun, *, here: bool) -> str:
     return f"Interrupted{f' by an error: {run.error}' if run.error else ''}. {how}"
 
 
-async def choose_all(feed: Feed, query: Query) -> tuple[Chosen, Place | None]:
+async def choose_all(feed: Feed, query: Query) -> tuple[Chosen, TextPlace | None]:
     """What is chosen, and where the kernel's file is."""
     runs = await feed.client.tuning_runs()
     files = (await feed.client.workspace()).kernel_names if feed.connected else {}
     kernels = {*files.values(), *(row.kernel for row in feed.units.values())}
     chosen = chosen_of(query, runs, sorted(kernels), feed.jobs)
     path = next((path for path, name in files.items() if name == chosen.kernel.value), None)
-    return chosen, None if path is None else Place(path, 0)
+    return chosen, None if path is None else TextPlace(path, 0)
 
 
 async def show(feed: Feed, query: Query) -> Content:
@@ -201,7 +201,7 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.follow_tuning(), feed.jobs_revision, feed.connected, kernels
 
 
-VIEW = View(
+VIEW = PageView(
     name="tuning",
     title="Tuning",
     show=show,

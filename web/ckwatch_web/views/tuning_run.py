@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ckwatch.tuning.results import EvaluatedPoint, ShapeResult
     from ckwatch.tuning.space import SpaceCoverage
     from ckwatch_web.feed import UnitRow
-    from ckwatch_web.places import Place
+    from ckwatch_web.places import TextPlace
 
 MOST_POINTS = 1500
 """Evaluations in a plot: the last ones."""
@@ -54,7 +54,7 @@ class Texts:
     """Where instances stand: those that are units of the workspace, and the kernel file for all others."""
 
     units: Mapping[str, UnitRow]
-    kernel_file: Place | None
+    kernel_file: TextPlace | None
 
 
 def facts_of(run: TuningRun, record: TuningRecord) -> Facts:

@@ -16,9 +16,9 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
 from ckwatch_web.choices import choose
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.places import Place, place_of
+from ckwatch_web.places import TextPlace, place_of
 from ckwatch_web.plots import TOOLTIP, axis, base, legend
-from ckwatch_web.view import Query, View
+from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.model.verification import EmulatedFinding, Verification
@@ -163,7 +163,7 @@ def _instruction(text: str | None, address: int | None) -> str:
     return " ".join(part for part in ("" if address is None else f"{address:06x}", text) if part)
 
 
-def _where(place: Place | None) -> str:
+def _where(place: TextPlace | None) -> str:
     return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
 
 
@@ -242,4 +242,4 @@ def depends(feed: Feed, query: Query) -> Hashable:
     return row and (row.id, row.place, row.artifact), states
 
 
-VIEW = View(name="verification", title="Verification", show=show, depends=depends, actions={"verify": verify})
+VIEW = PageView(name="verification", title="Verification", show=show, depends=depends, actions={"verify": verify})
