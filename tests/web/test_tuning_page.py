@@ -26,7 +26,7 @@ def untuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[P
     (root / "ckwatch.toml").write_text("[workspace]\n")
     (root / "gemm.kernel.toml").write_text(HOST_KERNEL.replace('"gemm_blocked', '"cpp/gemm_blocked'))
     trust(root)
-    monkeypatch.delenv("CKWATCH_NO_DAEMON")
+    monkeypatch.delenv("CKWATCH_NO_DAEMON", raising=False)
     with connect_sync(root, client_name="tests") as client:
         yield root, client
         client.stop()

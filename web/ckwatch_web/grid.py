@@ -69,14 +69,14 @@ def column_options(column: Column) -> dict[str, Any]:
 
 
 def grid_options(table: Table, *, narrow: bool) -> dict[str, Any]:
-    """The whole grid. On a `narrow` page no column is pinned: it would leave no room for others."""
+    """The whole grid, without rows. On a `narrow` page no column is pinned: it would leave no room for others."""
     columns = [column_options(column) for column in table.columns]
     for options in columns if narrow else ():
         options.pop("pinned", None)
         options["width"] = min(options["width"], 220)
     return {
         "columnDefs": columns,
-        "rowData": list(table.rows),
+        "rowData": [],
         ":getRowId": _ID,
         "defaultColDef": {"sortable": True, "resizable": True, "suppressHeaderMenuButton": False},
         "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -61,9 +61,10 @@ class BrowserScreen:
 
 @dataclass(slots=True)
 class _Drawn:
-    """A block as it was drawn, and what changes its element to a block of the same kind and key."""
+    """A block as it was drawn, what holds its elements, and what changes these to a block of the same kind and key."""
 
     block: Block
+    holder: ui.element
     change: Callable[[Any], None]
 
 
@@ -92,6 +93,8 @@ class LivePage:
         self._again = anyio.Event()
         self._content: Content | None = None
         self._dark = ui.dark_mode(None)
+        self._theme = ""
+        """What was chosen in this window."""
         ui.colors(primary="var(--link)")
         with ui.element("div").classes("top"):
             with ui.element("nav").props('aria-label="Views"'):
@@ -106,12 +109,13 @@ class LivePage:
         with self._main:
             self._title = _element("h1", view.title)
             self._status = _element("p", "loading …").classes("status").props("role=status")
-            self._body = ui.element("div")
+            self._controls = ui.element("div").classes("choices part")
+            self._parts = ui.element("div")
 
     async def run(self) -> None:
         """Show the view, and what becomes of it, until the window is closed."""
         found = await ui.run_javascript(_SCREEN, timeout=10.0)
-        theme = found.get("theme")
+        theme = self._theme or found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark
         self._screen = BrowserScreen(dark=dark, width=int(found.get("width") or 1280))
@@ -170,42 +174,43 @@ class LivePage:
         self._title.text = title
         ui.page_title(f"{title} – ckwatch")
         blocks = [block for block in content.blocks if self._allow_changes or not changes(block)]
-        keys = [(type(block), block.key) for block in blocks]
-        if keys != list(self._drawn):
-            self._body.clear()
-            self._drawn = {}
-            with self._body:
-                self._draw_all(blocks)
-        else:
-            for key, block in zip(keys, blocks, strict=True):
-                drawn = self._drawn[key]
-                if drawn.block != block:
-                    drawn.change(block)
-                    drawn.block = block
+        controls = [block for block in blocks if isinstance(block, (Choice, Action))]
+        controls.sort(key=lambda block: isinstance(block, Action))
+        wanted = {(type(block), block.key): block for block in (*controls, *blocks)}
+        for key in [key for key in self._drawn if key not in wanted]:
+            self._drawn.pop(key).holder.delete()
+        self._arrange(self._controls, controls)
+        self._arrange(self._parts, [block for block in blocks if not isinstance(block, (Choice, Action))])
         self._content = content
 
-    def _draw_all(self, blocks: list[Block]) -> None:
-        with ui.element("div").classes("choices part"):
-            for block in blocks:
-                if isinstance(block, Choice):
-                    self._keep(block, self._choice(block))
-            for block in blocks:
-                if isinstance(block, Action):
-                    self._keep(block, self._action(block))
-        for block in blocks:
-            if isinstance(block, Table):
-                self._keep(block, self._table(block))
-            elif isinstance(block, Plot):
-                self._keep(block, self._plot(block))
-            elif isinstance(block, Facts):
-                self._keep(block, self._facts(block))
-            elif isinstance(block, Note):
-                self._keep(block, self._note(block))
-        order = [(type(block), block.key) for block in blocks]
-        self._drawn = {key: self._drawn[key] for key in order}
+    def _arrange(self, room: ui.element, blocks: Sequence[Block]) -> None:
+        """Let these blocks stand in a room, in this order. What was there stays, with what the user has done to it."""
+        for index, block in enumerate(blocks):
+            drawn = self._drawn.get((type(block), block.key))
+            if drawn is None:
+                with room, ui.element("div").classes("holder") as holder:
+                    drawn = _Drawn(block, holder, self._draw_block(block))
+                self._drawn[type(block), block.key] = drawn
+            elif drawn.block != block:
+                drawn.change(block)
+                drawn.block = block
+            if room.default_slot.children[index] is not drawn.holder:
+                drawn.holder.move(room, index)
 
-    def _keep(self, block: Block, change: Callable[[Any], None]) -> None:
-        self._drawn[type(block), block.key] = _Drawn(block, change)
+    def _draw_block(self, block: Block) -> Callable[[Any], None]:
+        match block:
+            case Choice():
+                return self._choice(block)
+            case Action():
+                return self._action(block)
+            case Table():
+                return self._table(block)
+            case Plot():
+                return self._plot(block)
+            case Facts():
+                return self._facts(block)
+            case Note():
+                return self._note(block)
 
     # Blocks. Each method draws one, and returns what changes it.
 
@@ -259,7 +264,7 @@ class LivePage:
         return change
 
     def _table(self, block: Table) -> Callable[[Table], None]:
-        shown = block
+        shown, ready = block, False
         with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
                 title = _element("h2", "")
@@ -267,26 +272,40 @@ class LivePage:
                 search.props(f'dense clearable aria-label="Filter {_attribute(block.title)}"').classes("table-input")
                 self._button("CSV", lambda: self._save_table(block.key))
             selected = ui.element("div").classes("place").props("aria-live=polite")
-            table: ui.aggrid = ui.aggrid(grid.grid_options(block, narrow=self._screen.narrow), auto_size_columns=False)
+            room = ui.element("div")  # the grid is made anew whenever its own element changes
+            with room:
+                options = grid.grid_options(block, narrow=self._screen.narrow)
+                table: ui.aggrid = ui.aggrid(options, auto_size_columns=False).style("height: 100%")
             table.on("selectionChanged", lambda: self._select(selected, table), args=[])
             search.on_value_change(lambda event: self._filter(table, event.value))
 
+        def fill() -> None:
+            nonlocal ready
+            ready = True
+            table.run_grid_method("setGridOption", "rowData", list(shown.rows))
+            if search.value:
+                self._filter(table, search.value)
+
         def head(new: Table) -> None:
             title.text = f"{new.title}" + (f" ({len(new.rows):,})" if new.rows else f": {new.empty}")
-            table.style(f"height: {grid.height_px(new)}px")
+            room.style(f"height: {grid.height_px(new)}px")
 
         def change(new: Table) -> None:
             nonlocal shown
             if new.columns != shown.columns:
                 columns = grid.grid_options(new, narrow=self._screen.narrow)["columnDefs"]
+                with table.props.suspend_updates():
+                    table.options["columnDefs"] = columns
                 table.run_grid_method("setGridOption", "columnDefs", columns)
-            if (changes := grid.transaction(shown.rows, new.rows)) is None:
-                table.run_grid_method("setGridOption", "rowData", list(new.rows))
-            elif any(changes.values()):
-                table.run_grid_method("applyTransaction", changes)
+            changes = grid.transaction(shown.rows, new.rows)
             shown = new
+            if ready and changes is None:
+                fill()
+            elif ready and changes is not None and any(changes.values()):
+                table.run_grid_method("applyTransaction", changes)
             head(new)
 
+        table.on("gridReady", fill, args=[])
         head(block)
         return change
 
@@ -349,42 +368,53 @@ class LivePage:
     def _facts(self, block: Facts) -> Callable[[Facts], None]:
         with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):
             with ui.element("div").classes("head"):
-                _element("h2", block.title)
-            holder = ui.element("dl").classes("facts")
-            ways = ui.element("div").classes("place") if block.place is not None else None
+                title = _element("h2", block.title)
+            listed = ui.element("dl").classes("facts")
+            lead = self._ways()
 
         def change(new: Facts) -> None:
-            holder.clear()
-            with holder:
+            title.text = new.title
+            listed.clear()
+            with listed:
                 for name, value in new.facts:
                     with ui.element("div"):
                         _element("dt", name)
                         _element("dd", value)
-            if ways is not None and new.place is not None:
-                ways.clear()
-                with ways:
-                    self._ways_to(new.place)
+            lead(new.place)
 
         change(block)
         return change
 
     def _note(self, block: Note) -> Callable[[Note], None]:
-        text = _element("p", block.text).classes(f"note note-{block.kind}")
-        ways = None
-        if block.place is not None:
-            ways = ui.element("div").classes("place")
-            with ways:
-                self._ways_to(block.place)
+        text = _element("p", block.text)
+        lead = self._ways()
 
         def change(new: Note) -> None:
             text.text = new.text
             text.classes(replace=f"note note-{new.kind}")
-            if ways is not None and new.place is not None:
-                ways.clear()
-                with ways:
-                    self._ways_to(new.place)
+            lead(new.place)
 
+        change(block)
         return change
+
+    def _ways(self) -> Callable[[TextPlace | None], None]:
+        """Where the ways to a place are; what sets the place."""
+        bar = ui.element("div").classes("place")
+        bar.set_visibility(False)
+        shown: TextPlace | None = None
+
+        def lead(place: TextPlace | None) -> None:
+            nonlocal shown
+            if place == shown:
+                return
+            shown = place
+            bar.clear()
+            bar.set_visibility(place is not None)
+            if place is not None:
+                with bar:
+                    self._ways_to(place)
+
+        return lead
 
     # What buttons do.
 
@@ -427,9 +457,10 @@ class LivePage:
 
     def _toggle_theme(self) -> None:
         dark = not self._screen.dark
+        self._theme = "dark" if dark else "light"
         self._screen = replace(self._screen, dark=dark)
         self._dark.value = dark
-        ui.run_javascript(f"localStorage.setItem('ckwatch-theme', '{'dark' if dark else 'light'}')")
+        ui.run_javascript(f"localStorage.setItem('ckwatch-theme', '{self._theme}')")
         for drawn in self._drawn.values():
             if isinstance(drawn.block, Plot):
                 drawn.change(drawn.block)
