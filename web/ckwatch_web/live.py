@@ -166,7 +166,7 @@ class LivePage:
             text = "No daemon: this is as it was. `ckwatch start` starts one." if feed.loaded else "loading …"
         else:
             busy = sum(1 for row in feed.units.values() if row.phase == "compiling")
-            text = f"{feed.client.root}: live" + (f", {busy} compiling" if busy else "")
+            text = f"{feed.client.root.name}: live" + (f", {busy} compiling" if busy else "")
         self._status.text = text
 
     def _draw(self, content: Content) -> None:
