@@ -14,7 +14,7 @@ import pytest
 
 from ckwatch import CkwatchError
 from ckwatch.client.events import ReadChange
-from ckwatch.wire.benchmarks import Comparison
+from ckwatch.wire.benchmarks import BenchLine, Comparison
 from ckwatch.wire.state import Diagnostic, File, Position, Span, Unit, Workspace
 from ckwatch_web.content import PLACE, Note, Plot, Table
 from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
@@ -211,3 +211,26 @@ async def test_the_view_shows_units_messages_and_warnings(tmp_path: Path) -> Non
     assert [row["text"] for row in tables["messages"].rows] == ["second line", ""]
     assert [row["unit"] for row in tables["units"].rows] == [ONE.id]
     assert any(isinstance(block, Plot) for block in content.blocks)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([BenchLine(event="start"), BenchLine(event="timing"), BenchLine(event="done")], "1 timing"),
+        (
+            [BenchLine(event="skipped", unit=name, text="no device") for name in ("a", "b")],
+            "0 timings; not a: no device",
+        ),
+    ],
+)
+async def test_timing_all_says_what_came_of_it(lines: list[BenchLine], said: str) -> None:
+    @asynccontextmanager
+    async def bench() -> AsyncIterator[AsyncIterator[BenchLine]]:
+        async def given() -> AsyncIterator[BenchLine]:
+            for line in lines:
+                yield line
+
+        yield given()
+
+    feed = Feed(SimpleNamespace(bench=bench))  # type: ignore[arg-type]  # of a client it takes this
+    assert await now.bench(feed, {}) == said

@@ -148,6 +148,7 @@ async def show(feed: Feed, _query: Query) -> Content:
     facts = (("units", str(len(rows))), *counts, ("compile time in all", duration(compiled)))
     blocks.append(Facts(key="units-by-state", title="Units by state", facts=facts))
     blocks.append(Action(key="build", label="Build all"))
+    blocks.append(Action(key="bench", label="Time all"))
     blocks.append(Action(key="cancel", label="Cancel what is at work"))
     blocks.append(timeline(feed.timeline, time.time()))
     if found:
@@ -163,6 +164,17 @@ async def build(feed: Feed, _query: Query) -> str:
     return "built" if result.ok else f"{count(len(result.failed), 'unit')} failed"
 
 
+async def bench(feed: Feed, _query: Query) -> str:
+    """Time all units; what is known is not timed again. It goes on as long as this runs."""
+    timed, skipped = 0, ""
+    async with feed.client.bench() as lines:
+        async for line in lines:
+            timed += line.event == "timing"
+            if line.event == "skipped":
+                skipped = skipped or f"; not {line.unit}: {line.text}"
+    return f"{count(timed, 'timing')}{skipped}"
+
+
 async def cancel(feed: Feed, _query: Query) -> str:
     """Cancel everything."""
     return f"cancelled {count(len(await feed.client.cancel()), 'unit')}"
@@ -173,4 +185,6 @@ def depends(feed: Feed, _query: Query) -> Hashable:
     return feed.revision
 
 
-VIEW = PageView(name="now", title="Now", show=show, depends=depends, actions={"build": build, "cancel": cancel})
+VIEW = PageView(
+    name="now", title="Now", show=show, depends=depends, actions={"build": build, "bench": bench, "cancel": cancel}
+)
