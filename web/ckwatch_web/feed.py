@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,7 @@ from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+    from anyio.streams.memory import MemoryObjectReceiveStream
 
     from ckwatch.client import Client
     from ckwatch.client.events import ReadChange
@@ -32,7 +34,7 @@ _log = logging.getLogger(__name__)
 TIMELINE_S = 600.0
 """How far back the time line goes."""
 
-BATCH = 400
+BATCH = 2000
 """Changes that are taken at a time."""
 
 GATHER_S = 0.1
@@ -363,16 +365,13 @@ class Feed:
             except CkwatchError:
                 continue
 
-    async def _take_all(self, changes: Any) -> None:
+    async def _take_all(self, changes: MemoryObjectReceiveStream[ReadChange[UnitRow]]) -> None:
         async with changes:
             async for first in changes:
                 batch = [first]
-                await anyio.sleep(GATHER_S)
-                while len(batch) < BATCH:
-                    try:
-                        batch.append(changes.receive_nowait())
-                    except (anyio.WouldBlock, anyio.EndOfStream):
-                        break
+                with suppress(anyio.EndOfStream), anyio.move_on_after(GATHER_S):
+                    while len(batch) < BATCH:
+                        batch.append(await changes.receive())
                 self._take(batch)
 
     def _take(self, batch: list[ReadChange[UnitRow]]) -> None:

@@ -109,6 +109,9 @@ class LivePage:
         with self._main:
             self._title = _element("h1", view.title)
             self._status = _element("p", "loading …").classes("status").props("role=status")
+            with ui.element("div").style("display: none"):  # so that they are loaded while the units are
+                ui.aggrid({})
+                ui.echart({})
             self._controls = ui.element("div").classes("choices part")
             self._parts = ui.element("div")
 
@@ -127,7 +130,7 @@ class LivePage:
             while not self._again.is_set() and self._view.depends(self._feed, self._query) == depends:
                 self._tell()
                 revision = await self._changed(revision)
-                await anyio.sleep(GATHER_S)
+                await anyio.sleep(GATHER_S if self._content is not None else 0)
 
     async def _changed(self, revision: int) -> int:
         """Wait until the workspace changes, or this window's address does."""

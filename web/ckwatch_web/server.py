@@ -111,6 +111,7 @@ async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, sta
     config = Config(
         make_page(feed, keys, port, allow_changes=allow_changes),
         ws="websockets-sansio",
+        ws_per_message_deflate=False,
         lifespan="on",
         log_config=None,
         log_level=logging.WARNING,

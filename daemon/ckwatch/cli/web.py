@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ckwatch.client import Client
 
 
+SWITCH_S = 0.0005
+"""How long one thread may keep the others of this process waiting: files are read in threads while events are."""
+
+
 def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
     if find_spec("nicegui") is None:
@@ -50,11 +54,12 @@ async def _serve(client: Client, options: argparse.Namespace) -> int:
         elif not options.no_open:
             tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
 
+    sys.setswitchinterval(SWITCH_S)
     with young_only():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(feed.run)  # while all else is imported
-            tasks.start_soon(collect_when_idle, lambda: False)
             server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")
+            tasks.start_soon(feed.run)  # while the browser loads the page
+            tasks.start_soon(collect_when_idle, lambda: False)
             listener: socket.socket = server.listen(options.port)
             port = listener.getsockname()[1]
             await server.serve(feed, listener, allow_changes=options.allow_changes, started=started)
