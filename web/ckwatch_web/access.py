@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable
 from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
+
+from ckwatch import CkwatchError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,6 +26,7 @@ TOKEN_S = 600.0
 """How long a token for another browser is good, and how long the first one."""
 
 HOST = "127.0.0.1"
+BACKLOG = 128
 TOKEN = "token"  # noqa: S105  # the name in the address
 SAFE_METHODS = ("GET", "HEAD")
 
@@ -70,6 +74,25 @@ class Keys:
     def fits(self, value: str) -> bool:
         """Whether this is the cookie's value."""
         return hmac.compare_digest(value.encode(), self._value.encode())
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on loopback; at any free port for 0. Raises CkwatchError for one that is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen(BACKLOG)  # a browser that comes before the server waits
+    except OSError as error:
+        listener.close()
+        text = f"port {port} cannot be used: {error.strerror}"
+        raise CkwatchError(text, "without --port a free one is taken") from None
+    return listener
+
+
+def address_of(port: int, keys: Keys, path: str = "/") -> str:
+    """The address of a page on this server that opens it in one browser; `path` may have a query."""
+    return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
 
 
 class Guard:

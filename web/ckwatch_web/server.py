@@ -16,7 +16,7 @@ from nicegui import ui
 from uvicorn import Config, Server
 
 from ckwatch import CkwatchError
-from ckwatch_web.access import HOST, TOKEN, Guard, Keys
+from ckwatch_web.access import Guard, Keys, address_of
 from ckwatch_web.content import csv_text
 from ckwatch_web.live import LivePage
 from ckwatch_web.views.all import VIEWS
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).parent / "assets"
 END_S = 1
-
-
-def listen(port: int) -> socket.socket:
-    """A socket on loopback; at any free port for 0. Raises CkwatchError for one that is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, port))
-    except OSError as error:
-        listener.close()
-        text = f"port {port} cannot be used: {error.strerror}"
-        raise CkwatchError(text, "without --port a free one is taken") from None
-    return listener
 
 
 def make_page(feed: Feed, keys: Keys, port: int, *, allow_changes: bool) -> Guard:
@@ -69,7 +56,7 @@ def _page(
     view: PageView, feed: Feed, keys: Keys, port: int, *, allow_changes: bool
 ) -> Callable[[Request], Awaitable[None]]:
     def invite(path: str) -> str:
-        return _address(port, keys, path)
+        return address_of(port, keys, path)
 
     async def page(request: Request) -> None:
         window = ui.context.client
@@ -100,16 +87,10 @@ def _csv(feed: Feed) -> Callable[[str, str, Request], Awaitable[Response]]:
     return csv
 
 
-def _address(port: int, keys: Keys, path: str = "/") -> str:
-    return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
-
-
-async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, started: Callable[[str], None]) -> None:
-    """Serve what `feed` knows, which runs already, until cancelled. `started` gets the address that opens the page in
-    one browser."""
-    keys, port = Keys(), listener.getsockname()[1]
+async def serve(feed: Feed, listener: socket.socket, keys: Keys, *, allow_changes: bool) -> None:
+    """Serve what `feed` knows, which runs already, until cancelled."""
     config = Config(
-        make_page(feed, keys, port, allow_changes=allow_changes),
+        make_page(feed, keys, listener.getsockname()[1], allow_changes=allow_changes),
         ws="websockets-sansio",
         ws_per_message_deflate=False,
         lifespan="on",
@@ -121,7 +102,7 @@ async def serve(feed: Feed, listener: socket.socket, *, allow_changes: bool, sta
         timeout_graceful_shutdown=END_S,
     )
     async with anyio.create_task_group() as tasks:
-        server = _Server(config, lambda: started(_address(port, keys)))
+        server = _Server(config)
         tasks.start_soon(_end_with, server)
         with anyio.CancelScope(shield=True):  # it is ended by being told to, and closes what is open
             await server.serve(sockets=[listener])
@@ -137,17 +118,7 @@ async def _end_with(server: Server) -> None:
 
 
 class _Server(Server):
-    """Signals are the command's. `ready` is called when requests are answered."""
-
-    def __init__(self, config: Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
+    """Signals are the command's."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

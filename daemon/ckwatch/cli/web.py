@@ -45,24 +45,22 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 async def _serve(client: Client, options: argparse.Namespace) -> int:
-    feed = import_module("ckwatch_web.feed").Feed(client)
-
-    def started(address: str) -> None:
-        print(address, flush=True)
-        if options.share:
-            print(_how_to_share(port), file=sys.stderr, flush=True)
-        elif not options.no_open:
-            tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
-
+    access, feed = import_module("ckwatch_web.access"), import_module("ckwatch_web.feed").Feed(client)
+    listener: socket.socket = access.listen(options.port)
+    keys, port = access.Keys(), listener.getsockname()[1]
+    address = access.address_of(port, keys)
+    print(address, flush=True)
+    if options.share:
+        print(_how_to_share(port), file=sys.stderr, flush=True)
     sys.setswitchinterval(SWITCH_S)
     with young_only():
         async with anyio.create_task_group() as tasks:
-            server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")
-            tasks.start_soon(feed.run)  # while the browser loads the page
+            if not (options.no_open or options.share):
+                tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
+            server: Any = await to_thread.run_sync(import_module, "ckwatch_web.server")  # while a browser starts
+            tasks.start_soon(feed.run)
             tasks.start_soon(collect_when_idle, lambda: False)
-            listener: socket.socket = server.listen(options.port)
-            port = listener.getsockname()[1]
-            await server.serve(feed, listener, allow_changes=options.allow_changes, started=started)
+            await server.serve(feed, listener, keys, allow_changes=options.allow_changes)
             tasks.cancel_scope.cancel()
     return 0
 

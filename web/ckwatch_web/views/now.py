@@ -50,7 +50,7 @@ def unit_cells(row: UnitRow) -> dict[str, Cell]:
     """A unit's line."""
     timed = [timing for timing in row.timings if timing.is_time]
     best = min(timed, key=lambda timing: timing.median_us, default=None)
-    return {
+    cells: dict[str, Cell] = {
         "id": row.id,
         UNIT: row.id,
         PLACE: row.place.text,
@@ -65,6 +65,7 @@ def unit_cells(row: UnitRow) -> dict[str, Cell]:
         "verification": row.verification,
         "cause": row.slow or row.cause,
     }
+    return {key: value for key, value in cells.items() if value not in (None, "")}
 
 
 def timeline(samples: Iterable[QueueSample], now: float) -> Plot:
