@@ -51,7 +51,7 @@ PATIENCE_MS = 120_000.0
 CKWATCH = Path(sys.executable).with_name("ckwatch")
 
 _TEMPLATE = "// {{ MPerBlock }} × {{ NPerBlock }}\n"
-_KERNEL = f"""\
+_KERNEL = """\
 name = "many"
 template = "many.cpp.j2"
 
@@ -64,8 +64,8 @@ c = {{ dtype = "f32", layout = "row" }}
 [[sweep]]
 name = "tile"
 [sweep.parameters]
-MPerBlock = {[8 * (one + 1) for one in range(ROWS)]}
-NPerBlock = {[8 * (one + 1) for one in range(COLUMNS)]}
+MPerBlock = {rows}
+NPerBlock = {columns}
 """
 _SHAPE = """
 [[shape]]
@@ -94,13 +94,14 @@ _FILTER_PLAIN = """text => {
 }"""
 
 
-def make_workspace(root: Path) -> None:
-    """5,000 instances of one kernel on ten shapes."""
+def make_workspace(root: Path, rows: int = ROWS, columns: int = COLUMNS) -> None:
+    """So many instances of one kernel on ten shapes, 5,000 of them."""
     (root / "templates").mkdir(parents=True)
     (root / "ckwatch.toml").write_text('[verify]\nautomatic = "off"\n[limits]\ninstances = 5000\n')
     (root / "templates/many.cpp.j2").write_text(_TEMPLATE)
     shapes = "".join(_SHAPE.format(size=512 * (one + 1)) for one in range(SHAPES))
-    (root / "many.kernel.toml").write_text(_KERNEL + shapes)
+    values = {name: [8 * (one + 1) for one in range(many)] for name, many in (("rows", rows), ("columns", columns))}
+    (root / "many.kernel.toml").write_text(_KERNEL.format(**values) + shapes)
 
 
 def make_history(root: Path, units: list[str]) -> None:
@@ -269,9 +270,8 @@ def bare_memory(browser: Browser) -> float:
 def measure() -> list[Row]:
     """All rows."""
     chromium = installed_program("chromium", editors_folder(os.environ) / "vscode")
-    rows: dict[str, list[tuple[float, float]]] = {
-        name: [] for name in ("untimed", "start", "scroll", "filter", "memory")
-    }
+    keys = ("small", "untimed", "start", "scroll", "filter", "memory")
+    rows: dict[str, list[tuple[float, float]]] = {key: [] for key in keys}
     with tempfile.TemporaryDirectory(prefix="ckwatch-page-") as folder, apart(), sync_playwright() as playwright:
         root = Path(folder) / "workspace"
         make_workspace(root)
@@ -279,9 +279,14 @@ def measure() -> list[Row]:
         units = units_of(root, stop=False)
         assert len(units) == UNITS, len(units)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        until_usable(browser, root)
-        for _ in range(asked_runs()):
-            rows["untimed"].append(until_usable(browser, root))
+        small = Path(folder) / "small"
+        make_workspace(small, 2, 3)
+        trust(small)
+        for where, key in ((small, "small"), (root, "untimed")):
+            until_usable(browser, where)
+            for _ in range(asked_runs()):
+                rows[key].append(until_usable(browser, where))
+        subprocess.run([CKWATCH, "stop"], cwd=small, check=True)
         subprocess.run([CKWATCH, "stop"], cwd=root, check=True)
         make_history(root, units)
         units_of(root, stop=False)
@@ -304,6 +309,7 @@ def measure() -> list[Row]:
 
     nicegui, plain_table = "a page of NiceGUI with one line", "a plain HTML table of these cells"
     return [
+        made("small", "`ckwatch web` until usable, warm, 6 units", nicegui, "s", "≤ 1.5 s", 1.5),
         made("untimed", f"`ckwatch web` until usable, warm, {UNITS:,} units, no timings", nicegui, "s", "≤ 1.5 s", 1.5),
         made("start", f"`ckwatch web` until usable, warm, {what}", nicegui, "s", "≤ 1.5 s", 1.5),
         made("scroll", f"heat map, {what}: longest pause while scrolling", plain_table, "ms", "≤ 100 ms", 100.0),
