@@ -191,8 +191,9 @@ def web(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]
         try:
             yield process, address
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=PATIENCE_S)
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=PATIENCE_S)
 
 
 def write_workspace(root: Path) -> None:

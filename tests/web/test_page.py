@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from ckwatch.client.blocking import SyncClient
 from ckwatch_web.view import PageView
 from ckwatch_web.views.all import VIEWS
-from web_page import HOSTILE, PATIENCE_MS, Site, program_path, run, site_of
+from patience import PATIENCE_S
+from web_page import HOSTILE, PATIENCE_MS, Site, program_path, run, site_of, web
 
 pytestmark = [pytest.mark.browser, pytest.mark.toolchain]
 
@@ -160,6 +162,25 @@ def test_what_is_allowed_is_done(chromium: Browser, workspace_of_page: Workspace
     with site_of(chromium, workspace_of_page, "--allow-changes") as site, site.view("/") as page:
         page.get_by_role("button", name="Build all").click()
         expect(page.get_by_text("built", exact=True).and_(page.locator(".q-notification *"))).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [(signal.SIGINT, 130, "ckwatch: interrupted\n"), (signal.SIGTERM, 143, "ckwatch: ended by SIGTERM\n")],
+)
+def test_it_ends_with_a_word_while_a_window_is_open(
+    chromium: Browser, workspace_of_page: Workspace, number: signal.Signals, status: int, said: str
+) -> None:
+    root, _ = workspace_of_page
+    with web(root) as (process, address):
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(address)
+        page.get_by_role("status").filter(has_text="live").wait_for()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+        context.close()
+    assert (process.returncode, errors) == (status, said)
 
 
 # Attacks.

@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.25
 """A view is made anew at most so often."""
 
+ANSWER_S = 60.0
+"""How long a browser on a busy machine may take to answer."""
+
 UNIT_VIEWS = ("history", "compare", "compile-time", "predicted", "verification")
 """Views that show one unit, or begin with one."""
 
@@ -117,7 +120,7 @@ class LivePage:
 
     async def run(self) -> None:
         """Show the view, and what becomes of it, until the window is closed."""
-        found = await ui.run_javascript(_SCREEN, timeout=10.0)
+        found = await ui.run_javascript(_SCREEN, timeout=ANSWER_S)
         theme = self._theme or found.get("theme")
         dark = theme == "dark" or (theme != "light" and bool(found.get("dark")))
         self._dark.value = dark

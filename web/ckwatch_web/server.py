@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -101,20 +102,14 @@ async def serve(feed: Feed, listener: socket.socket, keys: Keys, *, allow_change
         server_header=False,
         timeout_graceful_shutdown=END_S,
     )
-    async with anyio.create_task_group() as tasks:
-        server = _Server(config)
-        tasks.start_soon(_end_with, server)
-        with anyio.CancelScope(shield=True):  # it is ended by being told to, and closes what is open
-            await server.serve(sockets=[listener])
-        tasks.cancel_scope.cancel()
-
-
-async def _end_with(server: Server) -> None:
-    """Until cancelled; the server ends then."""
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))  # Ctrl-C cancels this task, and not that one
     try:
-        await anyio.sleep_forever()
+        await asyncio.shield(serving)
     finally:
-        server.should_exit = True
+        server.should_exit = True  # it closes what is open
+        with anyio.CancelScope(shield=True):
+            await serving
 
 
 class _Server(Server):

@@ -652,7 +652,7 @@ def _add_daemon(parser: ProgramParser) -> None:
     web = parser.add(
         "web",
         command("web:run"),
-        "Open a page that shows what is fast, what changed and what to try next",
+        "Open a page that shows what is fast and what changed",
         "It is served on loopback alone, until Ctrl-C, and needs `pip install 'ckwatch[web]'`.",
     )
     web.add_patterns()
