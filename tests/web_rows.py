@@ -12,14 +12,14 @@ from timed_units import HOSTILE
 
 __all__ = ["HOSTILE", "feed_of", "unit_row"]
 
-FROM_THE_STORE = {"seconds": 0.0, "finished_at": 0.0, "headline": "", "artifact": ""}
+FROM_THE_STORE: dict[str, Any] = {"seconds": 0.0, "finished_at": 0.0, "headline": "", "artifact": ""}
 
 
 def unit_row(name: str = "k/one@gfx942", **fields: Any) -> UnitRow:
     """A unit that was built, unless `fields` say otherwise."""
     kernel, _, rest = name.partition("/")
     instance, _, arch = rest.rpartition("@")
-    named = {"kernel": kernel, "arch": arch, "place": TextPlace("/w/k.kernel.toml", 4, 8)}
+    named: dict[str, Any] = {"kernel": kernel, "arch": arch, "place": TextPlace("/w/k.kernel.toml", 4, 8)}
     return timed_units.unit_row(instance, **(FROM_THE_STORE | named | fields))
 
 
