@@ -106,7 +106,20 @@ async def until(feed: Feed, met: Any) -> None:
         await feed.changed(feed.revision)
 
 
-async def test_states_come_change_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that is looked for is there."""
+
+    @asynccontextmanager
+    async def there(*_: object, **__: object) -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr("ckwatch_web.feed.connect", there)
+    monkeypatch.setattr("ckwatch_web.feed.LOOK_S", 0)
+
+
+@pytest.mark.usefixtures("found_at_once")
+async def test_states_come_change_and_go() -> None:
     file = File(path="/w/t.j2", diagnostics=(diagnostic(),))
     first = [change(f"unit/{ONE.id}", ONE), change("file//w/t.j2", file), change("workspace", WORKSPACE)]
     second = [
@@ -116,13 +129,6 @@ async def test_states_come_change_and_go(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     daemons = Daemons(first, second)
     feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes the events
-
-    @asynccontextmanager
-    async def there(*_: object, **__: object) -> AsyncIterator[None]:
-        yield
-
-    monkeypatch.setattr("ckwatch_web.feed.connect", there)
-    monkeypatch.setattr("ckwatch_web.feed.LOOK_S", 0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.run)
         await until(feed, lambda: feed.loaded)
@@ -170,6 +176,23 @@ async def test_tuning_runs_are_watched_once_a_view_asks(monkeypatch: pytest.Monk
             while receive.statistics().current_buffer_used or feed.follow_tuning() < number:
                 await anyio.lowlevel.checkpoint()
         assert feed.follow_tuning() == begun == 3
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("found_at_once")
+async def test_nothing_is_left_of_what_went_while_there_was_no_daemon() -> None:
+    file = File(path="/w/t.j2", diagnostics=(diagnostic(),))
+    first = [change(f"unit/{ONE.id}", ONE), change("file//w/t.j2", file), change("workspace", WORKSPACE)]
+    daemons = Daemons(first, [change("workspace", WORKSPACE.model_copy(update={"unit_count": 0}))])
+    feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes the events
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(feed.run)
+        await until(feed, lambda: feed.loaded)
+        daemons.end.set()
+        await until(feed, lambda: not feed.connected)
+        assert list(feed.units) == [ONE.id]
+        await until(feed, lambda: feed.connected)
+        assert (feed.units, feed.diagnostics, feed.loaded) == ({}, {}, True)
         tasks.cancel_scope.cancel()
 
 

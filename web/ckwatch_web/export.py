@@ -47,6 +47,11 @@ class Page:
         plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
         return f"{self.view}-{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return f"{self.stem}.html"
+
 
 def pages(kernels: list[str], units: list[str]) -> Iterator[Page]:
     """All pages: each view once, those of a kernel or a unit once for each."""
@@ -78,30 +83,41 @@ async def export(
                 await feed.changed(feed.revision)
         kernels = sorted({feed.units[unit].kernel for unit in units if unit in feed.units})
         todo = list(pages(kernels, list(units if chosen else units[:MOST_UNITS])))
-        failed = [text for page in todo if (text := await _write(feed, target, page, todo, traces=traces))]
+        first = {one.view: one for one in reversed(todo)}
+        menu = [(VIEWS[name].title, first[name].file) for name in VIEWS if name in first]
+        alike = {name: [(one.name, one.file) for one in todo if one.view == name] for name in first}
+        failed = []
+        for one in todo:
+            trace = traces and one.view == "compile-time"
+            failed += await _write(feed, target, one, menu, alike[one.view], trace=trace)
         tasks.cancel_scope.cancel()
     return len(todo), failed
 
 
-async def _write(feed: Feed, target: Path, one: Page, todo: Sequence[Page], *, traces: bool) -> str:
-    """Write a view; what is wrong with it, else nothing."""
-    view, wrong = VIEWS[one.view], ""
+async def _write(
+    feed: Feed,
+    target: Path,
+    one: Page,
+    menu: Sequence[tuple[str, str]],
+    others: Sequence[tuple[str, str]],
+    *,
+    trace: bool,
+) -> list[str]:
+    """Write a view; what is wrong with it."""
+    view, wrong = VIEWS[one.view], []
     try:
-        if traces and one.view == "compile-time":
+        if trace:
             await view.actions["trace"](feed, one.query)
         content = await view.show(feed, one.query)
     except CkwatchError as error:
-        wrong = f"{one.name}: {error.message}"
+        wrong.append(f"{one.name}: {error.message}")
         content = Content(title="", blocks=(Note(key="error", text=error.message, kind="error"),))
-    first = {each.view: each for each in reversed(todo)}
-    menu = [(VIEWS[name].title, f"{first[name].stem}.html") for name in VIEWS if name in first]
-    others = [(other.name, f"{other.stem}.html") for other in todo if other.view == one.view]
 
     def files() -> dict[str, str]:
         tables = csv_files(one.stem, content.tables)
         names = {key: name for key, (name, _) in tables.items()}
         text = page(content, view.title, menu=menu, others=others, csv_of=names)
-        return {f"{one.stem}.html": text, **dict(tables.values())}
+        return {one.file: text, **dict(tables.values())}
 
     await to_thread.run_sync(lambda: _write_files(target, files()))
     return wrong

@@ -11,14 +11,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
 from ckwatch import CkwatchError, connect
-from ckwatch.wire.figures_text import STAND_IN
+from ckwatch.wire.figures_text import AT_WORK, STAND_IN
 from ckwatch_web.places import TextPlace
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ RETRY_S = 5.0
 """How long after a failure tuning runs are watched again."""
 
 FLUSHED = ", instruction caches flushed"
-
-AT_WORK = ("waiting", "rendering", "looking", "queued", "compiling")
 
 
 class TimingRow(NamedTuple):
@@ -83,6 +81,11 @@ class TimingRow(NamedTuple):
     def is_time(self) -> bool:
         """Whether there is a time, and it is that of a device, not of what stands in for one."""
         return not self.failure and self.median_us > 0 and STAND_IN not in self.device
+
+    @property
+    def standing_words(self) -> str:
+        """`fresh`, or `stale, not verified`."""
+        return self.standing if self.verified else f"{self.standing}, not verified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,6 +378,8 @@ class Feed:
                 self._take(batch)
 
     def _take(self, batch: list[ReadChange[UnitRow]]) -> None:
+        if not self.connected:  # another daemon tells everything anew, and nothing of what is gone
+            self.units, self.diagnostics, self.workspace, self.loaded = {}, {}, None, False
         news = {change.topic: change.state for change in batch}
         for topic, state in news.items():
             kind, _, name = topic.partition("/")
@@ -410,14 +415,7 @@ class Feed:
             to_time=sum(row.to_measure for row in self.units.values()),
             verifying=sum(1 for row in self.units.values() if row.verifying),
         )
-        last = self.timeline[-1] if self.timeline else None
-        if last is None or (last.compiling, last.queued, last.timing, last.to_time, last.verifying) != (
-            sample.compiling,
-            sample.queued,
-            sample.timing,
-            sample.to_time,
-            sample.verifying,
-        ):
+        if not self.timeline or replace(self.timeline[-1], at=sample.at) != sample:
             self.timeline.append(sample)
         while len(self.timeline) > 1 and self.timeline[1].at < sample.at - TIMELINE_S:
             self.timeline.popleft()

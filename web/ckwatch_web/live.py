@@ -155,8 +155,7 @@ class LivePage:
         try:
             content = await self._view.show(self._feed, dict(self._query))
         except CkwatchError as error:
-            hint = f"\n{error.hint}" if error.hint else ""
-            content = Content(title="", blocks=(Note(key="error", text=f"{error.message}{hint}", kind="error"),))
+            content = Content(title="", blocks=(Note(key="error", text=str(error), kind="error"),))
             if self._content is not None:  # what was chosen stays to be chosen anew
                 content = replace(content, blocks=(*_choices(self._content), *content.blocks))
         except Exception:  # noqa: BLE001  # the window says so, and goes on

@@ -121,7 +121,26 @@ class _LostDaemon:
     pauses: Iterator[float]
 
 
-class Following(Generic[Followed]):
+class ClosingIterator:
+    """An asynchronous iterator that may be left early: the end of its context closes it."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, also for a task that waits for the next change."""
+        raise NotImplementedError
+
+
+class Following(ClosingIterator, Generic[Followed]):
     """An iterator over changes that outlives connections and daemons.
 
     It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
@@ -144,17 +163,6 @@ class Following(Generic[Followed]):
         self._opened_at = 0.0
         self._closed = False
         self._turns = 0
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it, also for a task that waits for the next change."""

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from ckwatch.client.events import ClosingIterator
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.system.processes import ProcessHandle
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # numpy comes with it
     from ckwatch.client.tuning_journal import RunActivity, TuningJournal
 
 
-class TuningChanges:
+class TuningChanges(ClosingIterator):
     """An iterator that gives None at once, and then whenever a tuning run has changed, begun or ended.
 
     What changes while its user is busy is one change. A loop that may be left early should close it, best as a context:
@@ -35,17 +35,6 @@ class TuningChanges:
         self._closed = False
         self._changed: anyio.Event | None = None
         self._error: CkwatchError | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it, also for a task that waits for the next change."""

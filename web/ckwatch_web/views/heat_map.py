@@ -218,7 +218,7 @@ def best_table(lines: Sequence[Line], shapes: Sequence[str]) -> Table:
         rows.append({
             ID: shape, UNIT: unit.id, PLACE: unit.place.text, "shape": shape, "instance": unit.instance,
             "median": timing.median_us, "tflops": timing.tflops, "gbps": timing.gbps, "bound": timing.bound_percent,
-            "standing": timing.standing if timing.verified else f"{timing.standing}, not verified",
+            "standing": timing.standing_words,
         })  # fmt: skip
     columns = (
         Column(key="shape", title="shape", width=200, pinned=True),

@@ -118,13 +118,18 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
     return Table(key="messages", title="Messages", columns=columns, rows=tuple(rows), empty="no errors or warnings")
 
 
-def source_line(path: str, line: int) -> str:
-    """A line of a file, empty where it cannot be read; for a thread."""
-    try:
-        lines = read_file(path).decode(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return lines[line] if line < len(lines) else ""
+def source_lines(places: Iterable[tuple[str, int]]) -> list[str]:
+    """The lines at these places, empty where a file has none or cannot be read; for a thread."""
+    texts: dict[str, list[str]] = {}
+    found = []
+    for path, line in places:
+        if path not in texts:
+            try:
+                texts[path] = read_file(path).decode(errors="replace").splitlines()
+            except OSError:
+                texts[path] = []
+        found.append(texts[path][line] if line < len(texts[path]) else "")
+    return found
 
 
 MOST_MESSAGES = 500
@@ -133,7 +138,8 @@ MOST_MESSAGES = 500
 async def show(feed: Feed, _query: Query) -> Content:
     """The whole view."""
     found = [one for own in feed.diagnostics.values() for one in own][:MOST_MESSAGES]
-    lines = await to_thread.run_sync(lambda: [source_line(one.span.path, one.span.start.line) for one in found])
+    places = [(one.span.path, one.span.start.line) for one in found]
+    lines = await to_thread.run_sync(source_lines, places)
     rows = list(feed.units.values())
     states = Counter(row.state for row in rows)
     blocks: list[Block] = []

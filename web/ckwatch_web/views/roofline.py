@@ -263,7 +263,7 @@ def timings_table(timed: Mapping[str, Sequence[Timed]], limits: Mapping[tuple[st
             "intensity": one.point.intensity, "bound": timing.bound_us,
             "limit": limits.get((device, timing.shape), "") if timing.cache == "cold" else "",
             "specified": timing.bound_percent, "observed": timing.observed_percent,
-            "standing": timing.standing if timing.verified else f"{timing.standing}, not verified",
+            "standing": timing.standing_words,
         })  # fmt: skip
     columns = (
         Column(key="instance", title="instance", width=280, pinned=True),
