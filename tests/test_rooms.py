@@ -33,6 +33,7 @@ ROOMS = (
         "bench",
         "codeobject",
         "tuning",
+        "farm",
         "core",
     ),
     *("wire", "cpp", "engine", "server", "client", "cli"),

@@ -23,6 +23,8 @@ SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_FARM_ADDRESS = re.compile(r"(?P<protocol>tls|tcp)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 _DEVICE = re.compile(r"auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -130,6 +132,27 @@ def device_name(value: str) -> str:
     return value
 
 
+def shared_store(value: Any, info: ValidationInfo) -> Any:
+    """A folder as an absolute path, or an URL."""
+    if isinstance(value, str) and "://" in value:
+        return value
+    return str(within_root(value, info))
+
+
+def farm_address(value: str) -> str:
+    """The address of a scheduler: `tls://HOST:PORT`, or `tcp://` on this machine alone."""
+    found = _FARM_ADDRESS.fullmatch(value)
+    if found is None:
+        raise validator_error("invalid_address", f"`{value}` is not the address of a scheduler; write tls://HOST:8786")
+    if found["protocol"] == "tcp" and found["host"] not in LOOPBACK:
+        raise validator_error(
+            "unprotected_address",
+            "who can reach a scheduler can run programs on all of its workers: write tls://, with the certificates of "
+            "`ckwatch farm certificates`; tcp:// is for this machine alone (127.0.0.1)",
+        )
+    return value
+
+
 def program_argument(value: str) -> str:
     """An argument of a process."""
     if not value or "\0" in value:
@@ -148,6 +171,8 @@ Pattern = Annotated[str, AfterValidator(relative_pattern)]
 Macro = Annotated[str, AfterValidator(macro_name)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
 Argument = Annotated[str, AfterValidator(program_argument)]
+SharedStore = Annotated[str, BeforeValidator(shared_store)]
+FarmAddress = Annotated[str, AfterValidator(farm_address)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -219,6 +244,9 @@ class StoreSection(Section):
     size_limit_bytes: SizeBytes = Field(
         20 * GIB, description="above which the artifacts unused for longest are dropped"
     )
+    shared: SharedStore | None = Field(
+        None, description="a folder or an URL of fsspec (`s3://…`) with artifacts of others, read and added to"
+    )
 
 
 class BenchSection(Section):
@@ -280,6 +308,35 @@ class VerifySection(Section):
     )
 
 
+class FarmSection(Section):
+    """`[farm]`: either `scheduler` or `cluster`; with neither, everything runs on this machine."""
+
+    scheduler: FarmAddress | None = Field(
+        None, description="the address of a dask scheduler that runs already: `tls://HOST:8786`"
+    )
+    cluster: Literal["local", "ssh", "slurm", "pbs", "lsf", "sge", "oar", "htcondor", "moab"] | None = Field(
+        None, description="what `ckwatch farm up` starts workers with, and a scheduler here"
+    )
+    workers: Annotated[int, Field(ge=1)] = Field(
+        1, description="workers of a `cluster`: processes here, per host, or jobs; the least of an adaptive one"
+    )
+    most_workers: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="a `cluster` grows to so many workers while there is work for them"
+    )
+    hosts: list[Argument] = Field([], description='the machines of an `"ssh"` cluster')
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        8786, description="where the scheduler of a `cluster` listens; 0: any port"
+    )
+    options: dict[str, Any] = Field(
+        {},
+        description="handed to the class of the `cluster`: `queue`, `account`, `walltime`, `cores`, `memory`; "
+        "`connect_options` of ssh",
+    )
+    certificates: AnyPath | None = Field(
+        None, description="the folder that `ckwatch farm certificates` has filled; by default in the user's settings"
+    )
+
+
 class CppSection(Section):
     """`[cpp]`."""
 
@@ -335,6 +392,9 @@ class Settings(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection, description="how much a kernel file may ask for")
     daemon: DaemonSection = Field(default_factory=DaemonSection, description="the background process")
     bench: BenchSection = Field(default_factory=BenchSection, description="how units are timed")
+    farm: FarmSection = Field(
+        default_factory=FarmSection, description="other machines that compile and time, through dask.distributed"
+    )
     verify: VerifySection = Field(
         default_factory=VerifySection, description="how units are verified without a GPU, by an emulator"
     )

@@ -41,6 +41,8 @@ PROGRAM_KEYS = (
     *(("compile", "flags"), ("toolchain", "rocm"), ("toolchain", "ck"), ("toolchain", "ck_tile")),
     ("toolchain", "clangd"),
     *(("bench", "launcher"), ("bench", "worker"), ("store", "folder")),
+    *(("store", "shared"), ("farm", "scheduler"), ("farm", "cluster"), ("farm", "hosts"), ("farm", "options")),
+    ("farm", "certificates"),
 )
 """Settings that name what is run or loaded."""
 
