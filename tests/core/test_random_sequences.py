@@ -21,6 +21,7 @@ from ckwatch.core.events import (
     ClientLost,
     CompilerEnded,
     CompileStarted,
+    FarmChanged,
     FilesChanged,
     FocusChanged,
     MeasureDropped,
@@ -383,9 +384,12 @@ class Sequences(RuleBasedStateMachine):
     # The host.
 
     @rule(
-        capacity=st.sampled_from((0, 2_500_000_000, 6_000_000_000)), message=st.sampled_from((None, "the disk is full"))
+        capacity=st.sampled_from((0, 2_500_000_000, 6_000_000_000)),
+        message=st.sampled_from((None, "the disk is full")),
+        slots=st.integers(0, 3),
     )
-    def host(self, capacity: int, message: str | None) -> None:
+    def host(self, capacity: int, message: str | None, slots: int) -> None:
+        self.world.send(FarmChanged(slots))
         self.world.send(MemoryMeasured(capacity))
         self.world.send(WarningChanged("store", message))
 

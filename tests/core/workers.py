@@ -17,6 +17,7 @@ from ckwatch.core.events import (
     CheckFinished,
     CompileFacts,
     CompileFinished,
+    FarmFailed,
     LoadedWorkspace,
     LoadFinished,
     LookUpFinished,
@@ -131,6 +132,8 @@ class Workers:
                 return VerifyFinished(effect.work, found)
             case Check():
                 return CheckFinished(effect.work, self.reported(one, effect, read))
+            case Compile(on_farm=True) if seed % 5 == 3:
+                return FarmFailed(effect.work, "a worker died")
             case LookUp() | Compile():
                 return self._built(one, effect, read, seed)
 

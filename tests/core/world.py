@@ -189,7 +189,15 @@ class World:
         unit = self.state.find(work.key)
         assert forced or looked or (unit is not None and unit.demand.force), "compiled without a look at the store"
         kinds = (WorkKind.CHECK, WorkKind.COMPILE)
-        works = [one.effect.work for one in self.works.values() if one.effect.work.kind in kinds]
+        if isinstance(effect, Compile) and effect.on_farm:
+            assert unit is None or not unit.compile.not_on_farm, "what the farm could not do goes there again"
+            assert len(self.state.on_farm - self.state.storing) <= self.state.farm_slots, "the farm has room"
+            return
+        works = [
+            one.effect.work
+            for number, one in self.works.items()
+            if one.effect.work.kind in kinds and number not in self.state.on_farm
+        ]
         compiling = [work for work in works if work.number not in self.state.storing]
         processes = sum(2 if self._is_wide(work) else 1 for work in compiling)
         assert processes <= self.state.jobs

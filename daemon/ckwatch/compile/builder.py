@@ -89,6 +89,10 @@ _KEYS_KEPT = 8192
 _Taken = TypeVar("_Taken")
 
 
+CompileElsewhere = Callable[[CompileRequest, Path], Awaitable[CompileOutcome]]
+"""Compiles into the folder, as `compile_source`, on another machine."""
+
+
 class _CompileIn(Protocol):
     def __call__(
         self, folder: Path, checked: PendingHostPass | None, *, refused: str | None
@@ -198,6 +202,7 @@ class Builder:
         waiting: int = 0,
         on_used: OnStageUsed | None = None,
         on_stored: Callable[[BuildOutcome], object] = lambda _result: None,
+        elsewhere: CompileElsewhere | None = None,
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
@@ -205,7 +210,7 @@ class Builder:
         called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
         with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
         store. `on_stored` gets what was compiled and stored, in the thread that did it. With `force` it is compiled
-        whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
+        whatever the store has. `elsewhere` compiles in place of this machine's compiler; what it raises passes. `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
         ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full one is a
         `fault`).
         """
@@ -243,6 +248,7 @@ class Builder:
                     waiting=waiting,
                     force=force,
                     on_used=on_used,
+                    elsewhere=elsewhere,
                 )
                 return await self._compile(key, request, claim, compile_in, force, on_end, on_stored)
             finally:
@@ -373,12 +379,16 @@ class Builder:
         waiting: int,
         force: bool,
         on_used: OnStageUsed | None,
+        elsewhere: CompileElsewhere | None,
     ) -> CompileOutcome:
         if refused is None:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
             on_narrow()
             return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
+        if elsewhere is not None:
+            on_narrow()
+            return await elsewhere(request, folder)
         ladder = self.ladder
         if ladder is not None:
             return await ladder.compile(

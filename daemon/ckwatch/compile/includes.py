@@ -1,4 +1,5 @@
-"""Finds headers that a compiler would never finish to read, before it is started.
+"""Follows the includes of a source before a compiler is started: to find headers that it would never finish to read,
+and those that it needs on another machine.
 
 A compiler that opens a FIFO waits until its time is over. What is included under a condition is left to the compiler:
 whether it is read is not known here.
@@ -20,6 +21,12 @@ FILES_LIMIT = 500
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$", re.MULTILINE)
 _NAME = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
+
+_POSSIBLE = re.compile(
+    r"(?:^[ \t]*#[ \t]*(?P<how>include(?:_next)?|embed|import)|\b(?P<has>__has_(?:include(?:_next)?|embed))[ \t]*\()[ \t]*"
+    r'(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>|(?P<macro>[^\n]*))',
+    re.MULTILINE,
+)
 
 
 def unreadable(path: str) -> str | None:
@@ -61,6 +68,42 @@ def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) 
                     continue
                 waiting.append((path, os.path.dirname(path), inside))  # noqa: PTH120
     return "".join(said)
+
+
+def possible_includes(source: str, folders: Sequence[Path]) -> list[str]:
+    """Absolute paths of all files that `source` may include from `folders`, or from beside what it includes: conditions
+    are not looked at, and where several folders have a name all of them count. For a thread.
+
+    Raises ValueError, which says why, where that cannot be told: a name that a macro makes up, or too many files.
+    """
+    found: dict[str, None] = {}
+    waiting: list[tuple[str | None, str]] = [(None, source)]
+    while waiting:
+        own_folder, text = waiting.pop()
+        plain = _COMMENT.sub(" ", text)
+        for match in _POSSIBLE.finditer(plain):
+            name = match["quoted"] or match["angled"]
+            if name is None:
+                if match["how"] is not None:
+                    raise ValueError(f"`#{match['how']} {match['macro']}` names a file by a macro")
+                continue
+            places = [*([own_folder] if own_folder is not None else []), *map(str, folders)]
+            for path in [name] if os.path.isabs(name) else [f"{place}/{name}" for place in places]:  # noqa: PTH117
+                normal = os.path.normpath(path)
+                if normal in found or not _is_regular(normal):
+                    continue
+                found[normal] = None
+                if len(found) > FILES_LIMIT:
+                    raise ValueError(f"it includes more than {FILES_LIMIT} files of the workspace")
+                waiting.append((os.path.dirname(normal), read_file(normal).decode("utf-8", "replace")))  # noqa: PTH120
+    return sorted(found)
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return stat.S_ISREG(file_status(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _found(name: str, own_folder: str | None, folders: Sequence[Path]) -> str | None:

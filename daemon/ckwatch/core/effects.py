@@ -100,6 +100,8 @@ class Compile:
     """A client waits for the result, not only for it to be there some time."""
     usual_s: float = 0.0
     """The longest compile that is known of its kernel; 0 where none is."""
+    on_farm: bool = False
+    """By a worker of the farm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,12 @@ class ArtifactVerification:
     shapes: tuple[Shape, ...] = ()
     """The kernel file's then."""
 
+    def is_of_shapes(self, shapes: tuple[Shape, ...]) -> bool:
+        """Whether these are the same shapes, wherever they stand in the kernel file."""
+        return [(one.name, one.sizes, one.runtime) for one in self.shapes] == [
+            (one.name, one.sizes, one.runtime) for one in shapes
+        ]
+
 
 class AnalysisDepth(StrEnum):
     """How far an analysis goes."""
@@ -344,6 +350,21 @@ class CompileFinished(Event):
 
     work: Work
     facts: CompileFacts
+
+
+@dataclass(frozen=True, slots=True)
+class FarmFailed(Event):
+    """The end of a `Compile` on the farm that has shown nothing of the unit."""
+
+    work: Work
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class FarmChanged(Event):
+    """The farm has room for so many compiles at once; none where it cannot be reached."""
+
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,7 +623,7 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | CompilerEnded
+    | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped

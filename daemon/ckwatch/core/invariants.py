@@ -108,6 +108,7 @@ def _check_work(state: State) -> None:
             )
     _require(state.single_pass_compiles <= state.running.keys(), "a pass that runs alone runs")
     _require(state.storing <= state.running.keys(), "a compile that is being stored runs")
+    _require(state.on_farm <= state.running.keys(), "a compile on the farm runs")
     _require(state.at_work(WorkKind.RENDER) <= 2 * state.renders, "renders are bounded")
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
 
@@ -130,7 +131,8 @@ def _check_measuring(state: State) -> None:
     _require(state.at_work(WorkKind.MEASURE) == len(works), "one measurement at a time on a device")
     for work in works:
         if work.exclusive and work.number not in state.cancelled:
-            others = any(other.kind in DISTURBING_WORK for other in state.running.values()) or len(works) > 1
+            disturbing = (other for other in state.running.values() if other.number not in state.on_farm)
+            others = any(other.kind in DISTURBING_WORK for other in disturbing) or len(works) > 1
             _require(not others, "what needs the processor for itself has it")
     for unit in state.all_units():
         mine = unit.timing.work

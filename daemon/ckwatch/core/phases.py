@@ -77,7 +77,7 @@ TRANSITIONS: Mapping[Phase, Mapping[Phase, str]] = MappingProxyType(
         },
         Phase.COMPILING: {
             Phase.DONE: "its compiler has ended, or a fault",
-            Phase.QUEUED: "its host pass has ended: the device pass is next",
+            Phase.QUEUED: "its host pass has ended: the device pass is next; or the farm could not compile it",
             Phase.LOOKING: _NEW_TEXT,
             Phase.IDLE: "nobody wants it any more, or it was cancelled",
             Phase.WAITING: NEW_INPUT,

@@ -11,6 +11,7 @@ from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, View, WorkQueue, begin
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import expected_memory_bytes
+from ckwatch.model.targets import Language
 
 RECORDED_AT_ONCE = 500
 
@@ -19,6 +20,9 @@ STORED_AT_ONCE = 32
 
 PASSES = 2
 """Processes of one compile, where they run side by side."""
+
+WAITING_SKIPPED = 16
+"""So many units at the head of the queue that are not for the farm keep nothing behind them from it."""
 
 HOST_MEMORY = 0.5
 """The memory of a host pass, as a part of a device pass's: 340 of 660 MB for a CK GEMM instance."""
@@ -43,13 +47,16 @@ def start_work(state: State, out: Effects) -> None:
         work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))
         unit.compile.look_up = work
         out.append(LookUp(work, unit.unit, view.overlays.copy(), view.options))
-    timing_schedule.make_room(state, out)
-    # Some that wait for a compiler may turn out not to be wanted any more.
-    while state.compile_queue and not state.unwanted and not _is_occupied(state) and _fits(state):
-        unit, view = _next(state, state.compile_queue)
-        move(unit, Phase.COMPILING)
-        out.append(_compiler(state, unit, view))
-        publish(out, unit)
+    if not state.unwanted:  # some that wait for a compiler may turn out not to be wanted any more
+        if state.focus:
+            _fill_farm(state, out)
+        timing_schedule.make_room(state, out)
+        while state.compile_queue and not _is_occupied(state) and _fits(state):
+            unit, view = _next(state, state.compile_queue)
+            move(unit, Phase.COMPILING)
+            out.append(_compiler(state, unit, view))
+            publish(out, unit)
+        _fill_farm(state, out)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
     verification_schedule.start(state, out)
@@ -114,6 +121,46 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
     )
 
 
+def _fill_farm(state: State, out: Effects) -> None:
+    """Give the farm what it has room for.
+
+    While somebody looks at something, this machine's compilers are kept for that as long as the farm has room, so that
+    an edit does not wait for the network; else they take what comes first, as one more worker.
+    """
+    room = state.farm_slots - len(state.on_farm - state.storing)
+    if room <= 0 or not state.compile_queue:
+        return
+    here = not _is_occupied(state) and _fits(state)
+    for key in state.compile_queue.next_ones(room + WAITING_SKIPPED):
+        view = state.views[key.scope]
+        unit = view.units[key.unit]
+        if not _goes_to_farm(unit) or (here and is_in_focus(state, unit)):
+            continue
+        state.compile_queue.remove(key)
+        move(unit, Phase.COMPILING)
+        work = begin(state, WorkKind.COMPILE, key, unit.input.generation, _tokens(unit))
+        state.on_farm.add(work.number)
+        unit.compile.compiler = work
+        out.append(
+            Compile(
+                *(work, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
+                waiting=len(state.compile_queue),
+                usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
+                on_farm=True,
+            )
+        )
+        publish(out, unit)
+        room -= 1
+        if not room:
+            return
+
+
+def _goes_to_farm(unit: UnitState) -> bool:
+    """Whether any machine can compile the unit: not what is made for this one's processor, or for its CUDA."""
+    host = unit.unit.kernel.template.endswith(f".{Language.CPP}.j2")
+    return not unit.compile.not_on_farm and not host and unit.unit.arch.startswith("gfx")
+
+
 def _is_occupied(state: State) -> bool:
     """Whether a measurement is running that must not be disturbed."""
     return state.is_measuring_alone
@@ -123,7 +170,9 @@ def _compilers(state: State) -> list[Work]:
     return [
         work
         for work in state.running.values()
-        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE) and work.number not in state.storing
+        if work.kind in (WorkKind.CHECK, WorkKind.COMPILE)
+        and work.number not in state.storing
+        and work.number not in state.on_farm
     ]
 
 

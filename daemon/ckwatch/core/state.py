@@ -301,6 +301,10 @@ class State:
     """Compiles that run one pass at a time, or of whose two passes one has ended."""
     storing: set[int] = field(default_factory=set)
     """Compiles whose compilers have ended."""
+    farm_slots: int = 0
+    """Compiles that the farm has room for."""
+    on_farm: set[int] = field(default_factory=set)
+    """Compiles that workers of the farm do."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)
@@ -495,6 +499,7 @@ def release(state: State, work: Work) -> bool:
     state.cancelled.discard(work.number)
     state.single_pass_compiles.discard(work.number)
     state.storing.discard(work.number)
+    state.on_farm.discard(work.number)
     if not state.running:
         state.recent_changes.clear()
     elif state.recent_changes and work.number == oldest:

@@ -34,6 +34,8 @@ from ckwatch.core.events import (
     CompileStarted,
     Continued,
     EditorsChanged,
+    FarmChanged,
+    FarmFailed,
     FilesChanged,
     FocusChanged,
     LoadFinished,
@@ -183,6 +185,20 @@ def _check_finished(state: State, out: Effects, event: CheckFinished) -> None:
     units.checked(state, out, unit, event.work, event.diagnostics)
 
 
+def _farm_failed(state: State, out: Effects, event: FarmFailed) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None
+    if unit is not None and unit.phase is Phase.COMPILING:
+        missed = files.missed_change(state, unit, event.work, unit.render.facts)
+    release(state, event.work)
+    if unit is not None and not _is_outdated(state, out, unit, missed):
+        units.farm_failed(state, out, unit)
+
+
+def _farm_changed(state: State, out: Effects, event: FarmChanged) -> None:  # noqa: ARG001  # as all handlers
+    state.farm_slots = event.slots
+
+
 def _compiler_output(state: State, out: Effects, event: CompilerOutput) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None:
@@ -298,6 +314,8 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     RenderFinished: _render_finished,
     LookUpFinished: _look_up_finished,
     CheckFinished: _check_finished,
+    FarmFailed: _farm_failed,
+    FarmChanged: _farm_changed,
     CompileFinished: _compile_finished,
     AnalyzeFinished: analysis_schedule.analyze_finished,
     AnalyzeRequested: analysis_schedule.analyze_requested,

@@ -106,6 +106,8 @@ class CompileState:
     """The host pass over the present tokens has ended, and the device pass has not; only in QUEUED and COMPILING."""
     live_diagnostics: tuple[Diagnostic, ...] = ()
     """What the compilers of the present input have reported so far."""
+    not_on_farm: bool = False
+    """The farm could not compile the present input."""
 
 
 @dataclass(slots=True)

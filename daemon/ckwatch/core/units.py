@@ -131,7 +131,7 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
     """
     unit.input.generation += 1
     unit.cause = cause
-    unit.compile.host_pass_done = False
+    unit.compile.host_pass_done = unit.compile.not_on_farm = False
     unit.compile.live_diagnostics = ()
     if recompile:
         unit.compile.reusable = False
@@ -310,6 +310,14 @@ def checked(state: State, out: Effects, unit: UnitState, work: Work, diagnostics
     unit.compile.host_pass_done = True
     unit.compile.live_diagnostics = diagnostics
     _queue_compile(state, out, unit)
+
+
+def farm_failed(state: State, out: Effects, unit: UnitState) -> None:
+    """The farm could not compile the unit: it waits for a compiler of this machine."""
+    unit.compile.compiler = None
+    if unit.phase is Phase.COMPILING:
+        unit.compile.not_on_farm = True
+        _queue_compile(state, out, unit)
 
 
 def _is_present(unit: UnitState, work: Work) -> bool:

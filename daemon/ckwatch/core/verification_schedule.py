@@ -60,7 +60,7 @@ def _knows(state: State, unit: UnitState, result: CompileFacts, *, thorough: boo
     return (
         latest is not None
         and latest.artifact == result.artifact
-        and latest.shapes == unit.unit.kernel.shapes
+        and latest.is_of_shapes(unit.unit.kernel.shapes)
         and latest.verification.checked == state.verification.checks
         and (not thorough or latest.verification.depth is VerificationDepth.THOROUGH)
         and (not latest.verification.findings or unit.has_placed_findings)

@@ -21,6 +21,7 @@ from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache
 from ckwatch.engine.handlers.check import CheckHandler
 from ckwatch.engine.handlers.compile import CompileHandler
@@ -134,6 +135,7 @@ async def open_engine(
                 tasks.start_soon(parts.background_pch.run)
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
+                tasks.start_soon(parts.farm.run)
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
                     await loop.post(WarningChanged("history", recorder.problem))
@@ -164,7 +166,8 @@ class _Parts:
         self.renders = RenderHandler(tools, self.view_loader, threads)
         self.background_pch = BackgroundPch(tools, lambda: state.busy)
         common = (tools, self.view_loader, self.renders)
-        self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads)
+        self.farm = FarmLink(root, self.view_loader, tools, post)
+        self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads, self.farm)
         self._analyzer = ArtifactAnalyzer(ReportCache(tools), recorder)
         self.measure = MeasureRunner(root, self.view_loader, tools, recorder)
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 
@@ -16,17 +17,22 @@ from ckwatch.core.events import (
     CompileFinished,
     CompilerEnded,
     CompileStarted,
+    FarmFailed,
     PassFinished,
     WarningChanged,
 )
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.compile_facts import facts_of
 from ckwatch.engine.handlers.compiler_messages import PostEvent, placing, reporting_for
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.kernels import Outcome
+
+
+log = logging.getLogger(__name__)
 
 
 class CompileHandler:
@@ -41,7 +47,9 @@ class CompileHandler:
         background_pch: BackgroundPch,
         post: PostEvent,
         threads: CapacityLimiter,
+        farm: FarmLink,
     ) -> None:
+        self._farm = farm
         self._tools = tools
         self._view_loader = view_loader
         self._renders = renders
@@ -52,8 +60,20 @@ class CompileHandler:
         self._disk_full: str | None = None
         self.compiled = 0
 
-    async def run(self, effect: Compile) -> CompileFinished:
-        """Compile a unit, or take what the store has by now. Raises CkwatchError when the host cannot."""
+    async def run(self, effect: Compile) -> CompileFinished | FarmFailed:
+        """Compile a unit, here or on the farm, or take what the store has by now. Raises CkwatchError when the host
+        cannot."""
+        if not effect.on_farm:
+            return await self._run(effect)
+        from ckwatch.farm.packing import FarmError
+
+        try:
+            return await self._run(effect)
+        except FarmError as error:
+            log.info("%s is compiled here: %s", effect.unit.id, error)
+            return FarmFailed(effect.work, error.message, at=time.time())
+
+    async def _run(self, effect: Compile) -> CompileFinished:
         compiler = self._tools.require_compiler()
         text = await self._renders.text_of(effect)
         if text is None:
@@ -87,6 +107,9 @@ class CompileHandler:
                 waiting=effect.waiting,
                 on_used=used,
                 on_stored=lambda stored: taken.append(take(stored)),
+                elsewhere=partial(self._farm.compile, waiting=effect.waiting, force=effect.force)
+                if effect.on_farm
+                else None,
             )
         self.compiled += 1
         self._background_pch.note(request, effect.unit.id, built=result.ok, compiled=True)

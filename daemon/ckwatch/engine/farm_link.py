@@ -1,0 +1,155 @@
+"""Keeps the connection with the farm that `[farm]` names, and tells the core how much room there is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.compile.request import CompileOutcome, CompileRequest
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.core.events import MAIN, FarmChanged, WarningChanged
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.compiler_messages import PostEvent
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.settings import FarmSection
+
+if TYPE_CHECKING:
+    from ckwatch.farm.connection import FarmConnection
+
+log = logging.getLogger(__name__)
+
+TOPIC = "farm"
+POLL_S = 1.0
+"""How often it is seen which workers there are."""
+
+LONGEST_PAUSE_S = 10.0
+"""Between two tries to reach a scheduler."""
+
+
+class FarmLink:
+    """The farm, while it can be reached; where none is set, nothing of `ckwatch.farm` is loaded."""
+
+    def __init__(self, root: Path, view_loader: ViewLoader, tools: BuildTools, post: PostEvent) -> None:
+        self._root = root
+        self._view_loader = view_loader
+        self._tools = tools
+        self._post = post
+        self._address = ""
+        self._identity: tuple[Toolchain, str] | None = None
+        self._slots = 0
+        self._warning: str | None = None
+        self.connection: FarmConnection | None = None
+
+    @property
+    def _settings(self) -> FarmSection:
+        workspace = self._view_loader.workspaces.get(MAIN)
+        return FarmSection() if workspace is None else workspace.settings.farm
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        pause_s = POLL_S
+        try:
+            while True:
+                settings, warning = self._settings, None
+                try:
+                    if settings.scheduler is None and settings.cluster is None:
+                        await self._leave()
+                    else:
+                        warning = await self._follow(settings)
+                    pause_s = POLL_S
+                except CkwatchError as error:
+                    await self._leave()
+                    warning = f"{error}; compiles run on this machine"
+                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._tell(self._room(), warning)
+                await anyio.sleep(pause_s)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave()
+
+    async def _follow(self, settings: FarmSection) -> str | None:
+        """Connect where that is not done, and learn which workers there are; what the user should know of them."""
+        from ckwatch.farm.certificates import security_of
+        from ckwatch.farm.cluster import farm_address
+
+        address = await to_thread.run_sync(farm_address, settings, self._root)
+        if address is None:
+            await self._leave()
+            return "the farm is not up: `ckwatch farm up` starts it; until then compiles run on this machine"
+        if self.connection is None or address != self._address:
+            await self._leave()
+            connection = await to_thread.run_sync(_connection_class)
+            security = None
+            if address.startswith("tls:"):
+                security = await to_thread.run_sync(security_of, settings.certificates)
+            self.connection = await connection.open(address, security)
+            self._address = address
+        await self.connection.refresh()
+        await self._identify()
+        if self.connection.unfit:
+            return "; ".join(self.connection.unfit.values())
+        if self._identity is not None and not self._room():
+            return (
+                f"no worker of the farm has this toolchain ({self._identity[0].title}): compiles run on this machine; "
+                "`ckwatch farm status` shows what they have"
+            )
+        return None
+
+    async def _identify(self) -> None:
+        compiler, store = self._tools.compiler, self._tools.store
+        toolchain = None if compiler is None else compiler.toolchain
+        if not isinstance(toolchain, Toolchain) or store is None:
+            self._identity = None
+        elif self._identity is None or self._identity[0] != toolchain:
+            from ckwatch.farm.messages import toolchain_identity
+
+            self._identity = toolchain, await to_thread.run_sync(toolchain_identity, toolchain, store.contents)
+
+    def _room(self) -> int:
+        if self.connection is None or self._identity is None:
+            return 0
+        return self.connection.slots(self._identity[1])
+
+    def _tell(self, slots: int, warning: str | None) -> None:
+        if slots != self._slots:
+            self._slots = slots
+            self._post(FarmChanged(slots, at=time.time()))
+        if warning != self._warning:
+            self._warning = warning
+            self._post(WarningChanged(TOPIC, warning, at=time.time()))
+
+    async def _leave(self) -> None:
+        connection, self.connection, self._address = self.connection, None, ""
+        if connection is not None:
+            try:
+                await connection.close()
+            except Exception as error:  # noqa: BLE001  # of the library; the connection is given up in any case
+                log.info("the farm's connection did not close: %s", error)
+
+    async def compile(self, request: CompileRequest, folder: Path, *, waiting: int, force: bool) -> CompileOutcome:
+        """Compile on a worker, as `FarmConnection.compile`. Raises FarmError where there is none."""
+        from ckwatch.farm.packing import FarmError
+
+        store = self._tools.store
+        if self.connection is None or self._identity is None or store is None:
+            raise FarmError("there is no connection with the farm any more")
+        toolchain, identity = self._identity
+        return await self.connection.compile(
+            request, folder, toolchain, identity, store.contents, waiting=waiting, force=force
+        )
+
+
+def _connection_class() -> type[FarmConnection]:
+    """For a thread: dask takes half a second to load."""
+    import distributed  # noqa: F401
+
+    from ckwatch.farm import worker  # noqa: F401
+    from ckwatch.farm.connection import FarmConnection
+
+    return FarmConnection

@@ -1,0 +1,301 @@
+"""The daemon's connection with a farm: which workers there are, compiles and timings that are sent to them.
+
+dask's client runs on an event loop of its own, in a thread of its own: what it does, the daemon's loop does not wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import to_thread
+
+from ckwatch.bench.job import Job
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
+from ckwatch.compile.store.content_hashes import ContentHashes
+from ckwatch.farm.messages import READY, WorkerFacts, compile_resource
+from ckwatch.farm.packing import FarmError, OtherHeadersError, PackedCompile, pack, unpack
+from ckwatch.model.gpu_specs import DeviceFacts
+
+if TYPE_CHECKING:
+    from distributed import Client, Future, Security
+
+    from ckwatch.bench.worker_session import OnMessage
+
+CONNECT_S = 5.0
+"""How long a scheduler may take to answer."""
+
+CONTENTS_KEPT = 500
+"""Headers of workspaces that workers are kept from asking for again."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWorker:
+    """A worker as the scheduler and it describe it."""
+
+    address: str
+    threads: int
+    resources: Mapping[str, float]
+    facts: WorkerFacts
+
+
+class FarmConnection:
+    """One farm, for as long as its scheduler answers. Open it in a thread with `open`, and close it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+        self._loop = loop
+        self._client = client
+        self._contents: dict[str, Future[Any]] = {}
+        self._facts: dict[str, WorkerFacts] = {}
+        self.workers: tuple[KnownWorker, ...] = ()
+        self.unfit: dict[str, str] = {}
+        """Machines whose headers are others than the daemon's, and how that was found."""
+        self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
+        self._listeners: dict[str, OnMessage] = {}
+
+    @classmethod
+    async def open(cls, address: str, security: Security | None) -> FarmConnection:
+        """Connect. Raises FarmError where no scheduler answers, or where it refuses the certificate."""
+        loop = await to_thread.run_sync(_new_loop)
+        try:
+            client = await _on(loop, partial(_connect, address, security))
+        except Exception as error:  # noqa: BLE001  # of the library, of TLS and of the network
+            loop.call_soon_threadsafe(loop.stop)
+            raise FarmError(f"the farm at {address} does not answer: {_reason(error)}") from error
+        return cls(loop, client)
+
+    async def close(self) -> None:
+        """Let the farm go; what it does for this daemon ends there."""
+        try:
+            await _on(self._loop, partial(_close, self._client))
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def refresh(self) -> None:
+        """Learn which workers there are. Raises FarmError when the scheduler is lost."""
+        try:
+            self.workers = await _on(self._loop, self._look)
+        except Exception as error:  # noqa: BLE001  # of the library, of TLS and of the network
+            raise FarmError(f"the farm's scheduler is lost: {_reason(error)}") from error
+
+    async def _look(self) -> tuple[KnownWorker, ...]:
+        if self._client.status != "running":
+            raise OSError("no connection")
+        answer = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), CONNECT_S)
+        listed = answer["workers"]
+        ready = [address for address, one in listed.items() if READY in one["resources"]]
+        self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
+        new = [address for address in ready if address not in self._facts]
+        if new:
+            from ckwatch.farm.worker import describe
+
+            told = await asyncio.wait_for(
+                self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S
+            )
+            self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
+        for key, (future, allowed, resource) in list(self._waiting.items()):
+            able = {one for one in ready if resource in listed[one]["resources"]}
+            if not (able if allowed is None else able & allowed):
+                await self._client.cancel([future], force=True, reason="no-worker", msg=f"{key}: no worker is left")
+        return tuple(
+            KnownWorker(address, one["nthreads"], one["resources"], self._facts[address])
+            for address, one in listed.items()
+            if address in self._facts
+        )
+
+    def slots(self, identity: str) -> int:
+        """How many compiles of a toolchain of this identity may run at once."""
+        resource = compile_resource(identity)
+        return sum(int(one.resources.get(resource, 0)) for one in self.workers if one.facts.machine not in self.unfit)
+
+    async def compile(
+        self,
+        request: CompileRequest,
+        folder: Path,
+        toolchain: CompilerToolchain,
+        identity: str,
+        contents: ContentHashes,
+        *,
+        waiting: int,
+        force: bool,
+    ) -> CompileOutcome:
+        """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here.
+
+        Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
+        compiler there.
+        """
+        key = f"ckwatch-compile-{secrets.token_hex(8)}"
+        packed = await to_thread.run_sync(partial(pack, request, toolchain, key, waiting=waiting, force=force))
+        allowed = None
+        if self.unfit:
+            allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
+        resource = compile_resource(identity)
+        done = await _on(self._loop, partial(self._compile, packed, resource, allowed))
+        try:
+            return await to_thread.run_sync(lambda: unpack(packed, done, folder, contents.look()))
+        except OtherHeadersError as error:
+            self.unfit[error.machine] = error.message
+            raise
+
+    async def _compile(self, packed: PackedCompile, resource: str, allowed: frozenset[str] | None) -> Any:
+        from ckwatch.farm.worker import compile_task
+
+        message = packed.message
+        given = self._given({digest: packed.contents[digest] for _, digest in message.files})
+        return await self._run(message.key, resource, allowed, compile_task, message, given)
+
+    def _given(self, contents: Mapping[str, bytes]) -> list[Future[Any]]:
+        """Tasks with these contents: each worker gets each once, and the scheduler can make them anew."""
+        found = []
+        for digest, content in contents.items():
+            future = self._contents.pop(digest, None)
+            if future is None or future.status in ("cancelled", "error", "lost"):
+                future = self._client.submit(bytes, content, key=f"ckwatch-content-{digest}")
+            self._contents[digest] = future
+            found.append(future)
+        while len(self._contents) > max(CONTENTS_KEPT, len(found)):
+            del self._contents[next(iter(self._contents))]
+        return found
+
+    async def _run(
+        self, key: str, resource: str, allowed: Iterable[str] | None, task: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """What a task answers. Raises FarmError where nothing came of it."""
+        limited = None if allowed is None else frozenset(allowed)
+        try:
+            future = self._client.submit(
+                task, *arguments, key=key, resources={resource: 1}, pure=False,
+                workers=None if limited is None else sorted(limited),
+            )  # fmt: skip
+        except Exception as error:  # noqa: BLE001  # of the library
+            raise FarmError(f"the farm does not take work: {_reason(error)}") from error
+        self._waiting[key] = (future, limited, resource)
+        try:
+            return await future.result()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # of the library; a worker that dies may raise anything
+            raise FarmError(f"the farm did not finish it: {_reason(error)}") from error
+        finally:
+            del self._waiting[key]
+            if not future.done() and self._client.status == "running":
+                self._keep(self._client.cancel([future], force=True))
+            future.release()
+
+    def _keep(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    def devices(self) -> tuple[DeviceFacts, ...]:
+        """Those of other machines, each once."""
+        found: dict[tuple[str, str], DeviceFacts] = {}
+        for worker in self.workers:
+            for device in worker.facts.devices:
+                found.setdefault((worker.facts.machine, device.identity), device)
+        return tuple(found.values())
+
+    async def measure(
+        self,
+        job: Job,
+        artifacts: Sequence[bytes],
+        device: DeviceFacts,
+        *,
+        time_limit_s: float,
+        on_message: OnMessage | None = None,
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """Time on a device of another machine. Raises FarmError where the farm cannot; cancelling ends it there."""
+        key = f"ckwatch-measure-{secrets.token_hex(8)}"
+        said = None
+        if on_message is not None:
+            here = asyncio.get_running_loop()
+            said = partial(here.call_soon_threadsafe, on_message)
+        measured = partial(self._measure, key, job, list(artifacts), device, time_limit_s, said)
+        done = await _on(self._loop, measured)
+        if done is None:
+            raise FarmError("the farm was told to stop the measurement")
+        return done
+
+    async def _measure(
+        self,
+        key: str,
+        job: Job,
+        artifacts: list[bytes],
+        device: DeviceFacts,
+        time_limit_s: float,
+        on_message: Callable[[Any], object] | None,
+    ) -> Any:
+        from ckwatch.farm.worker import device_resource, measure_task
+
+        owners = [
+            one.address
+            for one in self.workers
+            if one.facts.machine == device.machine and any(has.identity == device.identity for has in one.facts.devices)
+        ]
+        if not owners:
+            raise FarmError(f"{device.name} on {device.machine} has left the farm")
+        if on_message is not None:
+            self._client.subscribe_topic(key, partial(_hand_on, on_message))
+        try:
+            return await self._run(key, device_resource(device), owners, measure_task, key, job, artifacts, time_limit_s)
+        finally:
+            if on_message is not None and self._client.status == "running":
+                self._client.unsubscribe_topic(key)
+
+
+def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> None:
+    from ckwatch.bench.worker_protocol import decode
+
+    on_message(decode(event[1]))
+
+
+async def _connect(address: str, security: Security | None) -> Client:
+    from distributed import Client
+
+    return await Client(
+        address, security=security, asynchronous=True, timeout=CONNECT_S, set_as_default=False, name="ckwatch"
+    )
+
+
+async def _close(client: Client) -> None:
+    await client.close(timeout=CONNECT_S)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop in a thread of its own, until it is stopped."""
+    loop = asyncio.new_event_loop()
+
+    def run() -> None:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+    threading.Thread(target=run, name="ckwatch-farm", daemon=True).start()
+    return loop
+
+
+async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]) -> _T:
+    """What a coroutine answers that runs on the other loop; cancelling cancels it there."""
+
+    async def run() -> _T:
+        return await make()
+
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), loop))
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what a library says."""
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__

@@ -1,0 +1,103 @@
+"""What a daemon and its workers send each other. Both are of one version: the names of a worker's resources hold it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ckwatch.compile.request import CompileFault, ProductKind
+from ckwatch.compile.store.content_hashes import ContentHashes
+from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.version import __version__
+
+PROTOCOL = 1
+"""Grows with every change that the other side would not understand."""
+
+READY = f"ckwatch:{__version__}:{PROTOCOL}"
+"""The resource of workers that can be asked what they have: `describe`."""
+
+
+def compile_resource(identity: str) -> str:
+    """The resource of workers that compile as a toolchain of this identity (`toolchain_identity`) does; there is as much
+    of it as compiles may run at once."""
+    return f"compile:{__version__}:{PROTOCOL}:{identity}"
+
+
+def toolchain_identity(toolchain: Toolchain, contents: ContentHashes) -> str:
+    """The same for the same compiler and the same Composable Kernel headers, wherever they lie; for a thread."""
+    digest = hashlib.sha256(f"{toolchain.identity}\n{toolchain.openmp}\n".encode())
+    for folder in toolchain.include_folders:
+        for path in _files_below(folder):
+            digest.update(f"{path.relative_to(folder)}\0{contents.digest(str(path))}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            yield Path(parent, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmCompile:
+    """A HIP source for a worker with the same toolchain.
+
+    `key` is the task's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain lie where the
+    worker has them, the others in a tree of `files` (path and SHA-256 of its content) that the worker makes. `roots` are
+    the folders behind the names where the source comes from: what is compiled speaks of those. `exports`, `products`,
+    `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`; `waiting`: so many others wait for a compiler; with
+    `force` it is compiled whatever the worker's store has.
+    """
+
+    key: str
+    source: str
+    symbol: str
+    arch: str
+    flags: tuple[str, ...]
+    defines: tuple[str, ...]
+    include_folders: tuple[str, ...]
+    more_exports: tuple[str, ...]
+    products: frozenset[ProductKind]
+    timeout_s: float
+    stalled_s: float
+    kernel: str
+    files: tuple[tuple[str, str], ...]
+    roots: Mapping[str, str]
+    waiting: int = 0
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmCompiled:
+    """What came of a `FarmCompile`: with a `fault` nothing was learned of the source, and `message` says why.
+
+    `log`, `commands` and `headers` (path and SHA-256 of what was read) have names of roots in place of folders.
+    `products` are names and contents of files by `ProductKind`.
+    """
+
+    machine: str
+    ok: bool = False
+    fault: CompileFault | None = None
+    message: str = ""
+    log: str = ""
+    commands: tuple[CompilerCommand, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    exports: tuple[str, ...] = ()
+    products: Mapping[ProductKind, tuple[str, bytes]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """What a worker is: its machine's name, its toolchain's identity and title (empty where it has none), and the devices
+    that it times on."""
+
+    machine: str
+    identity: str = ""
+    toolchain: str = ""
+    devices: tuple[DeviceFacts, ...] = ()

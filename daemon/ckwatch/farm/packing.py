@@ -1,0 +1,184 @@
+"""Makes a compile ready to travel, and turns what comes back into what a compiler here would have left; for threads.
+
+Folders are called by names, as in the store (`PathRoots`): the toolchain's lie elsewhere on a worker, and the workspace's
+are made there of the files that the source may include. What comes back counts only if every header that was read there
+has the same contents here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckwatch.compile.dependencies import missing_headers
+from ckwatch.compile.flags import compile_flags
+from ckwatch.compile.includes import possible_includes
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus, ProductKind
+from ckwatch.compile.single_call import write_dependencies
+from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
+from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.store.header_sets import PathRoots, not_there
+from ckwatch.farm.messages import FarmCompile, FarmCompiled
+from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.targets import Language
+from ckwatch.system.user_files import read_file
+
+TOOLCHAIN_ROOTS = ("rocm", "ck", "ck_tile")
+"""Roots that every worker with the toolchain has."""
+
+_HERE = re.compile(r"(?:^|[=,:]|(?<=^-[A-Za-z]))/")
+"""A path of this machine in a flag."""
+
+
+class FarmError(CkwatchError):
+    """The farm cannot do it now; it is to be done here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCompile:
+    """A compile that is ready to travel: the message, and the contents of its files by SHA-256.
+
+    `roots` are the folders behind its names here, `folders` those that were searched for headers. `begun_ns` is when the
+    first file was looked at (`steady_ns`).
+    """
+
+    message: FarmCompile
+    contents: Mapping[str, bytes]
+    roots: PathRoots
+    folders: tuple[Path, ...]
+    begun_ns: int
+
+
+def pack(request: CompileRequest, toolchain: CompilerToolchain, key: str, *, waiting: int, force: bool) -> PackedCompile:
+    """The request as it travels. Raises FarmError for one that only this machine can compile."""
+    if request.language is not Language.HIP:
+        raise FarmError("only HIP sources are compiled elsewhere: others are made for this machine's processor or its nvcc")
+    begun_ns = steady_ns()
+    given = _given_folders(request)
+    named = _named_folders(toolchain, (*map(str, request.include_folders), *given))
+    roots = PathRoots(named)
+    flags = tuple(map(roots.shorten_text, request.flags))
+    for flag in flags:
+        if _HERE.search(flag):
+            raise FarmError(f"its flag `{flag}` names a file of this machine")
+    own = [Path(folder) for folder in dict.fromkeys((*map(str, request.include_folders), *given))]
+    try:
+        paths = possible_includes(request.source, own)
+    except (ValueError, OSError) as error:
+        raise FarmError(str(error)) from error
+    contents: dict[str, bytes] = {}
+    files = []
+    for path in paths:
+        name = roots.shorten(path)
+        if name.partition("/")[0].strip("<>") in TOOLCHAIN_ROOTS:
+            continue
+        if not name.startswith("<"):
+            raise FarmError(f"it includes {path}, which lies in no folder that is searched for headers")
+        content = read_file(path)
+        digest = hashlib.sha256(content).hexdigest()
+        contents[digest] = content
+        files.append((name, digest))
+    message = FarmCompile(
+        key=key,
+        source=request.source,
+        symbol=request.symbol,
+        arch=request.arch,
+        flags=flags,
+        defines=request.defines,
+        include_folders=tuple(roots.shorten(f"{folder}/").rstrip("/") for folder in request.include_folders),
+        more_exports=request.more_exports,
+        products=request.products,
+        timeout_s=request.timeout_s,
+        stalled_s=request.stalled_s,
+        kernel=request.kernel,
+        files=tuple(files),
+        roots={name: str(path) for name, path in named.items()},
+        waiting=waiting,
+        force=force,
+    )
+    searched = (*request.include_folders, *toolchain.include_folders)
+    return PackedCompile(message, contents, roots, searched, begun_ns)
+
+
+def _given_folders(request: CompileRequest) -> list[str]:
+    """Folders of headers that the flags name."""
+    groups = (group for _, group in flag_groups(request.flags) if group[0].startswith(INCLUDE_FOLDERS))
+    return [folder for group in groups if (folder := folder_of(group)) and os.path.isabs(folder)]  # noqa: PTH117
+
+
+def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> dict[str, Path]:
+    """The toolchain's roots, the workspace, and a name for each other folder of headers."""
+    named = dict(toolchain.roots)
+    for folder in dict.fromkeys(folders):
+        if not any(f"{folder}/".startswith(f"{root}/") for root in named.values()):
+            named[f"folder{len(named)}"] = Path(folder)
+    return named
+
+
+def unpack(
+    packed: PackedCompile, done: FarmCompiled, folder: Path, look: ContentSnapshot
+) -> CompileOutcome:
+    """What a compiler here would have left in `folder`.
+
+    Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that was read
+    there is another one here (`OtherHeadersError`). Raises OSError where the folder cannot be written.
+    """
+    if done.fault is not None:
+        raise FarmError(f"{done.machine}: {done.message or done.fault.value}")
+    roots = packed.roots
+    headers = {roots.expand(name): digest for name, digest in done.headers.items()}
+    log = roots.expand_text(done.log)
+    missing = tuple(missing_headers(log))
+    sent = {name for name, _ in packed.message.files}
+    for name, digest in done.headers.items():
+        if look.digest(path := roots.expand(name)) != digest:
+            raise FarmError(f"{path} changed meanwhile") if name in sent else OtherHeadersError(done.machine, path)
+    for path in not_there(tuple(headers), missing, packed.folders):
+        if look.exists(path):
+            raise FarmError(f"{done.machine} was not sent {path}, which would be read here")
+    paths = tuple(sorted(headers))
+    files: dict[ProductKind, Path] = {}
+    for kind, (name, content) in done.products.items():
+        if name != os.path.basename(name) or name in ("", ".", ".."):  # noqa: PTH119
+            raise FarmError(f"{done.machine} sent a file called {name!r}")
+        files[kind] = folder / name
+        if kind is ProductKind.DEPENDENCIES:
+            write_dependencies(files[kind], paths)
+        else:
+            files[kind].write_bytes(content)
+    if done.ok and ProductKind.SHARED_OBJECT not in files:
+        raise FarmError(f"{done.machine} sent no shared object")
+    return CompileOutcome(
+        CompileStatus.OK if done.ok else CompileStatus.FAILED,
+        log,
+        tuple(_expanded(command, roots) for command in done.commands),
+        packed.begun_ns,
+        files=files,
+        headers=paths,
+        missing=missing,
+        exports=done.exports,
+    )
+
+
+def _expanded(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:
+    return CompilerCommand(
+        tuple(map(roots.expand_text, command.arguments)),
+        command.exit_status,
+        command.duration_s,
+        command.peak_memory_bytes,
+        command.begun_s,
+    )
+
+
+class OtherHeadersError(FarmError):
+    """A worker has read another header than there is here: it does not compile what is compiled here."""
+
+    def __init__(self, machine: str, path: str) -> None:
+        super().__init__(f"{machine} has another {path} than this machine: compiles do not go there")
+        self.machine = machine
+        self.path = path

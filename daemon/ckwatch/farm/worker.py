@@ -1,0 +1,360 @@
+"""What a dask worker does for ckwatch: it compiles with the toolchain of its machine, and times on its devices.
+
+Loaded by `dask worker … --preload ckwatch.farm.worker`. The worker announces what it has as resources, so that the
+scheduler sends it what it can do. Everything is kept below one folder: `CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in the
+user's cache folder. A task that its daemon does not want any more, or whose daemon is gone, ends with its processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import anyio
+import platformdirs
+from anyio import CancelScope, to_thread
+from distributed import Status, Worker, WorkerPlugin, get_worker
+
+from ckwatch.bench.job import Job
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
+from ckwatch.bench.worker_protocol import HEAD_BYTES, message
+from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest, ProductKind
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.farm.messages import (
+    READY,
+    FarmCompile,
+    FarmCompiled,
+    WorkerFacts,
+    compile_resource,
+    toolchain_identity,
+)
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.targets import Language
+from ckwatch.system.async_processes import Launcher, run_process
+
+FOLDER_VARIABLE = "CKWATCH_FARM_FOLDER"
+"""Names the folder that a worker keeps to."""
+
+STORE_LIMIT_BYTES = 5 * 2**30
+TREES_KEPT = 50
+"""Trees of workspaces' headers, and compilers for them."""
+
+CLEANUP_S = 600.0
+REGISTRATION_POLL_S = 0.05
+
+NAME = "ckwatch"
+
+log = logging.getLogger(__name__)
+
+
+async def dask_setup(worker: Worker) -> None:
+    """Called by dask before the worker registers."""
+    await worker.plugin_add(FarmWorker(), name=NAME, catch_errors=False)
+
+
+def default_farm_folder() -> Path:
+    """Where a worker keeps everything."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else Path(platformdirs.user_cache_dir("ckwatch")) / "farm"
+
+
+class FarmWorker(WorkerPlugin):
+    """One worker's compiler, store and devices. `find_toolchain` and `launch` are the host's; tests pass others."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        find_toolchain: Callable[[], Toolchain] = discover,
+        launch: Launcher = run_process,
+        with_devices: bool = True,
+    ) -> None:
+        self.name = NAME
+        self._folder = folder or default_farm_folder()
+        self._find_toolchain = find_toolchain
+        self._launch = launch
+        self._with_devices = with_devices
+        self._facts = WorkerFacts(machine=socket.gethostname())
+        self._toolchain: Toolchain | None = None
+        self._store: ArtifactStore | None = None
+        self._builders: dict[str, Builder] = {}
+        self._running: dict[str, CancelScope] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._known = asyncio.Event()
+
+    def setup(self, worker: Worker) -> None:
+        """Find what there is beside the registration, which does not wait."""
+        for task in (self._announce(worker), self._clean()):
+            self._background.add(asyncio.ensure_future(task))
+
+    async def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # dask's signature
+        """End what runs, compilers included."""
+        for task in self._background:
+            task.cancel()
+        for scope in self._running.values():
+            scope.cancel()
+        with anyio.move_on_after(10):
+            while self._running:
+                await anyio.sleep(0.05)
+        if self._store is not None:
+            await to_thread.run_sync(self._store.close)
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002  # dask's signature
+        """Nobody wants a task any more: its client has cancelled it, or is gone."""
+        if finish in ("cancelled", "released", "forgotten") and (scope := self._running.get(str(key))) is not None:
+            scope.cancel()
+
+    async def _announce(self, worker: Worker) -> None:
+        toolchain, identity, devices = None, "", Devices(devices=())
+        try:
+            self._store = store = ArtifactStore(self._folder / "store", STORE_LIMIT_BYTES)
+            await to_thread.run_sync(store.remove_leftovers)
+            with suppress(CkwatchError):
+                toolchain = await to_thread.run_sync(self._find_toolchain)
+                identity = await to_thread.run_sync(toolchain_identity, toolchain, store.contents)
+            if self._with_devices:
+                found = await find_devices(folder=self._folder)
+                devices = found if isinstance(found, Devices) else devices
+        except OSError as error:
+            log.error("%s cannot be used: %s", self._folder, error)
+        self._toolchain = toolchain
+        gpus = tuple(device for device in devices.devices if device.kind != "cpu")
+        title = "" if toolchain is None else toolchain.title
+        self._facts = WorkerFacts(machine=socket.gethostname(), identity=identity, toolchain=title, devices=gpus)
+        self._known.set()
+        while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):
+            await anyio.sleep(REGISTRATION_POLL_S)
+        if worker.status in (Status.running, Status.paused):
+            await worker.set_resources(**self.resources(worker.state.nthreads))
+
+    def resources(self, threads: int) -> dict[str, float]:
+        """What is announced, by name."""
+        found: dict[str, float] = {READY: float(threads)}
+        if self._facts.identity:
+            found[compile_resource(self._facts.identity)] = float(threads)
+        for device in self._facts.devices:
+            name = device_resource(device)
+            found[name] = found.get(name, 0.0) + 1.0
+        return found
+
+    async def facts(self) -> WorkerFacts:
+        """What the worker has, as soon as it is known."""
+        await self._known.wait()
+        return self._facts
+
+    async def compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+        """Compile, or take what the store has; a fault of this machine is a value."""
+        await self._known.wait()
+        with CancelScope() as scope:
+            self._running[job.key] = scope
+            try:
+                return await self._compile(job, contents)
+            except CkwatchError as error:
+                return FarmCompiled(machine=self._facts.machine, fault=CompileFault.HOST, message=error.message)
+            except OSError as error:
+                message = f"{error.filename or self._folder}: {error.strerror or error}"
+                return FarmCompiled(machine=self._facts.machine, fault=CompileFault.HOST, message=message)
+            finally:
+                del self._running[job.key]
+        return FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
+
+    async def _compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+        toolchain, store = self._toolchain, self._store
+        if toolchain is None or store is None:
+            raise CkwatchError("it has no toolchain any more")
+        tree = await to_thread.run_sync(self._tree, job, contents)
+        folders = {name: tree / name for name in job.roots} | dict(toolchain.roots)
+        roots = PathRoots(folders)
+        # What is compiled speaks of the folders that the daemon has.
+        maps = [
+            f"-ffile-prefix-map={here}={job.roots[name]}"
+            for name, here in folders.items()
+            if name in job.roots and str(here) != job.roots[name]
+        ]
+        request = CompileRequest(
+            source=job.source,
+            symbol=job.symbol,
+            language=Language.HIP,
+            arch=job.arch,
+            flags=tuple(map(roots.expand_text, job.flags)),
+            defines=job.defines,
+            include_folders=tuple(Path(roots.expand(f"{name}/").rstrip("/")) for name in job.include_folders),
+            more_exports=job.more_exports,
+            products=job.products,
+            timeout_s=job.timeout_s,
+            stalled_s=job.stalled_s,
+            kernel=job.kernel,
+        )
+        mapping = replace(toolchain, hip_arguments=(*toolchain.hip_arguments, *maps))
+        builder = self._builder(tree.name + "".join(maps), mapping, store)
+        result = await builder.build(request, force=job.force, side_by_side=self._has_room(), waiting=job.waiting)
+        return await to_thread.run_sync(self._packed, result, roots, store)
+
+    def _has_room(self) -> bool:
+        """Whether both passes of a compile have a core."""
+        return 2 * len(self._running) <= (os.cpu_count() or 1)
+
+    def _tree(self, job: FarmCompile, contents: Sequence[bytes]) -> Path:
+        """The folder with the headers of the workspace that the source may include, made of what was sent."""
+        listed = [f"{name}\0{digest}\n" for name, digest in job.files]
+        name = hashlib.sha256("".join(sorted([*listed, *job.roots])).encode()).hexdigest()[:32]
+        parent = self._folder / "trees"
+        tree = parent / name
+        if tree.is_dir():
+            with suppress(OSError):
+                os.utime(tree)
+            return tree
+        new = parent / f".{name}-{secrets.token_hex(4)}"
+        try:
+            for root in job.roots:
+                (new / _plain(root)).mkdir(parents=True, exist_ok=True)
+            for (path, digest), content in zip(job.files, contents, strict=True):
+                if hashlib.sha256(content).hexdigest() != digest:
+                    raise CkwatchError(f"{path} was changed on its way")
+                root, _, rest = path.partition("/")
+                target = new / _plain(root.strip("<>")) / _plain(rest)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            with suppress(OSError):  # another worker of this machine was first
+                new.rename(tree)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        return tree
+
+    def _builder(self, name: str, toolchain: Toolchain, store: ArtifactStore) -> Builder:
+        known = self._builders.pop(name, None)
+        if known is None:
+            known = Builder(toolchain, store, launch=self._launch, make_ladder=partial(self._ladder, toolchain, store))
+        self._builders[name] = known
+        while len(self._builders) > TREES_KEPT:
+            del self._builders[next(iter(self._builders))]
+        return known
+
+    def _ladder(self, toolchain: Toolchain, store: ArtifactStore) -> Any:
+        from ckwatch.compile.staged_build import StagedCompiler
+
+        return StagedCompiler(toolchain, store, self._launch)
+
+    def _packed(self, result: BuildOutcome, roots: PathRoots, store: ArtifactStore) -> FarmCompiled:
+        """What came of it, as it travels."""
+        artifact = result.artifact
+        machine = self._facts.machine
+        if artifact is None:
+            return FarmCompiled(
+                machine=machine, fault=result.fault or CompileFault.HOST, message=result.message, log=result.log
+            )
+        headers = store.headers_of(artifact)
+        if headers is None:
+            raise CkwatchError("the record of its headers has gone")
+        # The store knows the toolchain's folders alone by name.
+        own = PathRoots({} if self._toolchain is None else self._toolchain.roots)
+        return FarmCompiled(
+            machine=machine,
+            ok=artifact.ok,
+            log=roots.shorten_text(result.log),
+            commands=tuple(_shortened(command, roots) for command in artifact.record.commands),
+            headers={roots.shorten(own.expand(name)): digest for name, digest in headers.present.items()},
+            exports=artifact.record.exports,
+            products={
+                ProductKind(kind): (name, store.load(artifact.folder / name))
+                for kind, name in artifact.products.items()
+            },
+        )
+
+    async def measure(
+        self, key: str, job: Job, artifacts: Sequence[bytes], time_limit_s: float
+    ) -> BenchmarkReport | BenchmarkFailure | None:
+        """Time on a device of this machine, as the daemon there would; None when it was cancelled."""
+        worker = get_worker()
+        with CancelScope() as scope:
+            self._running[key] = scope
+            try:
+                return await measure(
+                    job,
+                    artifacts,
+                    time_limit_s=time_limit_s,
+                    on_message=lambda said: worker.log_event(key, message(said)[HEAD_BYTES:]),
+                    folder=self._folder,
+                )
+            finally:
+                del self._running[key]
+        return None
+
+    async def _clean(self) -> None:
+        """Now and then, when nothing runs, keep the folder small."""
+        while True:
+            await anyio.sleep(CLEANUP_S)
+            if not self._running and self._store is not None:
+                await to_thread.run_sync(self._store.collect_garbage)
+                await to_thread.run_sync(self._drop_trees)
+
+    def _drop_trees(self) -> None:
+        with suppress(OSError):
+            trees = sorted((self._folder / "trees").iterdir(), key=lambda tree: tree.stat().st_mtime)
+            for tree in trees[:-TREES_KEPT]:
+                shutil.rmtree(tree, ignore_errors=True)
+
+
+def device_resource(device: DeviceFacts) -> str:
+    """The resource of workers that time on such a device: `hip:gfx942`."""
+    return f"{device.kind}:{device.arch.partition(':')[0]}"
+
+
+def _plain(name: str) -> PurePosixPath:
+    """A path below a folder. Raises CkwatchError for one that leads elsewhere."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise CkwatchError(f"`{name}` is no path below a folder")
+    return path
+
+
+def _shortened(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:
+    return CompilerCommand(
+        tuple(map(roots.shorten_text, command.arguments)),
+        command.exit_status,
+        command.duration_s,
+        command.peak_memory_bytes,
+        command.begun_s,
+    )
+
+
+def _own(worker: Worker) -> FarmWorker:
+    found = worker.plugins.get(NAME)
+    if not isinstance(found, FarmWorker):
+        raise CkwatchError("the worker was started without `--preload ckwatch.farm.worker`")
+    return found
+
+
+async def describe(dask_worker: Worker) -> WorkerFacts:
+    """What the worker has; for `Client.run`."""
+    return await _own(dask_worker).facts()
+
+
+async def compile_task(job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+    """A task: `FarmWorker.compile`."""
+    return await _own(get_worker()).compile(job, contents)
+
+
+async def measure_task(
+    key: str, job: Job, artifacts: Sequence[bytes], time_limit_s: float
+) -> BenchmarkReport | BenchmarkFailure | None:
+    """A task: `FarmWorker.measure`."""
+    return await _own(get_worker()).measure(key, job, artifacts, time_limit_s)
