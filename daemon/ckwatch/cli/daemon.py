@@ -19,7 +19,7 @@ from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import DaemonGoneError, connect
-from ckwatch.model.amounts import duration, memory
+from ckwatch.model.amounts import count, duration, memory
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
@@ -27,7 +27,7 @@ from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import Status
+    from ckwatch.wire.messages import FarmStatus, Status
 
 NOT_RUNNING = 3
 """Exit status of `ckwatch status` when there is no daemon, as of init scripts."""
@@ -105,6 +105,11 @@ def _be_daemon(root: Path) -> int:
 def _named(endpoint: Endpoint) -> str:
     process = owner(endpoint)
     return "" if process is None else f", process {process}"
+
+
+def _farm_words(farm: FarmStatus) -> str:
+    slots = f"{count(farm.slots, 'compile')} at once, {farm.compiling} at work"
+    return f"{farm.address}: {count(farm.workers, 'worker')}, {slots}"
 
 
 async def _start(root: Path) -> int:
@@ -229,6 +234,7 @@ def _rows(found: Status, compiling: Sequence[str], slow: Sequence[str], endpoint
         *(("compiles", unit) for unit in compiling),
         *(("slow", text) for text in slow),
         ("toolchain", found.toolchain or "not looked for yet"),
+        *(() if found.farm is None else (("farm", _farm_words(found.farm)),)),
         *((("meanwhile", "precompiles headers"),) if found.precompiling and not found.busy else ()),
         ("clients", found.clients),
         ("memory", memory(found.memory_bytes)),

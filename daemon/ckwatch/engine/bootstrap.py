@@ -209,7 +209,7 @@ class _Parts:
             loop=loop,
             lookup=lookup,
             status_queries=StatusQueries(
-                *(loop, tools, view_loader, lookup, self.background_pch, log_file),
+                *(loop, tools, view_loader, lookup, self.background_pch, log_file, self.farm),
                 clients=requests.__len__,
                 builds=builds.__len__,
             ),

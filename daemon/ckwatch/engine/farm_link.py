@@ -12,11 +12,13 @@ from anyio import to_thread
 
 from ckwatch.compile.request import CompileOutcome, CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN, FarmChanged, WarningChanged
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compiler_messages import PostEvent
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.messages import FarmStatus
 from ckwatch.workspace.settings import FarmSection
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class FarmLink:
             return "; ".join(self.connection.unfit.values())
         if self._identity is not None and not self._room():
             return (
-                f"no worker of the farm has this toolchain ({self._identity[0].title}): compiles run on this machine; "
+                f"no worker of the farm has this toolchain ({self._identity[0].clang_version}): compiles run on this machine; "
                 "`ckwatch farm status` shows what they have"
             )
         return None
@@ -104,7 +106,7 @@ class FarmLink:
     async def _identify(self) -> None:
         compiler, store = self._tools.compiler, self._tools.store
         toolchain = None if compiler is None else compiler.toolchain
-        if not isinstance(toolchain, Toolchain) or store is None:
+        if toolchain is None or isinstance(toolchain, NvccToolchain) or store is None:
             self._identity = None
         elif self._identity is None or self._identity[0] != toolchain:
             from ckwatch.farm.messages import toolchain_identity
@@ -115,6 +117,13 @@ class FarmLink:
         if self.connection is None or self._identity is None:
             return 0
         return self.connection.slots(self._identity[1])
+
+    def status(self, compiling: int) -> FarmStatus | None:
+        """What the farm is while it can be reached; `compiling` there are so many compiles."""
+        if self.connection is None:
+            return None
+        workers = len(self.connection.workers)
+        return FarmStatus(address=self._address, workers=workers, slots=self._slots, compiling=compiling)
 
     def _tell(self, slots: int, warning: str | None) -> None:
         if slots != self._slots:

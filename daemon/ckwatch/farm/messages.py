@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ckwatch.compile.request import CompileFault, ProductKind
+from ckwatch.compile.request import CompileFault, CompilerToolchain, ProductKind
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.store.entries import CompilerCommand
-from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 
@@ -28,7 +27,7 @@ def compile_resource(identity: str) -> str:
     return f"compile:{__version__}:{PROTOCOL}:{identity}"
 
 
-def toolchain_identity(toolchain: Toolchain, contents: ContentHashes) -> str:
+def toolchain_identity(toolchain: CompilerToolchain, contents: ContentHashes) -> str:
     """The same for the same compiler and the same Composable Kernel headers, wherever they lie; for a thread."""
     digest = hashlib.sha256(f"{toolchain.identity}\n{toolchain.openmp}\n".encode())
     for folder in toolchain.include_folders:
@@ -94,7 +93,7 @@ class FarmCompiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What a worker is: its machine's name, its toolchain's identity and title (empty where it has none), and the devices
+    """What a worker is: its machine's name, its toolchain's identity and version (empty where it has none), and the devices
     that it times on."""
 
     machine: str

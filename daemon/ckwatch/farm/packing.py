@@ -28,9 +28,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
 from ckwatch.system.user_files import read_file
 
-TOOLCHAIN_ROOTS = ("rocm", "ck", "ck_tile")
-"""Roots that every worker with the toolchain has."""
-
 _HERE = re.compile(r"(?:^|[=,:]|(?<=^-[A-Za-z]))/")
 """A path of this machine in a flag."""
 
@@ -75,7 +72,7 @@ def pack(request: CompileRequest, toolchain: CompilerToolchain, key: str, *, wai
     files = []
     for path in paths:
         name = roots.shorten(path)
-        if name.partition("/")[0].strip("<>") in TOOLCHAIN_ROOTS:
+        if name.partition("/")[0].strip("<>") in toolchain.roots.keys() - {"workspace"}:
             continue
         if not name.startswith("<"):
             raise FarmError(f"it includes {path}, which lies in no folder that is searched for headers")

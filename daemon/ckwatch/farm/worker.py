@@ -137,7 +137,7 @@ class FarmWorker(WorkerPlugin):
             log.error("%s cannot be used: %s", self._folder, error)
         self._toolchain = toolchain
         gpus = tuple(device for device in devices.devices if device.kind != "cpu")
-        title = "" if toolchain is None else toolchain.title
+        title = "" if toolchain is None else toolchain.clang_version
         self._facts = WorkerFacts(machine=socket.gethostname(), identity=identity, toolchain=title, devices=gpus)
         self._known.set()
         while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):
@@ -242,7 +242,8 @@ class FarmWorker(WorkerPlugin):
     def _builder(self, name: str, toolchain: Toolchain, store: ArtifactStore) -> Builder:
         known = self._builders.pop(name, None)
         if known is None:
-            known = Builder(toolchain, store, launch=self._launch, make_ladder=partial(self._ladder, toolchain, store))
+            make = partial(self._ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
+            known = Builder(toolchain, store, launch=self._launch, make_ladder=make)
         self._builders[name] = known
         while len(self._builders) > TREES_KEPT:
             del self._builders[next(iter(self._builders))]

@@ -252,6 +252,15 @@ class Run(Value):
     cause: tuple[Cause, ...]
 
 
+class FarmStatus(Value):
+    """The farm that compiles run on: `slots` at once on so many `workers`, of which the daemon uses `compiling`."""
+
+    address: str
+    workers: int
+    slots: int
+    compiling: int
+
+
 class Status(Value):
     """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
 
@@ -272,6 +281,7 @@ class Status(Value):
     log_file: str | None
     toolchain: str | None
     warnings: dict[str, str]
+    farm: FarmStatus | None = None
 
 
 class Problem(Value):

@@ -16,6 +16,7 @@ from ckwatch.core.events import MAIN
 from ckwatch.core.notify import HEADERS_TOPIC
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.file_diagnostics import skipped_in_sweeps
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
@@ -42,6 +43,7 @@ class StatusQueries:
         lookup: UnitLookup,
         background_pch: BackgroundPch,
         log_file: Path | None,
+        farm: FarmLink,
         *,
         clients: Callable[[], int],
         builds: Callable[[], int],
@@ -52,6 +54,7 @@ class StatusQueries:
         self._lookup = lookup
         self._background_pch = background_pch
         self._log_file = log_file
+        self._farm = farm
         self._clients = clients
         self._builds = builds
         self._started_at = time.time()
@@ -83,6 +86,7 @@ class StatusQueries:
             log_file=None if self._log_file is None else str(self._log_file),
             toolchain=None if compiler is None else compiler.toolchain.clang_version,
             warnings=shown.warnings,
+            farm=self._farm.status(len(state.on_farm)),
         )
 
     async def workspace(self, client: str | None) -> WorkspaceDetail:
