@@ -46,7 +46,9 @@ class FarmBench:
         until(lambda: bool(self._file.read_text()), "a scheduler")
         self._port = int(self.address.rpartition(":")[2])
 
-    def start_worker(self, *, threads: int = 1, preload: str | None = None, **variables: str) -> subprocess.Popen[bytes]:
+    def start_worker(
+        self, *, threads: int = 1, preload: str | None = None, **variables: str
+    ) -> subprocess.Popen[bytes]:
         """Start one more worker; `variables` of its environment."""
         worker = self._start(
             "worker", self.address, "--nthreads", str(threads), "--no-nanny", "--no-dashboard",

@@ -154,9 +154,7 @@ def make_room(state: State, out: Effects) -> None:
 
 def start(state: State, out: Effects) -> None:
     """Time on each device that has nothing to do the shape that is wanted most there."""
-    busy = any(
-        work.kind in DISTURBING_WORK and work.number not in state.on_farm for work in state.running.values()
-    )
+    busy = any(work.kind in DISTURBING_WORK and work.number not in state.on_farm for work in state.running.values())
     while not state.is_measuring_alone and (key := _next_to_measure(state)) is not None:
         unit = state.find(key)
         if unit is None or not unit.timing.requested or unit.compile.result is None or not unit.settled:

@@ -98,9 +98,7 @@ class FarmConnection:
         if new:
             from ckwatch.farm.worker import describe
 
-            told = await asyncio.wait_for(
-                self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S
-            )
+            told = await asyncio.wait_for(self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S)
             self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
         for key, (future, allowed, resource) in list(self._waiting.items()):
             able = {one for one in ready if resource in listed[one]["resources"]}
@@ -245,7 +243,9 @@ class FarmConnection:
         if on_message is not None:
             self._client.subscribe_topic(key, partial(_hand_on, on_message))
         try:
-            return await self._run(key, device_resource(device), owners, measure_task, key, job, artifacts, time_limit_s)
+            return await self._run(
+                key, device_resource(device), owners, measure_task, key, job, artifacts, time_limit_s
+            )
         finally:
             if on_message is not None and self._client.status == "running":
                 self._client.unsubscribe_topic(key)

@@ -51,10 +51,14 @@ class PackedCompile:
     begun_ns: int
 
 
-def pack(request: CompileRequest, toolchain: CompilerToolchain, key: str, *, waiting: int, force: bool) -> PackedCompile:
+def pack(
+    request: CompileRequest, toolchain: CompilerToolchain, key: str, *, waiting: int, force: bool
+) -> PackedCompile:
     """The request as it travels. Raises FarmError for one that only this machine can compile."""
     if request.language is not Language.HIP:
-        raise FarmError("only HIP sources are compiled elsewhere: others are made for this machine's processor or its nvcc")
+        raise FarmError(
+            "only HIP sources are compiled elsewhere: others are made for this machine's processor or its nvcc"
+        )
     begun_ns = steady_ns()
     given = _given_folders(request)
     named = _named_folders(toolchain, (*map(str, request.include_folders), *given))
@@ -117,9 +121,7 @@ def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> di
     return named
 
 
-def unpack(
-    packed: PackedCompile, done: FarmCompiled, folder: Path, look: ContentSnapshot
-) -> CompileOutcome:
+def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, look: ContentSnapshot) -> CompileOutcome:
     """What a compiler here would have left in `folder`.
 
     Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that was read

@@ -1,0 +1,157 @@
+"""Many workers that die at random, in one process: all results are right, and none is lost.
+
+`CKWATCH_FARM_WORKERS=64 CKWATCH_FARM_COMPILES=5000` is the large version; it takes minutes. Compiles take no time and
+leave the name of what was compiled, so that a result which belongs to another source is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from distributed import Scheduler, Worker
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.farm.connection import FarmConnection
+from ckwatch.farm.messages import toolchain_identity
+from ckwatch.farm.packing import FarmError
+from ckwatch.farm.worker import NAME, FarmWorker
+from ckwatch.model.targets import Language
+from ckwatch.system.async_processes import ExitReason, ProcessResult
+from daemon_bench import BenchToolchain
+from fake_compiler import OBJECT, dynamic_symbols, elf
+from patience import PATIENCE_S
+
+WORKERS = int(os.environ.get("CKWATCH_FARM_WORKERS", "8"))
+COMPILES = int(os.environ.get("CKWATCH_FARM_COMPILES", "200"))
+DEATH_EVERY_S = 0.3
+
+
+async def compile_at_once(
+    arguments: list[str], *, environment: Mapping[str, str], folder: Path, **_: object
+) -> ProcessResult:
+    """In a compiler's place: an object, and a shared object that exports what it is to export."""
+    output = folder / arguments[-1]
+    await anyio.sleep(random.random() * 0.05)  # noqa: S311  # so that workers die amid a compile
+    if "-shared" in arguments:
+        name = (folder / "exports.map").read_text().partition("global: ")[2].partition(";")[0]
+        output.write_bytes(elf(dynamic_symbols((name, 1, 0, 5))))
+    else:
+        Path(environment["CC_PRINT_HEADERS_FILE"]).write_text(environment["HEADER"] + "\n")
+        output.write_bytes(OBJECT)
+    return ProcessResult(tuple(arguments), ExitReason.EXITED, 0, "", "", 0, 0.001, 1_000_000)
+
+
+@dataclass
+class Farm:
+    """A scheduler and workers in this process; each dead worker is followed by another."""
+
+    folder: Path
+    toolchain: Any
+    scheduler: Scheduler
+    workers: list[Worker]
+    died: int = 0
+
+    async def add(self) -> None:
+        """One more worker."""
+        plugin = FarmWorker(
+            self.folder / f"worker-{len(self.workers) + self.died}",
+            find_toolchain=lambda: self.toolchain,
+            launch=cast("Any", compile_at_once),
+            with_devices=False,
+        )
+        worker = Worker(
+            self.scheduler.address,
+            nthreads=1,
+            dashboard=False,
+            local_directory=str(self.folder / "dask"),
+            memory_limit=0,
+        )
+        await worker
+        await worker.plugin_add(plugin, name=NAME, catch_errors=False)
+        self.workers.append(worker)
+
+    async def kill_at_random(self) -> None:
+        """Until cancelled: a worker vanishes amid its work, and another comes."""
+        while True:
+            await anyio.sleep(DEATH_EVERY_S)
+            worker = self.workers.pop(random.randrange(len(self.workers)))  # noqa: S311
+            await worker.close(timeout=0, executor_wait=False, nanny=False, reason="killed by the test")
+            self.died += 1
+            await self.add()
+
+
+@asynccontextmanager
+async def farm_of(folder: Path, toolchain: Any) -> AsyncIterator[Farm]:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        farm = Farm(folder, toolchain, scheduler, [])
+        try:
+            for _ in range(WORKERS):
+                await farm.add()
+            yield farm
+        finally:
+            for worker in farm.workers:
+                await worker.close(timeout=0, executor_wait=False, nanny=False)
+
+
+async def test_workers_that_die_lose_nothing(tmp_path: Path) -> None:
+    header = tmp_path / "include/h.h"
+    header.parent.mkdir()
+    header.write_text("int h;\n")
+    program = tmp_path / "hipcc"
+    toolchain: Any = BenchToolchain(
+        program, program, program, roots={"fake": header.parent}, include_folders=(header.parent,),
+        environment={"HEADER": str(header)},
+    )  # fmt: skip
+    with ArtifactStore(tmp_path / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+        builder = Builder(toolchain, store, launch=cast("Any", compile_at_once))
+        found: dict[int, str] = {}
+        here = 0
+        async with farm_of(tmp_path, toolchain) as farm, anyio.create_task_group() as tasks:
+            connection = await FarmConnection.open(farm.scheduler.address, None)
+            elsewhere = partial(_compile, connection, toolchain=toolchain, identity=identity, contents=store.contents)
+            numbers = iter(range(COMPILES))
+
+            async def build() -> None:
+                nonlocal here
+                for number in numbers:
+                    symbol = f"k_{number:06}"
+                    request = CompileRequest(f"int {symbol}();\n", symbol, Language.HIP, "gfx942")
+                    try:
+                        result = await builder.build(request, elsewhere=elsewhere)
+                    except FarmError:
+                        here += 1
+                        result = await builder.build(request)
+                    assert result.ok, result.message
+                    assert result.artifact is not None
+                    assert result.artifact.record.exports == (symbol,)
+                    assert symbol in result.artifact.source_text
+                    found[number] = result.artifact.key
+
+            tasks.start_soon(farm.kill_at_random)
+            with anyio.fail_after(PATIENCE_S * max(1, COMPILES // 500)):
+                async with anyio.create_task_group() as building:
+                    for _ in range(2 * WORKERS):
+                        building.start_soon(build)
+            tasks.cancel_scope.cancel()
+            await connection.close()
+        print(f"{COMPILES} compiles, {WORKERS} workers, {farm.died} deaths, {here} compiled here")
+        assert found.keys() == {*range(COMPILES)}
+        assert len({*found.values()}) == COMPILES
+        assert store.verify() == []
+        assert store.count() == COMPILES
+        assert farm.died > 0
+
+
+async def _compile(connection: FarmConnection, request: CompileRequest, folder: Path, **how: Any) -> Any:
+    return await connection.compile(request, folder, **how, waiting=0, force=False)
