@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.includes import unreadable_includes
+from ckwatch.compile.includes import FILES_LIMIT, possible_includes, unreadable_includes
 
 
 @pytest.fixture
@@ -44,3 +44,39 @@ def test_where_it_is_included(folder: Path, source: str, expected: list[str]) ->
         for place, _, path in (one.rpartition(": ") for one in expected)
     ]
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('#include "outer.h"\n', ["outer.h", "sub/inner.h"]),
+        ("#if 0\n#include <plain.h>\n#endif\n", ["plain.h"]),
+        ("#if __has_include(<plain.h>)\n#endif\n", ["plain.h"]),
+        ('#if defined(X) && __has_include("sub/inner.h")\n#endif\n', ["outer.h", "sub/inner.h"]),
+        ("#include <hip/hip_runtime.h>\n// #include <plain.h>\n", []),
+        ("#define M 1\n#if __has_include(M)\n#endif\n", []),
+        ('#include "sub/../plain.h"\n', ["plain.h"]),
+        ("#include <sub>\n#include <fifo.h>\n", []),
+    ],
+)
+def test_what_may_be_included(folder: Path, source: str, expected: list[str]) -> None:
+    assert possible_includes(source, [folder / "none", folder]) == [str(folder / name) for name in expected]
+
+
+def test_all_places_of_a_name_may_be_read(folder: Path) -> None:
+    (folder / "sub/plain.h").write_text("int b;\n")
+    found = possible_includes("#include <plain.h>\n", [folder, folder / "sub"])
+    assert found == [str(folder / "plain.h"), str(folder / "sub/plain.h")]
+
+
+def test_a_name_that_a_macro_makes_up_cannot_be_told(folder: Path) -> None:
+    with pytest.raises(ValueError, match="`#include HEADER` names a file by a macro"):
+        possible_includes("#define HEADER <plain.h>\n#include HEADER\n", [folder])
+
+
+def test_there_is_a_limit(folder: Path) -> None:
+    names = [f"h{number}.h" for number in range(FILES_LIMIT + 1)]
+    for name in names:
+        (folder / name).touch()
+    with pytest.raises(ValueError, match="more than 500 files"):
+        possible_includes("".join(f'#include "{name}"\n' for name in names), [folder])

@@ -40,15 +40,20 @@ async def compile_at_once(
     arguments: list[str], *, environment: Mapping[str, str], folder: Path, **_: object
 ) -> ProcessResult:
     """In a compiler's place: an object, and a shared object that exports what it is to export."""
-    output = folder / arguments[-1]
     await anyio.sleep(random.random() * 0.05)  # noqa: S311  # so that workers die amid a compile
+    write(arguments, environment, folder)
+    return ProcessResult(tuple(arguments), ExitReason.EXITED, 0, "", "", 0, 0.001, 1_000_000)
+
+
+def write(arguments: list[str], environment: Mapping[str, str], folder: Path) -> None:
+    """What it leaves."""
+    output = folder / arguments[-1]
     if "-shared" in arguments:
         name = (folder / "exports.map").read_text().partition("global: ")[2].partition(";")[0]
         output.write_bytes(elf(dynamic_symbols((name, 1, 0, 5))))
     else:
         Path(environment["CC_PRINT_HEADERS_FILE"]).write_text(environment["HEADER"] + "\n")
         output.write_bytes(OBJECT)
-    return ProcessResult(tuple(arguments), ExitReason.EXITED, 0, "", "", 0, 0.001, 1_000_000)
 
 
 @dataclass

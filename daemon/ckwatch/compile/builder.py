@@ -210,7 +210,8 @@ class Builder:
         called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
         with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
         store. `on_stored` gets what was compiled and stored, in the thread that did it. With `force` it is compiled
-        whatever the store has. `elsewhere` compiles in place of this machine's compiler; what it raises passes. `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
+        whatever the store has. `elsewhere` compiles in place of this machine's compiler; what it raises passes.
+        `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
         ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full one is a
         `fault`).
         """

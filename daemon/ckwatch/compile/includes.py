@@ -23,7 +23,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$", re.MULTILINE)
 _NAME = re.compile(r'"([^"\n]+)"|<([^>\n]+)>')
 
 _POSSIBLE = re.compile(
-    r"(?:^[ \t]*#[ \t]*(?P<how>include(?:_next)?|embed|import)|\b(?P<has>__has_(?:include(?:_next)?|embed))[ \t]*\()[ \t]*"
+    r"(?:^[ \t]*#[ \t]*(?P<how>include(?:_next)?|embed|import)|\b__has_(?:include(?:_next)?|embed)[ \t]*\()[ \t]*"
     r'(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>|(?P<macro>[^\n]*))',
     re.MULTILINE,
 )

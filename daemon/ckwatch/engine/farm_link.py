@@ -98,8 +98,8 @@ class FarmLink:
             return "; ".join(self.connection.unfit.values())
         if self._identity is not None and not self._room():
             return (
-                f"no worker of the farm has this toolchain ({self._identity[0].clang_version}): compiles run on this machine; "
-                "`ckwatch farm status` shows what they have"
+                f"no worker of the farm has this toolchain ({self._identity[0].clang_version}): compiles run on this "
+                "machine; `ckwatch farm status` shows what they have"
             )
         return None
 

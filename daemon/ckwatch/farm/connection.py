@@ -1,6 +1,6 @@
 """The daemon's connection with a farm: which workers there are, compiles and timings that are sent to them.
 
-dask's client runs on an event loop of its own, in a thread of its own: what it does, the daemon's loop does not wait for.
+dask's client runs on an event loop of its own, in a thread of its own: the daemon's own does not wait for it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,7 @@ from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.farm.messages import READY, WorkerFacts, compile_resource
-from ckwatch.farm.packing import FarmError, OtherHeadersError, PackedCompile, pack, unpack
+from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 """How long a scheduler may take to answer."""
+
+MISSED_ANSWERS = 3
+"""After so many questions without an answer the scheduler is lost."""
+
+UNFIT_S = 300.0
+"""How long a machine that could not compile gets nothing."""
 
 CONTENTS_KEPT = 500
 """Headers of workspaces that workers are kept from asking for again."""
@@ -57,8 +64,8 @@ class FarmConnection:
         self._contents: dict[str, Future[Any]] = {}
         self._facts: dict[str, WorkerFacts] = {}
         self.workers: tuple[KnownWorker, ...] = ()
-        self.unfit: dict[str, str] = {}
-        """Machines whose headers are others than the daemon's, and how that was found."""
+        self._unfit: dict[str, tuple[str, float]] = {}
+        self._missed = 0
         self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
         self._listeners: dict[str, OnMessage] = {}
 
@@ -68,7 +75,7 @@ class FarmConnection:
         loop = await to_thread.run_sync(_new_loop)
         try:
             client = await _on(loop, partial(_connect, address, security))
-        except Exception as error:  # noqa: BLE001  # of the library, of TLS and of the network
+        except Exception as error:  # of the library, of TLS and of the network
             loop.call_soon_threadsafe(loop.stop)
             raise FarmError(f"the farm at {address} does not answer: {_reason(error)}") from error
         return cls(loop, client)
@@ -80,17 +87,30 @@ class FarmConnection:
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
+    @property
+    def unfit(self) -> dict[str, str]:
+        """Machines that get no compiles for now, and why."""
+        now_s = time.monotonic()
+        self._unfit = {machine: one for machine, one in self._unfit.items() if one[1] > now_s}
+        return {machine: why for machine, (why, _) in self._unfit.items()}
+
     async def refresh(self) -> None:
         """Learn which workers there are. Raises FarmError when the scheduler is lost."""
         try:
             self.workers = await _on(self._loop, self._look)
-        except Exception as error:  # noqa: BLE001  # of the library, of TLS and of the network
+            self._missed = 0
+        except TimeoutError as error:  # a scheduler that is busy answers the next time
+            self._missed += 1
+            if self._missed >= MISSED_ANSWERS:
+                raise FarmError("the farm's scheduler does not answer any more") from error
+        except Exception as error:  # of the library, of TLS and of the network
             raise FarmError(f"the farm's scheduler is lost: {_reason(error)}") from error
 
     async def _look(self) -> tuple[KnownWorker, ...]:
         if self._client.status != "running":
             raise OSError("no connection")
-        answer = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), CONNECT_S)
+        scheduler: Any = self._client.scheduler
+        answer = await asyncio.wait_for(scheduler.identity(n_workers=-1), CONNECT_S)
         listed = answer["workers"]
         ready = [address for address, one in listed.items() if READY in one["resources"]]
         self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
@@ -140,8 +160,9 @@ class FarmConnection:
         done = await _on(self._loop, partial(self._compile, packed, resource, allowed))
         try:
             return await to_thread.run_sync(lambda: unpack(packed, done, folder, contents.look()))
-        except OtherHeadersError as error:
-            self.unfit[error.machine] = error.message
+        except UnfitWorkerError as error:
+            why = f"{error.message}: no compiles go there for now"
+            self._unfit[error.machine] = why, time.monotonic() + UNFIT_S
             raise
 
     async def _compile(self, packed: PackedCompile, resource: str, allowed: frozenset[str] | None) -> Any:
@@ -174,14 +195,14 @@ class FarmConnection:
                 task, *arguments, key=key, resources={resource: 1}, pure=False,
                 workers=None if limited is None else sorted(limited),
             )  # fmt: skip
-        except Exception as error:  # noqa: BLE001  # of the library
+        except Exception as error:  # of the library
             raise FarmError(f"the farm does not take work: {_reason(error)}") from error
         self._waiting[key] = (future, limited, resource)
         try:
             return await future.result()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001  # of the library; a worker that dies may raise anything
+        except Exception as error:  # of the library; a worker that dies may raise anything
             raise FarmError(f"the farm did not finish it: {_reason(error)}") from error
         finally:
             del self._waiting[key]
@@ -212,12 +233,15 @@ class FarmConnection:
     ) -> BenchmarkReport | BenchmarkFailure:
         """Time on a device of another machine. Raises FarmError where the farm cannot; cancelling ends it there."""
         key = f"ckwatch-measure-{secrets.token_hex(8)}"
-        said = None
+        said: Callable[[Any], object] | None = None
         if on_message is not None:
             here = asyncio.get_running_loop()
-            said = partial(here.call_soon_threadsafe, on_message)
+
+            def said(message: Any) -> None:
+                here.call_soon_threadsafe(on_message, message)
+
         measured = partial(self._measure, key, job, list(artifacts), device, time_limit_s, said)
-        done = await _on(self._loop, measured)
+        done: BenchmarkReport | BenchmarkFailure | None = await _on(self._loop, measured)
         if done is None:
             raise FarmError("the farm was told to stop the measurement")
         return done
@@ -260,9 +284,10 @@ def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> N
 async def _connect(address: str, security: Security | None) -> Client:
     from distributed import Client
 
-    return await Client(
+    client: Client = await Client(
         address, security=security, asynchronous=True, timeout=CONNECT_S, set_as_default=False, name="ckwatch"
     )
+    return client
 
 
 async def _close(client: Client) -> None:

@@ -22,8 +22,8 @@ READY = f"ckwatch:{__version__}:{PROTOCOL}"
 
 
 def compile_resource(identity: str) -> str:
-    """The resource of workers that compile as a toolchain of this identity (`toolchain_identity`) does; there is as much
-    of it as compiles may run at once."""
+    """The resource of workers that compile as a toolchain of this identity (`toolchain_identity`) does. There is as
+    much of it as compiles may run at once."""
     return f"compile:{__version__}:{PROTOCOL}:{identity}"
 
 
@@ -47,9 +47,9 @@ def _files_below(folder: Path) -> Iterator[Path]:
 class FarmCompile:
     """A HIP source for a worker with the same toolchain.
 
-    `key` is the task's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain lie where the
-    worker has them, the others in a tree of `files` (path and SHA-256 of its content) that the worker makes. `roots` are
-    the folders behind the names where the source comes from: what is compiled speaks of those. `exports`, `products`,
+    `key` is the task's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain lie where
+    the worker has them, the others in a tree of `files` (path and SHA-256) that the worker makes. `roots` are the
+    folders behind the names where the source comes from: what is compiled speaks of those. `exports`, `products`,
     `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`; `waiting`: so many others wait for a compiler; with
     `force` it is compiled whatever the worker's store has.
     """
@@ -93,8 +93,8 @@ class FarmCompiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What a worker is: its machine's name, its toolchain's identity and version (empty where it has none), and the devices
-    that it times on."""
+    """What a worker is: its machine's name, its toolchain's identity and version (empty where it has none), and
+    the devices that it times on."""
 
     machine: str
     identity: str = ""

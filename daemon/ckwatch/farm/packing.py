@@ -1,8 +1,8 @@
 """Makes a compile ready to travel, and turns what comes back into what a compiler here would have left; for threads.
 
-Folders are called by names, as in the store (`PathRoots`): the toolchain's lie elsewhere on a worker, and the workspace's
-are made there of the files that the source may include. What comes back counts only if every header that was read there
-has the same contents here.
+Folders are called by names, as in the store (`PathRoots`): the toolchain's lie elsewhere on a worker, the workspace's
+are made there of the files that the source may include. What comes back counts only if every header that was read
+there has the same contents here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.compile.dependencies import missing_headers
-from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.includes import possible_includes
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus, ProductKind
+from ckwatch.compile.request import (
+    CompileFault,
+    CompileOutcome,
+    CompileRequest,
+    CompilerToolchain,
+    CompileStatus,
+    ProductKind,
+)
 from ckwatch.compile.single_call import write_dependencies
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
@@ -36,12 +42,24 @@ class FarmError(CkwatchError):
     """The farm cannot do it now; it is to be done here."""
 
 
+class UnfitWorkerError(FarmError):
+    """A machine that cannot compile, or that compiles something else than this one does."""
+
+    def __init__(self, machine: str, message: str) -> None:
+        super().__init__(message)
+        self.machine = machine
+
+
+_OF_THE_MACHINE = (CompileFault.HOST, CompileFault.NO_SPACE, CompileFault.STORE_GONE)
+"""Faults that another source would meet, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class PackedCompile:
     """A compile that is ready to travel: the message, and the contents of its files by SHA-256.
 
-    `roots` are the folders behind its names here, `folders` those that were searched for headers. `begun_ns` is when the
-    first file was looked at (`steady_ns`).
+    `roots` are the folders behind its names here, `folders` those that were searched for headers. `begun_ns` is when
+    the first file was looked at (`steady_ns`).
     """
 
     message: FarmCompile
@@ -124,19 +142,27 @@ def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> di
 def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, look: ContentSnapshot) -> CompileOutcome:
     """What a compiler here would have left in `folder`.
 
-    Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that was read
-    there is another one here (`OtherHeadersError`). Raises OSError where the folder cannot be written.
+    Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that
+    was read there is another one here (`UnfitWorkerError`). Raises OSError where the folder cannot be written.
     """
-    if done.fault is not None:
-        raise FarmError(f"{done.machine}: {done.message or done.fault.value}")
     roots = packed.roots
+    if done.fault is CompileFault.TIMED_OUT:  # it would here, too
+        log = roots.expand_text(done.log)
+        return CompileOutcome(CompileStatus.TRANSIENT, log, (), packed.begun_ns, done.fault, done.message)
+    if done.fault is not None:
+        message = f"{done.machine}: {done.message or done.fault.value}"
+        raise UnfitWorkerError(done.machine, message) if done.fault in _OF_THE_MACHINE else FarmError(message)
     headers = {roots.expand(name): digest for name, digest in done.headers.items()}
     log = roots.expand_text(done.log)
     missing = tuple(missing_headers(log))
     sent = {name for name, _ in packed.message.files}
     for name, digest in done.headers.items():
         if look.digest(path := roots.expand(name)) != digest:
-            raise FarmError(f"{path} changed meanwhile") if name in sent else OtherHeadersError(done.machine, path)
+            raise (
+                FarmError(f"{path} changed meanwhile")
+                if name in sent
+                else UnfitWorkerError(done.machine, f"{done.machine} has another {path} than this machine")
+            )
     for path in not_there(tuple(headers), missing, packed.folders):
         if look.exists(path):
             raise FarmError(f"{done.machine} was not sent {path}, which would be read here")
@@ -172,12 +198,3 @@ def _expanded(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:
         command.peak_memory_bytes,
         command.begun_s,
     )
-
-
-class OtherHeadersError(FarmError):
-    """A worker has read another header than there is here: it does not compile what is compiled here."""
-
-    def __init__(self, machine: str, path: str) -> None:
-        super().__init__(f"{machine} has another {path} than this machine: compiles do not go there")
-        self.machine = machine
-        self.path = path

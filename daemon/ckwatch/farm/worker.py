@@ -1,8 +1,9 @@
 """What a dask worker does for ckwatch: it compiles with the toolchain of its machine, and times on its devices.
 
 Loaded by `dask worker … --preload ckwatch.farm.worker`. The worker announces what it has as resources, so that the
-scheduler sends it what it can do. Everything is kept below one folder: `CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in the
-user's cache folder. A task that its daemon does not want any more, or whose daemon is gone, ends with its processes.
+scheduler sends it what it can do. Everything is kept below one folder: `CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in
+the user's cache folder. A task that its daemon does not want any more, or whose daemon is gone, ends with its
+processes.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ TREES_KEPT = 50
 """Trees of workspaces' headers, and compilers for them."""
 
 CLEANUP_S = 600.0
-REGISTRATION_POLL_S = 0.05
+POLL_S = 0.05
+END_S = 10.0
+"""What runs gets so long to end."""
 
 NAME = "ckwatch"
 
@@ -111,9 +114,9 @@ class FarmWorker(WorkerPlugin):
             task.cancel()
         for scope in self._running.values():
             scope.cancel()
-        with anyio.move_on_after(10):
-            while self._running:
-                await anyio.sleep(0.05)
+        with anyio.move_on_after(END_S):
+            while self._running:  # noqa: ASYNC110  # dask asks for nothing while it closes
+                await anyio.sleep(POLL_S)
         if self._store is not None:
             await to_thread.run_sync(self._store.close)
 
@@ -140,8 +143,8 @@ class FarmWorker(WorkerPlugin):
         title = "" if toolchain is None else toolchain.clang_version
         self._facts = WorkerFacts(machine=socket.gethostname(), identity=identity, toolchain=title, devices=gpus)
         self._known.set()
-        while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):
-            await anyio.sleep(REGISTRATION_POLL_S)
+        while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):  # noqa: ASYNC110  # dask has no event for it
+            await anyio.sleep(POLL_S)
         if worker.status in (Status.running, Status.paused):
             await worker.set_resources(**self.resources(worker.state.nthreads))
 

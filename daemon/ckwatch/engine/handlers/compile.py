@@ -31,7 +31,6 @@ from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.kernels import Outcome
 
-
 log = logging.getLogger(__name__)
 
 

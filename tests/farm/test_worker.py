@@ -1,0 +1,65 @@
+"""What a worker makes of a message, and what it does not."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.request import USUAL_PRODUCTS
+from ckwatch.farm.messages import READY, FarmCompile, WorkerFacts, compile_resource
+from ckwatch.farm.worker import FOLDER_VARIABLE, FarmWorker, default_farm_folder, device_resource
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+
+CONTENT = b"int own;\n"
+MESSAGE = FarmCompile(
+    key="key", source="", symbol="k", arch="gfx942", flags=(), defines=(), include_folders=("<workspace>",),
+    more_exports=(), products=USUAL_PRODUCTS, timeout_s=1.0, stalled_s=1.0, kernel="k",
+    files=(("<workspace>/include/own.hpp", hashlib.sha256(CONTENT).hexdigest()),), roots={"workspace": "/ws"},
+)  # fmt: skip
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> FarmWorker:
+    return FarmWorker(tmp_path / "farm", with_devices=False)
+
+
+def test_the_tree_of_a_workspace_is_made_once(worker: FarmWorker, tmp_path: Path) -> None:
+    tree = worker._tree(MESSAGE, [CONTENT])
+    assert (tree / "workspace/include/own.hpp").read_bytes() == CONTENT
+    assert tree.is_relative_to(tmp_path / "farm/trees")
+    assert worker._tree(MESSAGE, []) == tree
+    assert [*(tmp_path / "farm/trees").iterdir()] == [tree]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["<workspace>/../../../own.hpp", "<..>/own.hpp", "</etc>/own.hpp", "<workspace>//etc/own.hpp", "<workspace>/"],
+)
+def test_nothing_is_written_outside(worker: FarmWorker, tmp_path: Path, path: str) -> None:
+    message = replace(MESSAGE, files=((path, MESSAGE.files[0][1]),))
+    with pytest.raises(CkwatchError, match="is no path below a folder"):
+        worker._tree(message, [CONTENT])
+    assert [*(tmp_path / "farm/trees").iterdir()] == []
+
+
+def test_what_was_changed_on_its_way_is_refused(worker: FarmWorker) -> None:
+    with pytest.raises(CkwatchError, match="was changed on its way"):
+        worker._tree(MESSAGE, [b"int other;\n"])
+
+
+def test_what_a_worker_announces(worker: FarmWorker) -> None:
+    gpu = DeviceFacts(name="hip:0", arch="gfx942:sramecc+", description="MI300X", pci="0000:01:00.0")
+    worker._facts = WorkerFacts(machine="box", identity="1a2b", devices=(gpu, gpu))
+    assert worker.resources(4) == {READY: 4.0, compile_resource("1a2b"): 4.0, "hip:gfx942": 2.0}
+    assert device_resource(gpu) == "hip:gfx942"
+
+
+def test_a_worker_keeps_to_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    assert default_farm_folder() == tmp_path
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    assert default_farm_folder().parts[-2:] == ("ckwatch", "farm")
