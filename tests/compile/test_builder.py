@@ -20,7 +20,7 @@ from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.store import content_hashes
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
-from ckwatch.compile.store.shared_store import SharedStore
+from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.user_files import digest_file
@@ -334,8 +334,7 @@ async def test_store_that_cannot_be_written(toolchain: FakeToolchain, tmp_path: 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[SharedStore]:
     (tmp_path / "shared").mkdir()
-    limits = dict.fromkeys(("connect_s", "look_up_s", "fetch_s", "publish_s"), PATIENCE_S)
-    shared = SharedStore(str(tmp_path / "shared"), absent_s=0, **limits)
+    shared = SharedStore(str(tmp_path / "shared"), replace(SharedStoreTimes(*[PATIENCE_S] * 6), absent_s=0.0))
     yield shared
     shared.close()
 

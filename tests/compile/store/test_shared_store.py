@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -21,11 +22,14 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import Artifact
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.store.packed_entries import pack
-from ckwatch.compile.store.shared_store import SharedStore, shown_location
+from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes, shown_location
 from patience import PATIENCE_S
 from stored_entries import KEY, RECORD, Publish
 
 OTHER_KEY = "ef" + "1" * 62
+
+
+PATIENT = replace(SharedStoreTimes(*[PATIENCE_S] * 6), absent_s=0.0)
 
 
 class Shared(SharedStore):
@@ -33,10 +37,7 @@ class Shared(SharedStore):
 
     def __init__(self, location: str | Path, **limits: float) -> None:
         self.reported: SimpleQueue[str | None] = SimpleQueue()
-        patient = dict.fromkeys(("connect_s", "look_up_s", "fetch_s", "publish_s"), PATIENCE_S)
-        super().__init__(
-            str(location), on_problem=self.reported.put, **{**patient, "retry_s": PATIENCE_S, "absent_s": 0.0, **limits}
-        )
+        super().__init__(str(location), replace(PATIENT, **limits), on_problem=self.reported.put)
 
     def find_in(self, store: ArtifactStore, roots: PathRoots, key: str = KEY) -> Artifact | None:
         return self.find(key, store, roots, store.contents.look())
@@ -133,8 +134,7 @@ def test_found_by_another_store(
 
 
 def test_failures_are_shared(shared_folder: Path, store: ArtifactStore, other: ArtifactStore, roots: PathRoots) -> None:
-    record = RECORD.__class__(**{name: getattr(RECORD, name) for name in RECORD.__slots__} | {"ok": False})
-    failed = store.publish(KEY, HeaderSet({}), record, source=b"int", log="error: no", products={})
+    failed = store.publish(KEY, HeaderSet({}), replace(RECORD, ok=False), source=b"int", log="error: no", products={})
     Shared(shared_folder).add_and_end(failed, store=store)
     shared = Shared(shared_folder)
     found = shared.find_in(other, roots)
@@ -232,8 +232,9 @@ def emptied(path: Path, _artifact: Artifact) -> None:
 
 
 def of_another_key(path: Path, artifact: Artifact) -> None:
-    moved = artifact.__class__(OTHER_KEY, *(getattr(artifact, name) for name in artifact.__slots__[1:]))
-    path.write_bytes(pack(moved, {name: (artifact.folder / name).read_bytes() for name in artifact.files}))
+    path.write_bytes(
+        pack(replace(artifact, key=OTHER_KEY), {name: (artifact.folder / name).read_bytes() for name in artifact.files})
+    )
 
 
 @pytest.mark.parametrize("harm", [truncated, flipped, emptied, of_another_key])
@@ -580,7 +581,9 @@ def test_many_write_and_read_at_once(
     with ThreadPoolExecutor(6) as threads:
         writing = [threads.submit(write, number) for number in range(3)]
         reading = [threads.submit(read, number) for number in range(3)]
-        assert [one.result(PATIENCE_S) for one in (*writing, *reading)] == [None] * 3 + [[]] * 3
+        for one in writing:
+            one.result(PATIENCE_S)
+        assert [one.result(PATIENCE_S) for one in reading] == [[]] * 3
     assert [*shared_folder.rglob("*.partial")] == []
 
 

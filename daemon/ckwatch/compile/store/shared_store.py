@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -55,7 +56,6 @@ _SETS_KEPT = 64
 _ABSENT_KEPT = 4096
 
 _Answer = TypeVar("_Answer")
-OnProblem = Callable[[str | None], None]
 
 
 def shown_location(location: str) -> str:
@@ -63,39 +63,44 @@ def shown_location(location: str) -> str:
     return _LOGIN.sub("", location) if "://" in location else location
 
 
+@dataclass(frozen=True, slots=True)
+class SharedStoreTimes:
+    """How long what may take, in seconds."""
+
+    connect_s: float = 5.0
+    look_up_s: float = 2.0
+    """Until it is known whether there is an entry; an edit may wait for it."""
+    fetch_s: float = 20.0
+    """Until an entry is here, which spares a compile."""
+    add_s: float = 120.0
+    retry_s: float = 30.0
+    """So long after it has failed it is tried again."""
+    absent_s: float = 10.0
+    """So long a key that was not there is not looked for again."""
+
+
 class SharedStore:
     """The shared store at `location`, a folder or a URL of fsspec. Made for use from threads; close it.
 
-    `connect_s`, `look_up_s`, `fetch_s`, `publish_s` are how long each may take, `retry_s` is how long it is not asked
-    after it has failed, `absent_s` how long a key that was not there is taken for absent. `on_problem` is called from
-    any thread when `problem` changes.
+    `on_problem` is called from any thread when `problem` changes.
     """
 
     def __init__(
         self,
         location: str,
+        times: SharedStoreTimes = SharedStoreTimes(),
         *,
-        connect_s: float = 5.0,
-        look_up_s: float = 2.0,
-        fetch_s: float = 20.0,
-        publish_s: float = 120.0,
-        retry_s: float = 30.0,
-        absent_s: float = 10.0,
-        on_problem: OnProblem = lambda _problem: None,
+        on_problem: Callable[[str | None], None] = lambda _problem: None,
     ) -> None:
         self.location = location
         self._shown = shown_location(location)
-        self._look_up_s = look_up_s
-        self._fetch_s = fetch_s
-        self._publish_s = publish_s
-        self._retry_s = retry_s
-        self._absent_s = absent_s
+        self._times = times
         self._on_problem = on_problem
         self._calls = TimeLimitedCalls("ckwatch-shared-store")
         self._lock = threading.Lock()
         self._remote: _Remote | None = None
         self._answered = threading.Event()
-        self._connect_until = time.monotonic() + connect_s
+        self._connect_until = time.monotonic() + times.connect_s
         self._closed = threading.Event()
         self._absent: dict[str, float] = {}
         self._sets: dict[str, HeaderSet] = {}
@@ -138,7 +143,7 @@ class SharedStore:
         else:
             if len(self._absent) >= _ABSENT_KEPT:
                 self._absent.clear()
-            self._absent[key] = time.monotonic() + self._absent_s
+            self._absent[key] = time.monotonic() + self._times.absent_s
         return None
 
     def add(self, artifact: Artifact, store: ArtifactStore) -> None:
@@ -149,7 +154,7 @@ class SharedStore:
         self, remote: _Remote, key: str, store: ArtifactStore, roots: PathRoots, look: ContentSnapshot
     ) -> Iterator[HeaderSet]:
         """The header sets of the entries for `key` that hold, those first that are known already."""
-        left_s = self._look_up_s
+        left_s = self._times.look_up_s
         names, left_s = self._timed(lambda: remote.entries(key), left_s)
         known = {name: headers for name in names if (headers := self._known_set(name, store)) is not None}
         unknown = [name for name in names if name not in known]
@@ -183,7 +188,7 @@ class SharedStore:
 
     def _entry(self, remote: _Remote, key: str, headers: str) -> UnpackedEntry | None:
         path = remote.entry(key, headers)
-        packed = self._calls.ask(lambda: remote.read(path, PACKED_LIMIT_BYTES), self._fetch_s)
+        packed = self._calls.ask(lambda: remote.read(path, PACKED_LIMIT_BYTES), self._times.fetch_s)
         if packed is None:
             return None
         try:
@@ -205,13 +210,13 @@ class SharedStore:
         if time.monotonic() < self._refused_until:
             return
         try:
-            self._calls.ask(lambda: self._add_now(remote, artifact, headers, store), self._publish_s)
+            self._calls.ask(lambda: self._add_now(remote, artifact, headers, store), self._times.add_s)
         except LeftBehindError:
             self._fail(remote, "does not answer")
         except CkwatchError:
             pass  # the entry has gone meanwhile
         except Exception as error:  # noqa: BLE001  # drivers raise what they like
-            self._refused_until = time.monotonic() + self._retry_s
+            self._refused_until = time.monotonic() + self._times.retry_s
             why = f"cannot be written ({_reason(error)}): what is compiled here is not added to it"
             self._report(refusal=f"the shared store {self._shown} {why}")
 
@@ -252,7 +257,7 @@ class SharedStore:
                 self._answered.set()
                 return
             self._answered.set()
-            after_s = self._retry_s
+            after_s = self._times.retry_s
         self._answered.set()
 
     def _fail(self, remote: _Remote, why: str) -> None:
@@ -262,7 +267,7 @@ class SharedStore:
                 return
             self._remote = None
         self._report_outage(why)
-        self._start_connecting(self._retry_s)
+        self._start_connecting(self._times.retry_s)
 
     def _mark_damaged(self, path: str, why: str) -> None:
         with self._reporting:
