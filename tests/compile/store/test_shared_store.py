@@ -416,6 +416,21 @@ def test_an_entry_that_takes_too_long_is_compiled(
     assert other.count() == 0
 
 
+def test_adding_that_takes_too_long_is_left_behind(
+    shared_folder: Path,
+    store: ArtifactStore,
+    publish: Publish,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+    open_shared: OpenShared,
+) -> None:
+    monkeypatch.setattr(LocalFileSystem, "pipe_file", gate.before(LocalFileSystem.pipe_file))
+    shared = open_shared(shared_folder, add_s=0.01)
+    shared.add_and_end(publish(), publish(OTHER_KEY), store=store)
+    assert shared.all_reported() == [SILENT.format(shared_folder)]
+    assert gate.calls <= 1
+
+
 def test_an_error_is_a_sentence_until_it_is_over(
     shared_folder: Path,
     other: ArtifactStore,
