@@ -147,6 +147,15 @@ def test_the_store_tells_its_size_and_shrinks(workspace: Path, capsys: Capture, 
     assert answer(capsys, "store", "size")["artifacts"] == 0
 
 
+@pytest.mark.parametrize(("setting", "shown"), [("team", "{root}/team"), ("sftp://me:secret@box/a", "sftp://box/a")])
+def test_where_the_shared_store_is(workspace: Path, capsys: Capture, setting: str, shown: str) -> None:
+    (workspace / "ckwatch.toml").write_text(f'[store]\nshared = "{setting}"\n')
+    shown = shown.format(root=workspace)
+    assert answer(capsys, "store", "size")["shared"] == shown
+    assert main(["store", "size"]) == 0
+    assert capsys.readouterr().out.endswith(f"\nshared with others: {shown} ([store] shared)\n")
+
+
 def test_a_limit_that_is_no_size(workspace: Path, capsys: Capture) -> None:
     assert main(["store", "gc", "--limit", "much"]) == 2
     assert "is not a size" in capsys.readouterr().err

@@ -6,12 +6,13 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from ckwatch.compile.builder import Builder, build_artifact
@@ -19,6 +20,7 @@ from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.store import content_hashes
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
+from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.user_files import digest_file
@@ -327,6 +329,52 @@ async def test_store_that_cannot_be_written(toolchain: FakeToolchain, tmp_path: 
     (tmp_path / "file").touch()
     with ArtifactStore(tmp_path / "file") as store, pytest.raises(StoreError, match="cannot be written"):
         await build_artifact(REQUEST, toolchain, store)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[SharedStore]:
+    (tmp_path / "shared").mkdir()
+    shared = SharedStore(str(tmp_path / "shared"), replace(SharedStoreTimes(*[PATIENCE_S] * 6), absent_s=0.0))
+    yield shared
+    shared.close()
+
+
+def shared_entries(shared: SharedStore) -> list[Path]:
+    return [*Path(shared.location).rglob("*.zip")]
+
+
+@pytest.mark.parametrize("text", [COMPILES, FAILS])
+async def test_what_others_have_compiled_is_found(
+    text: str, script: Script, store: ArtifactStore, shared: SharedStore, tmp_path: Path
+) -> None:
+    toolchain = script(text)
+    first = await Builder(toolchain, store, shared=lambda: shared).build(REQUEST)
+    await anyio.to_thread.run_sync(shared.close, PATIENCE_S)
+    for name in ("built", "found"):
+        with ArtifactStore(tmp_path / name) as other:
+            builder = Builder(toolchain, other, launch=never, shared=lambda: shared)
+            result = await (builder.build if name == "built" else builder.find)(REQUEST)
+            assert result is not None
+            assert (result.ok, result.from_store, result.log) == (first.ok, True, first.log)
+            assert result.artifact is not None
+            assert result.artifact.folder.is_relative_to(other.folder)
+            assert await Builder(toolchain, other).find(REQUEST) == result, "the local store has it now"
+
+
+async def test_force_does_not_ask_others(
+    script: Script, store: ArtifactStore, shared: SharedStore, tmp_path: Path
+) -> None:
+    toolchain = script()
+    await Builder(toolchain, store, shared=lambda: shared).build(REQUEST)
+    await anyio.to_thread.run_sync(shared.close, PATIENCE_S)
+    with ArtifactStore(tmp_path / "other") as other:
+        assert not (await Builder(toolchain, other, shared=lambda: shared).build(REQUEST, force=True)).from_store
+
+
+async def test_faults_of_the_host_are_not_shared(script: Script, store: ArtifactStore, shared: SharedStore) -> None:
+    await Builder(script("kill -9 $$"), store, shared=lambda: shared).build(REQUEST)
+    await anyio.to_thread.run_sync(shared.close, PATIENCE_S)
+    assert shared_entries(shared) == []
 
 
 CLANG_FOR_THE_HOST = """\

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from ckwatch.checks.clang_output import parse_clang_log
@@ -14,9 +15,11 @@ from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, machine
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import ProcessResult
+from ckwatch.system.async_processes import ProcessResult, run_process
+from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 
@@ -115,6 +118,29 @@ async def test_hip_from_source_to_store(
     again = await builder.build(request, force=True)
     assert again.artifact is not None
     assert again.artifact.files == artifact.files
+
+
+async def test_shared_by_workspaces_in_different_folders(toolchain: Toolchain, tmp_path: Path) -> None:
+    """What the real compiler writes names no place in which the other machine would not look."""
+    (tmp_path / "shared").mkdir()
+    results = []
+    for name, launch in (("one", run_process), ("two", never)):
+        workspace = tmp_path / name
+        workspace.mkdir()
+        (workspace / "own header.h").write_text("#define FACTOR 2\n")
+        request = CompileRequest(KERNEL, "k_1", Language.HIP, "gfx942", include_folders=(workspace,))
+        shared = SharedStore(str(tmp_path / "shared"), SharedStoreTimes(*[PATIENCE_S] * 6))
+        with ArtifactStore(tmp_path / f"store {name}") as store:
+            builder = Builder(replace(toolchain, workspace=workspace), store, launch=launch, shared=lambda: shared)  # noqa: B023
+            results.append(await builder.build(request))
+            await anyio.to_thread.run_sync(shared.close, PATIENCE_S)
+            found = results[-1].artifact
+            assert found is not None
+            dependencies = found.product("dependencies")
+            assert dependencies is not None
+            assert str(workspace / "own header.h") in parse_dependency_file(dependencies.read_text())
+    first, second = results
+    assert (first.from_store, second.from_store, second.ok, second.key) == (False, True, True, first.key)
 
 
 async def test_failure_is_kept(toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest) -> None:

@@ -190,6 +190,7 @@ NAMED = {
     "launcher": ('[bench]\nlauncher = ["ssh", "box"]\n', "[bench] launcher"),
     "worker": ('[bench]\nworker = ["python3"]\n', "[bench] worker"),
     "store": ('[store]\nfolder = "kept"\n', "[store] folder"),
+    "shared store": ('[store]\nshared = "s3://team"\n', "[store] shared"),
     "templates outside": ('[workspace]\ntemplates = ["t", "../outside"]\n', "[workspace] templates"),
     "a link to templates outside": ('[workspace]\ntemplates = ["to outside"]\n', "[workspace] templates"),
     "kernels outside": ('[workspace]\nkernel_folders = ["../outside"]\n', "[workspace] kernel_folders"),

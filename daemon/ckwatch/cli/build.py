@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ckwatch.cli.build_results import FinishedUnit, finish, print_start
-from ckwatch.cli.command_words import start_of
+from ckwatch.cli.command_words import is_private, start_of
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
 from ckwatch.cli.session import asked_patterns, connected
@@ -87,6 +88,8 @@ async def _build(
         ended = await follow(*known) if known else []
     workspace = record_of(await client.workspace())
     status = finish(output, ended, workspace, patterns, begun)
+    if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):
+        print(f"ckwatch: warning: {warning}", file=sys.stderr)  # no daemon is left that could be asked for it
     if products is not None and products.error is not None:
         raise products.error
     return status

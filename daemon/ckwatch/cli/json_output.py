@@ -637,13 +637,14 @@ class ImportedTimingsRemoved(Answer):
 
 
 class StoreSize(Answer):
-    """What the store takes, in bytes, by its folders."""
+    """What the store takes, in bytes, by its folders. `shared` is where the shared one is."""
 
     folder: str
     artifacts: int
     size_bytes: int
     size_limit_bytes: int
     parts: dict[str, int]
+    shared: str | None
 
 
 class StoreCleaned(Answer):

@@ -6,6 +6,7 @@ import argparse
 
 from ckwatch.cli.output import Output, aligned
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder, folder_size
+from ckwatch.compile.store.shared_store import shown_location
 from ckwatch.model.amounts import count, memory
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.discovery import find_workspace, working_folder
@@ -22,6 +23,7 @@ def size(options: argparse.Namespace) -> int:
     parts = {path.name: folder_size(path) for path in sorted(folder.iterdir())} if folder.is_dir() else {}
     with ArtifactStore(folder) as store:
         artifacts = store.count()
+    shared = None if settings.shared is None else shown_location(settings.shared)
     output = Output(options)
     if output.json:
         from ckwatch.cli.json_output import StoreSize
@@ -33,6 +35,7 @@ def size(options: argparse.Namespace) -> int:
                 size_bytes=sum(parts.values()),
                 size_limit_bytes=settings.size_limit_bytes,
                 parts=parts,
+                shared=shared,
             )
         )
         return 0
@@ -42,6 +45,8 @@ def size(options: argparse.Namespace) -> int:
         output.text(f"  {line}")
     output.text(f"{memory(sum(parts.values()))} in all, {count(artifacts, 'artifact')}")
     output.text(f"artifacts are limited to {memory(settings.size_limit_bytes)} ([store] size_limit_bytes)")
+    if shared is not None:
+        output.text(f"shared with others: {shared} ([store] shared)")
     return 0
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ckwatch.compile.compile_job import OnStageUsed
     from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
+    from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
 
 
 class _NvccDelegate:
@@ -111,7 +112,10 @@ class _Claim:
 
 
 class Builder:
-    """Builds sources with one toolchain into one store. One event loop's; safe to call from many tasks."""
+    """Builds sources with one toolchain into one store. One event loop's; safe to call from many tasks.
+
+    What the store lacks is looked for in the `shared` one, where there is one at that time; what is compiled is added.
+    """
 
     def __init__(
         self,
@@ -120,11 +124,13 @@ class Builder:
         *,
         launch: Launcher = run_process,
         make_ladder: Callable[[], StagedCompiler] | None = None,
+        shared: Callable[[], SharedStore | None] = lambda: None,
     ) -> None:
         self._toolchain = toolchain
         self._make_ladder = make_ladder
         self._ladder_made: StagedCompiler | None = None
         self._store = store
+        self._shared = shared
         self._launch = launch
         self._roots = PathRoots(toolchain.roots)
         self._observer = HeaderObserver(store.contents, self._roots)
@@ -136,7 +142,7 @@ class Builder:
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
         self._checks = PendingHostPasses(toolchain, store)
-        self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch))
+        self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch, shared=shared))
 
     def rest(self) -> None:
         """Nothing is to be built: forget what can be worked out again."""
@@ -171,7 +177,7 @@ class Builder:
         return self._store.contents.look()
 
     async def find(self, request: CompileRequest, look: ContentSnapshot | None = None) -> BuildOutcome | None:
-        """What the store has of `request`; nothing is compiled."""
+        """What the store, or the shared one, has of `request`; nothing is compiled."""
         return await self.find_and(request, lambda found: found, look)
 
     async def find_and(
@@ -286,7 +292,10 @@ class Builder:
             return self._host
 
     def _find_now(self, key: str, look: ContentSnapshot | None) -> BuildOutcome | None:
+        look = look or self._store.contents.look()
         artifact = self._store.lookup(key, self._roots, look)
+        if artifact is None and (shared := self._shared()) is not None:
+            artifact = shared.find(key, self._store, self._roots, look)
         if artifact is None:
             return None
         try:
@@ -351,6 +360,8 @@ class Builder:
             shutil.rmtree(folder, ignore_errors=True)
             self._release(key, claim)
             on_stored(BuildOutcome(key, artifact, outcome, False, outcome.log, request.source))
+            if (shared := self._shared()) is not None:
+                shared.add(artifact, self._store)
         return artifact, outcome
 
     async def _undisturbed(

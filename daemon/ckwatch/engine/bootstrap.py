@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, current_token
 
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
@@ -109,6 +111,7 @@ async def open_engine(
         state = State(renders=workers * RENDERS_PER_WORKER, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
+        tools.on_shared_problem = partial(_report_shared, loop, current_token())
         parts: _Parts | None = None
         try:
             parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
@@ -152,6 +155,12 @@ async def open_engine(
                     await parts.measure.close()
                 await tools.aclose()
                 await recorder.close()
+
+
+def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
+    """For a thread. A daemon that ends is not told."""
+    with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        from_thread.run(loop.post, WarningChanged("shared-store", problem, at=time.time()), token=token)
 
 
 class _Parts:

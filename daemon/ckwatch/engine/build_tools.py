@@ -28,8 +28,12 @@ from ckwatch.workspace.settings import Settings, ToolchainSection
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
+    from ckwatch.compile.store.shared_store import SharedStore
 
 HEADER_SETS_KEPT = 500
+
+SHARING_LIMIT_S = 20.0
+"""How long the end waits for what was compiled last to be shared."""
 
 FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
 """Raises ToolchainError when there is none."""
@@ -65,6 +69,10 @@ class BuildTools:
         self.store: ArtifactStore | None = None
         self.compiler: CompilerWithStore | None = None
         self.problem: str | None = None
+        self._shared: SharedStore | None = None
+        self.on_shared_problem: Callable[[str | None], None] = lambda _problem: None
+        """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
+        does any more."""
 
     def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
         """Find the compiler and open the store; for a thread, one call at a time.
@@ -76,6 +84,7 @@ class BuildTools:
         if store is None:
             store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
         store.size_limit_bytes = settings.store.size_limit_bytes
+        self._share(settings.store.shared)
         try:
             found = self._find_toolchain(settings.toolchain, self._environment)
             toolchain: Toolchain | NvccToolchain = replace(found, workspace=root)
@@ -88,10 +97,24 @@ class BuildTools:
         known = self.compiler
         if known is None or known.toolchain != toolchain or self.store is not store:
             make = partial(self._make_ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
-            builder = Builder(toolchain, store, launch=self._launch, make_ladder=make)
+            builder = Builder(toolchain, store, launch=self._launch, make_ladder=make, shared=lambda: self._shared)
             self.compiler = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
         self._precompile = settings.compile.precompile
         self.store, self.problem = store, None
+
+    def _share(self, location: str | None) -> None:
+        """Use the shared store at the location from now on."""
+        former = self._shared
+        if location == (None if former is None else former.location):
+            return
+        self._shared = None
+        if former is not None:
+            former.close()
+            self.on_shared_problem(None)
+        if location is not None:
+            from ckwatch.compile.store.shared_store import SharedStore
+
+            self._shared = SharedStore(location, on_problem=lambda problem: self.on_shared_problem(problem))
 
     def present_compiler(self) -> CompilerWithStore:
         """The compiler. Raises ToolchainError where there is none."""
@@ -199,6 +222,8 @@ class BuildTools:
         with CancelScope(shield=True):
             for pool in self._pools.values():
                 await pool.__aexit__(None, None, None)
+            if self._shared is not None:
+                await to_thread.run_sync(self._shared.close, SHARING_LIMIT_S)
             for store in self._stores.values():
                 await to_thread.run_sync(partial(store.close))
 

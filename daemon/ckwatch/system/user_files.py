@@ -15,12 +15,12 @@ import hashlib
 import os
 import re
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
-from queue import Empty, SimpleQueue
-from typing import TypeVar, cast
+from typing import TypeVar
+
+from ckwatch.system.left_behind import LeftBehindError, TimeLimitedCalls
 
 TEXT_LIMIT_BYTES = 16 * 1024**2
 """Of what a person writes: templates, kernel files, sources."""
@@ -183,22 +183,6 @@ def _too_large(path: str, limit_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"larger than {limit_bytes // 1024**2} MiB", path)
 
 
-class _Asker:
-    """A thread that answers one question after another, until it is left behind."""
-
-    def __init__(self) -> None:
-        self.questions: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self.answers: SimpleQueue[tuple[object, Exception | None]] = SimpleQueue()
-        threading.Thread(target=self._run, name="ckwatch-files", daemon=True).start()
-
-    def _run(self) -> None:
-        while (question := self.questions.get()) is not None:
-            try:
-                self.answers.put((question(), None))
-            except Exception as error:  # noqa: BLE001  # raised where it was asked
-                self.answers.put((None, error))
-
-
 class FileSystems:
     """Which file systems may not answer, and which did not. For use from threads.
 
@@ -209,8 +193,7 @@ class FileSystems:
         self._mount_table = mount_table
         self._spared = spared
         self._limit_s = limit_s
-        self._lock = threading.Lock()
-        self._idle: list[_Asker] = []
+        self._calls = TimeLimitedCalls("ckwatch-files")
         self._table = b""
         self._looked_at = float("-inf")
         self._remote: tuple[str, ...] = ()
@@ -255,20 +238,11 @@ class FileSystems:
     def _ask_apart(self, about: str, path: str, question: Callable[[], _Answer]) -> _Answer:
         if time.monotonic() - self._silent.get(about, float("-inf")) < SILENCE_S:
             raise _no_answer(path)
-        with self._lock:
-            asker = self._idle.pop() if self._idle else _Asker()
-        asker.questions.put(question)
         try:
-            answer, error = asker.answers.get(timeout=self._limit_s)
-        except Empty:
-            asker.questions.put(None)  # it ends, should the answer ever come
+            return self._calls.ask(question, self._limit_s)
+        except LeftBehindError:
             self._silent[about] = time.monotonic()
             raise _no_answer(path) from None
-        with self._lock:
-            self._idle.append(asker)
-        if error is not None:
-            raise error
-        return cast("_Answer", answer)
 
     def _look_at_mounts(self, now_s: float) -> None:
         self._looked_at = now_s

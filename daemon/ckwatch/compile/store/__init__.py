@@ -11,4 +11,6 @@ The file system is the truth. An entry appears in one `rename`, complete and flu
 it is trusted when the sizes and hashes in `meta.json` (which is hashed itself) are those of its files. The hashes are
 remembered by what `stat` says, so that a look-up reads no file twice. What is worked out from an entry later
 (`report.json`, the analysis of its code object) is laid beside its files and goes with it.
+
+What is not in it may be in one that several people share: `shared_store`.
 """

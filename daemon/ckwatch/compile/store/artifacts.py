@@ -120,10 +120,7 @@ class ArtifactStore:
             if headers is None:
                 self._discard(entry)
                 continue
-            holds = look.held.get(entry.name)
-            if holds is None:
-                holds = look.held[entry.name] = headers.holds(look, roots)
-            if not holds:
+            if not self.holds(headers, roots, look):
                 continue
             artifact = self._read(entry)
             if artifact is None or not self._is_whole(artifact):
@@ -132,6 +129,13 @@ class ArtifactStore:
             self._use(entry)
             return artifact
         return None
+
+    def holds(self, headers: HeaderSet, roots: PathRoots, look: ContentSnapshot) -> bool:
+        """Whether the headers are as they were; `look` remembers it."""
+        holds = look.held.get(headers.key)
+        if holds is None:
+            holds = look.held[headers.key] = headers.holds(look, roots)
+        return holds
 
     def entry(self, key: str, headers: str) -> Artifact | None:
         """The entry for `key` whose headers were those, whatever they are now; None if it has gone."""
