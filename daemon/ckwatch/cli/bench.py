@@ -234,7 +234,7 @@ async def _devices(options: argparse.Namespace) -> int:
         return 0
     if found.host:
         output.text(found.host, "bold")
-    rows = [[one.name, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
+    rows = [[one.label, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
     for line in aligned(rows, heading=("DEVICE", "ARCH", "NAME", "PCI", "DRIVER")) if rows else ():
         output.text(f"  {line}")
     for kind, why in found.absent.items():

@@ -417,7 +417,8 @@ async def _ranked(client: Client, kernel: str, lines: Sequence[Line], cache: str
 
 
 def _verdict(comparison: Comparison) -> tuple[str, float]:
-    return comparison.verdict, comparison.ratio
+    elsewhere = f", the other on {comparison.other_device}" if comparison.other_device else ""
+    return comparison.verdict + elsewhere, comparison.ratio
 
 
 async def show(feed: Feed, query: Query) -> Content:
