@@ -299,11 +299,12 @@ class MeasureRunner:
         shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
         if shape is None:
             return MeasureFinished(effect.work, None, f"there is no shape '{effect.shape}' any more", at=time.time())
-        device = await self._device_for(effect)
-        if isinstance(device, str):
+        chosen = await self._device_for(effect)
+        if isinstance(chosen, str):
             failed = "" if effect.place is None else effect.place.key
-            return MeasureFinished(effect.work, None, device, failed, at=time.time())
-        if effect.has_others:
+            return MeasureFinished(effect.work, None, chosen, failed, at=time.time())
+        device, has_others = chosen
+        if has_others:
             settings = settings.model_copy(update={"lease_wait_s": min(settings.lease_wait_s, OTHERS_WAIT_S)})
         problem = problem_of(unit.kernel.operation, shape, unit.arch)
         if effect.race is not None:
@@ -350,17 +351,20 @@ class MeasureRunner:
             return MeasureFinished(effect.work, None, _sentence(outcome), device.key, at=time.time())
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
-    async def _device_for(self, effect: Measure) -> DeviceFacts | str:
-        """The device to measure on, or why there is none."""
+    async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
+        """The device to measure on, and whether another one may do it as well; or why there is none."""
         found = await self.devices()
         if isinstance(found, BenchmarkFailure):
             return _sentence(found)
         place = effect.place
         if place is not None:
-            there = (device for device in found.devices if device.key == place.key)
-            return next(there, f"{place.label} is not there any more")
+            there = next((device for device in found.devices if device.key == place.key), None)
+            return f"{place.label} is not there any more" if there is None else (there, effect.has_others)
         suitable = suitable_devices(found, effect.unit, effect.device or self.settings.device)
-        return suitable if isinstance(suitable, str) else preferred(suitable, effect.last_device)
+        if isinstance(suitable, str):
+            return suitable
+        device = preferred(suitable, effect.last_device)
+        return device, len(suitable) > 1 and device.key != effect.last_device
 
     def _warn(self, device: DeviceFacts, warning: str) -> None:
         """Pass on what limits measurements on any of the devices."""
