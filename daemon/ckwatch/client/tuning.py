@@ -36,7 +36,7 @@ from ckwatch.client.tuning_journal import JournalRow, TuningJournal, parameters_
 from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.client.tuning_runs import journal_path
 from ckwatch.codeobject.prediction import target_of_device
-from ckwatch.model.devices import are_alike, can_run
+from ckwatch.model.devices import can_run, devices_for
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
@@ -884,14 +884,17 @@ def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> t
     """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address (of another machine
     behind `HOST/`), `all` for every one like the best, and by default the best. Raises CkwatchError."""
     kind = DEVICE_KINDS[language_of(plan.kernel.template)]
-    there = [one for one in found.devices if facts_of(one).kind == kind and can_run(plan.arch, facts_of(one))]
+    facts = {facts_of(one): one for one in found.devices}
+    by_itself = list(wanted) in ([], ["auto"], ["all"])
+    if by_itself:
+        there = [facts[one] for one in devices_for(facts, kind, plan.arch)]
+    else:
+        there = [device for one, device in facts.items() if one.kind == kind and can_run(plan.arch, one)]
     if not there:
         why = found.absent.get(kind) or f"there is {', '.join(one.label for one in found.devices) or 'none'}"
         raise CkwatchError(f"there is no device to time '{plan.kernel.name}' for {plan.arch} on", why)
-    if not wanted or list(wanted) == ["auto"]:
-        return (there[0],)
-    if list(wanted) == ["all"]:
-        return tuple(one for one in there if are_alike(facts_of(one), facts_of(there[0])))
+    if by_itself:
+        return tuple(there) if list(wanted) == ["all"] else (there[0],)
     chosen = []
     for name in dict.fromkeys(wanted):
         device = next((one for one in there if facts_of(one).is_called(name)), None)

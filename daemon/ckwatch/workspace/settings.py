@@ -283,7 +283,7 @@ class BenchSection(Section):
         '`"flush"`, none of the kernel\'s code',
     )
     budget_s: Seconds = Field(3.0, description="longest measurement of one instance on one shape with one cache state")
-    save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
+    save_budget_s: Seconds = Field(120.0, description="device time that one save may take, on all devices together")
     time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")
     lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         600.0, description="how long to wait for a device that is in use"
