@@ -334,6 +334,17 @@ def test_a_named_device_is_the_only_one() -> None:
     world.drain()
 
 
+def test_the_device_of_the_settings_is_the_only_one() -> None:
+    world = built(**{K1: ON_GPU, HIP: "token 0", TOML: "settings 0\njobs 2\ndevice hip:1"})
+    world.send(DevicesFound((GPU0, GPU1)))
+    measure(world, *NAMES)
+    assert places(world) == {GPU1.key: NAMES[0]}
+    world.save(TOML, "settings 0\njobs 2")
+    world.run(*QUICK)
+    assert places(world) == {GPU1.key: NAMES[0], GPU0.key: NAMES[1]}
+    world.drain()
+
+
 def test_devices_that_become_known_are_used_at_once() -> None:
     world = with_devices()
     measure(world, *NAMES)

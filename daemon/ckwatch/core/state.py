@@ -365,6 +365,8 @@ class State:
     that its request gave, empty for the workspace's choice."""
     devices: tuple[DeviceFacts, ...] = ()
     """The devices that units can be timed on, the best first; none before they are known."""
+    fitting_devices: dict[tuple[str, str, str], dict[str, DeviceFacts]] = field(default_factory=dict)
+    """Those of `devices`, by key, that code of a kind for an arch is timed on, by what is wanted; as far as asked."""
     doubtful_devices: set[str] = field(default_factory=set)
     """Keys of devices that could not be used: others come first until nothing waits for a device any more."""
     device_seconds_used: float = 0.0

@@ -214,26 +214,32 @@ def _next_turn(state: State) -> _Turn | None:
 def _turn_of(state: State, unit: UnitState) -> _Turn | None:
     """Where the unit's first shape is timed; None while what it must be timed on has something to do."""
     shape, request = next(iter(unit.timing.requested.items()))
-    fitting = [device for device in _fitting(state, unit, request) if device.key != request.failed_on]
-    if not fitting:
+    fitting = _fitting(state, unit, request)
+    if fitting and fitting.keys() <= state.measuring.keys():
+        return None
+    allowed = [key for key in fitting if key != request.failed_on]
+    if not allowed:
         name = request.device or ""
         return None if name in state.measuring else _Turn(unit.key, name)
-    usable = [device for device in fitting if device.key not in state.doubtful_devices] or fitting
+    usable = [key for key in allowed if key not in state.doubtful_devices] or allowed
     last = _last_device(unit, shape)
-    before = [device for device in usable if device.key == last]
-    device = next((device for device in before or usable if device.key not in state.measuring), None)
-    if device is None:
+    candidates = [last] if last in usable else usable
+    free = next((key for key in candidates if key not in state.measuring), None)
+    if free is None:
         return None
-    has_others = len(fitting) > 1 and not before and not request.failed_on
-    return _Turn(unit.key, device.key, device, has_others)
+    has_others = len(allowed) > 1 and free != last and not request.failed_on
+    return _Turn(unit.key, free, fitting[free], has_others)
 
 
-def _fitting(state: State, unit: UnitState, request: TimingRequest) -> tuple[DeviceFacts, ...]:
-    """The devices that the request allows, and that are alike; none where they are not known."""
+def _fitting(state: State, unit: UnitState, request: TimingRequest) -> dict[str, DeviceFacts]:
+    """The devices that the request allows, which are alike, by key; none where they are not known."""
     if not state.devices:
-        return ()
+        return {}
     kind = DEVICE_KINDS[language_of(unit.unit.kernel.template)]
-    return devices_for(state.devices, kind, unit.unit.arch, request.device or state.benchmarks.device)
+    asked = (kind, unit.unit.arch, request.device or state.benchmarks.device)
+    if asked not in state.fitting_devices:
+        state.fitting_devices[asked] = {device.key: device for device in devices_for(state.devices, *asked)}
+    return state.fitting_devices[asked]
 
 
 def _last_device(unit: UnitState, shape: str) -> str:
@@ -244,6 +250,7 @@ def _last_device(unit: UnitState, shape: str) -> str:
 def devices_found(state: State, out: Effects, event: DevicesFound) -> None:  # noqa: ARG001  # as all handlers
     """The devices are known, or others than before. What was begun without a device has taken the preferred one."""
     state.devices = event.devices
+    state.fitting_devices.clear()
     state.doubtful_devices.clear()
     for name, work in list(state.measuring.items()):
         unit = state.find(work.key)
@@ -251,7 +258,7 @@ def devices_found(state: State, out: Effects, event: DevicesFound) -> None:  # n
         if unit is None or request is None or unit.timing.work is not work or name != (request.device or ""):
             continue
         fitting = _fitting(state, unit, request)
-        if fitting and (key := preferred(fitting, _last_device(unit, shape)).key) not in state.measuring:
+        if fitting and (key := preferred([*fitting.values()], _last_device(unit, shape)).key) not in state.measuring:
             state.measuring[key] = state.measuring.pop(name)
 
 
@@ -280,7 +287,7 @@ def _try_elsewhere(state: State, unit: UnitState, failed: str) -> bool:
     if not failed or request is None:
         return False
     state.doubtful_devices.add(failed)
-    if request.failed_on or all(device.key == failed for device in _fitting(state, unit, request)):
+    if request.failed_on or not _fitting(state, unit, request).keys() - {failed}:
         return False
     unit.timing.requested[shape] = replace(request, failed_on=failed)
     return True

@@ -513,10 +513,9 @@ class MeasureRunner:
             )
         if self.farm is None:
             return BenchmarkFailure(kind=FailureKind.LOST, message=f"{device.machine} is not there any more")
+        limit_s = self.settings.time_limit_s
         try:
-            outcome = await self.farm.measure(
-                job, artifacts, device, time_limit_s=self.settings.time_limit_s, on_message=report
-            )
+            outcome = await self.farm.measure(job, artifacts, device, time_limit_s=limit_s, on_message=report)
         except CkwatchError as error:
             return BenchmarkFailure(kind=FailureKind.LOST, message=error.message, hint=error.hint or "", device=device)
         # the machine's own worker does not know what it is called here
