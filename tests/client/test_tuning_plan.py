@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.client.tuning import chosen_devices
 from ckwatch.client.tuning_plan import SEEDS
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.benchmarks import Device, Devices
 from tuning_stand_in import plan_of, workspace
 
 
@@ -109,3 +111,28 @@ def test_predictions_seed_the_search_and_rules_leave_points_out(tmp_path: Path) 
     times = [plan.predicted_us(point, plan.shapes[0].name) or 0.0 for point in seeds]
     assert times == sorted(times)
     assert all(plan.space.is_allowed(point) for point in seeds)
+
+
+HERE, OTHER, FAR = (
+    Device(name=name, description="a stand-in", arch="host", machine=machine)
+    for name, machine in (("cpu", ""), ("cpu:1", ""), ("cpu", "gpu-box"))
+)
+THERE = Devices(devices=(HERE, OTHER, FAR))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ([], (HERE,)),
+        (["auto"], (HERE,)),
+        (["all"], (HERE, OTHER)),  # no processor of another machine
+        (["cpu:1", "gpu-box/cpu"], (OTHER, FAR)),
+    ],
+)
+def test_the_devices_of_a_run(root: Path, wanted: list[str], expected: tuple[Device, ...]) -> None:
+    assert chosen_devices(plan_of(root), THERE, wanted) == expected
+
+
+def test_a_device_that_is_not_there(root: Path) -> None:
+    with pytest.raises(CkwatchError, match="there is no device box/cpu"):
+        chosen_devices(plan_of(root), THERE, ["box/cpu"])

@@ -77,7 +77,9 @@ class Disk:
             toolchain_problem="there is no hipcc" if "no-compiler" in words else None,
             build_everything="everything" in words,
             passes_apart="apart" in words,
-            benchmarks=BenchmarkPolicy("bench" in words, float(words.get("bench", ["0"])[0])),
+            benchmarks=BenchmarkPolicy(
+                "bench" in words, float(words.get("bench", ["0"])[0]), device=words.get("device", ["auto"])[0]
+            ),
             verification=VerificationPolicy(frozenset(words.get("verify", ())), "unchecked" not in words),
         )
 

@@ -21,6 +21,7 @@ from ckwatch.core.events import (
     ClientLost,
     CompilerEnded,
     CompileStarted,
+    DevicesFound,
     FarmChanged,
     FilesChanged,
     FocusChanged,
@@ -39,6 +40,7 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.state import State
+from ckwatch.model.gpu_specs import DeviceFacts
 from core.audience import CLIENTS
 from core.language import TOML
 from core.world import World
@@ -47,14 +49,20 @@ EXAMPLES = int(os.environ.get("CKWATCH_MACHINE_EXAMPLES", "80"))
 STEPS = 40
 
 K1, K2, K3 = KERNELS = tuple(f"/ws/k{number}.kernel.toml" for number in (1, 2, 3))
-T1, T2, T3, M1, M2 = (f"/ws/templates/{name}" for name in ("t1", "t2", "t3.cpp.j2", "m1", "m2"))
+T1, T2, T3, M1, M2 = (f"/ws/templates/{name}" for name in ("t1.hip.j2", "t2.hip.j2", "t3.cpp.j2", "m1", "m2"))
 TEMPLATES = (T1, T2, T3, M1, M2, "/ws/over/m1")
 H1, H2, FIRST_H1 = HEADERS = ("/ck/h1", "/ck/h2", "/ck/first/h1")
 
+DEVICES = tuple(
+    DeviceFacts(name=f"hip:{number}", description="test data", arch="gfx942", machine=machine)
+    for machine in ("", "gpu-box")
+    for number in (0, 1)
+)
+
 FILES = {
     TOML: "settings 0\njobs 2",
-    K1: "template t1\nshape 64\nshape 128\ninstance a 1\ninstance b 2",
-    K2: "template t2\ninstance c 1",
+    K1: "template t1.hip.j2\nshape 64\nshape 128\ninstance a 1\ninstance b 2",
+    K2: "template t2.hip.j2\ninstance c 1",
     T1: "include m1\nheader h1",
     T2: "include m1\ninclude m2\nheader h2",
     T3: "include m1",
@@ -69,12 +77,12 @@ TEMPLATE_TEXTS = (
 )
 HEADER_TEXTS = ("token 0", "token 1", "header h2", "warn", "fail", "token 1\nheader h2")
 KERNEL_TEXTS = (
-    *("template t1\ninstance a 1", "template t1\ninstance b 2\ninstance a 1", "template t2\ninstance a 1"),
-    *("template t1\nflags x\ninstance a 1\ninstance b 2", "blank\ntemplate t1\ninstance a 1\ninstance b 2"),
-    *("template t2\nflags x\ninstance c 1", "blank\ntemplate t2\ninstance c 1\ninstance d 4", "template m1\ninstance c 1"),
-    *("template t1\ninstance a 13", "template gone\ninstance c 1", "broken", "template t1"),
-    *("template t3.cpp.j2\nshape 64\ninstance a 1", "template t1\nshape 64\nshape 256\ninstance a 1\ninstance b 2"),
-    *("template t3.cpp.j2\nshape 64\nshape 8\ninstance a 1\ninstance c 3", "template t2\nshape 32\ninstance c 1"),
+    *("template t1.hip.j2\ninstance a 1", "template t1.hip.j2\ninstance b 2\ninstance a 1", "template t2.hip.j2\ninstance a 1"),
+    *("template t1.hip.j2\nflags x\ninstance a 1\ninstance b 2", "blank\ntemplate t1.hip.j2\ninstance a 1\ninstance b 2"),
+    *("template t2.hip.j2\nflags x\ninstance c 1", "blank\ntemplate t2.hip.j2\ninstance c 1\ninstance d 4", "template m1\ninstance c 1"),
+    *("template t1.hip.j2\ninstance a 13", "template gone\ninstance c 1", "broken", "template t1.hip.j2"),
+    *("template t3.cpp.j2\nshape 64\ninstance a 1", "template t1.hip.j2\nshape 64\nshape 256\ninstance a 1\ninstance b 2"),
+    *("template t3.cpp.j2\nshape 64\nshape 8\ninstance a 1\ninstance c 3", "template t2.hip.j2\nshape 32\ninstance c 1"),
 )  # fmt: skip
 TOML_TEXTS = (
     *("settings 0\njobs 2", "settings 1\njobs 2", "settings 0\njobs 1", "settings 1\njobs 3"),
@@ -132,7 +140,7 @@ class Sequences(RuleBasedStateMachine):
             earlier = Cause("new in the workspace", 1.0)
             state.remembered = {
                 "k1/a@gfx942": RememberedUnit("other tokens", {T1: "other", M1: FILES[M1]}, earlier, 3_000_000_000),
-                "k1/b@gfx942": RememberedUnit("t1 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
+                "k1/b@gfx942": RememberedUnit("t1.hip.j2 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
             }
         self.world = World(FILES | {TOML: toml}, state)
         self.requests = 0
@@ -263,10 +271,23 @@ class Sequences(RuleBasedStateMachine):
         self.world.send(AnalyzeRequested(scope, tuple(sorted(units)), again))
         self._go_on(works)
 
-    @rule(units=units, shapes=st.sampled_from((None, ("64",), ("128", "none"))), force=st.booleans(), works=works)
-    def measure(self, units: frozenset[str], shapes: tuple[str, ...] | None, force: bool, works: int) -> None:
+    @rule(
+        units=units,
+        shapes=st.sampled_from((None, ("64",), ("128", "none"))),
+        force=st.booleans(),
+        device=st.sampled_from((None, None, "hip:1")),
+        works=works,
+    )
+    def measure(
+        self, units: frozenset[str], shapes: tuple[str, ...] | None, force: bool, device: str | None, works: int
+    ) -> None:
         number = self.world.state.measure_requests + 1
-        self.world.send(MeasureRequested(number, tuple(sorted(units)), shapes, force))
+        self.world.send(MeasureRequested(number, tuple(sorted(units)), shapes, force, device))
+        self._go_on(works)
+
+    @rule(devices=st.frozensets(st.sampled_from(DEVICES)), works=works)
+    def find_devices(self, devices: frozenset[DeviceFacts], works: int) -> None:
+        self.world.send(DevicesFound(tuple(sorted(devices, key=lambda device: device.key))))
         self._go_on(works)
 
     @rule(units=units)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ckwatch.bench.job import Race
+from ckwatch.core.effects import Measure
 from ckwatch.core.events import (
     BuildRequested,
+    DevicesFound,
     FocusChanged,
     MeasureDropped,
     MeasureFinished,
@@ -13,6 +17,7 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.timing_schedule import OVER_BUDGET
+from ckwatch.model.gpu_specs import DeviceFacts
 from core.language import TOML
 from core.workspace import H1, K1, T1, A, B, built, unit
 from core.world import QUICK, World
@@ -237,4 +242,194 @@ def test_a_race_is_asked_for_whatever_is_known() -> None:
         world.send(MeasureRequested(number, (A,), ("64",), race=Race(limit_us=5.0)))
         assert measurements(world.run(*QUICK)) == ["measure k1/a 64"]
         assert answer(world) == []
+    world.drain()
+
+
+# Several devices that are alike.
+
+GPU0 = DeviceFacts(name="hip:0", description="MI300X", arch="gfx942", pci="0000:c1:00.0")
+GPU1 = replace(GPU0, name="hip:1", pci="0000:c2:00.0")
+OLDER = DeviceFacts(name="hip:2", description="MI210", arch="gfx90a", pci="0000:c3:00.0")
+FAR = replace(GPU0, machine="gpu-box")
+CPU = DeviceFacts(name="cpu", description="x86-64", arch="host")
+HIP = "/ws/templates/t1.hip.j2"
+ON_GPU = "template t1.hip.j2\nshape 64\ninstance a 1\ninstance b 2\ninstance c 3"
+NAMES = tuple(f"k1/{name}@gfx942" for name in "abc")
+
+
+def with_devices(*devices: DeviceFacts, kernel: str = ON_GPU) -> World:
+    """A world with three units for a GPU, in which nothing is timed by itself."""
+    world = built(**{K1: kernel, HIP: "token 0", TOML: "settings 0\njobs 2"})
+    world.send(DevicesFound(devices))
+    return world
+
+
+def measure(world: World, *units: str, number: int = 1, force: bool = False, device: str | None = None) -> None:
+    world.send(MeasureRequested(number, units, force=force, device=device))
+    world.run(*QUICK)
+
+
+def places(world: World) -> dict[str, str]:
+    """By device the unit that is being timed on it."""
+    return {device: work.key.unit for device, work in world.state.measuring.items()}
+
+
+def effect_of(world: World, unit_name: str) -> Measure:
+    effect = world.works[world.find(WorkKind.MEASURE, unit_name)].effect
+    assert isinstance(effect, Measure)
+    return effect
+
+
+def end(world: World, unit_name: str, problem: str = "", device: DeviceFacts | None = None) -> None:
+    """The measurement of a unit ends, with a timing or because its device could not be used."""
+    number = world.find(WorkKind.MEASURE, unit_name)
+    if problem:
+        work = world.works.pop(number).effect.work
+        world.send(MeasureFinished(work, None, problem, "" if device is None else device.key))
+    else:
+        world.answer(number)
+    world.run(*QUICK)
+
+
+def test_devices_that_are_alike_work_side_by_side() -> None:
+    world = with_devices(GPU0, GPU1, OLDER, CPU)
+    measure(world, *NAMES)
+    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[1]}
+    assert effect_of(world, NAMES[1]).place == GPU1
+    end(world, NAMES[1])
+    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[2]}
+    world.drain()
+
+
+def test_the_best_that_fits_says_which_devices_count() -> None:
+    world = with_devices(OLDER, GPU0)
+    measure(world, *NAMES)
+    assert set(places(world)) == {GPU0.key}
+    world.drain()
+
+
+def test_a_shape_goes_back_to_its_device_and_waits_for_it() -> None:
+    world = with_devices(GPU0, GPU1)
+    measure(world, *NAMES)
+    for name in NAMES:
+        end(world, name)
+    devices = {name: unit(world, name).timing.by_shape["64"].device for name in NAMES}
+    assert devices == {NAMES[0]: GPU0.key, NAMES[1]: GPU1.key, NAMES[2]: GPU0.key}
+    measure(world, NAMES[2], NAMES[0], number=2, force=True)
+    assert places(world) == {GPU0.key: NAMES[2]}
+    assert not effect_of(world, NAMES[2]).has_others
+    measure(world, NAMES[1], number=3, force=True)
+    assert places(world) == {GPU0.key: NAMES[2], GPU1.key: NAMES[1]}
+    end(world, NAMES[2])
+    assert places(world)[GPU0.key] == NAMES[0]
+    world.drain()
+
+
+def test_a_named_device_is_the_only_one() -> None:
+    world = with_devices(GPU0, GPU1, FAR)
+    measure(world, *NAMES, device="hip:1")
+    assert places(world) == {GPU1.key: NAMES[0]}
+    world.send(MeasureRequested(2, (NAMES[1],), device="gpu-box/hip:0"))
+    assert places(world) == {GPU1.key: NAMES[0], FAR.key: NAMES[1]}
+    world.drain()
+
+
+def test_the_device_of_the_settings_is_the_only_one() -> None:
+    world = built(**{K1: ON_GPU, HIP: "token 0", TOML: "settings 0\njobs 2\ndevice hip:1"})
+    world.send(DevicesFound((GPU0, GPU1)))
+    measure(world, *NAMES)
+    assert places(world) == {GPU1.key: NAMES[0]}
+    world.save(TOML, "settings 0\njobs 2")
+    world.run(*QUICK)
+    assert places(world) == {GPU1.key: NAMES[0], GPU0.key: NAMES[1]}
+    world.drain()
+
+
+def test_devices_that_become_known_are_used_at_once() -> None:
+    world = with_devices()
+    measure(world, *NAMES)
+    assert places(world) == {"": NAMES[0]}
+    assert effect_of(world, NAMES[0]).place is None
+    world.send(DevicesFound((GPU0, GPU1)))
+    assert places(world) == {GPU0.key: NAMES[0], GPU1.key: NAMES[1]}
+    end(world, NAMES[0])
+    assert places(world) == {GPU0.key: NAMES[2], GPU1.key: NAMES[1]}
+    world.drain()
+
+
+def test_what_began_without_a_device_goes_back_to_its_own() -> None:
+    world = with_devices(GPU0, GPU1)
+    measure(world, NAMES[0], device="hip:1")
+    end(world, NAMES[0])
+    world.send(DevicesFound(()))
+    measure(world, *NAMES[:2], number=2, force=True)
+    assert effect_of(world, NAMES[0]).last_device == GPU1.key
+    world.send(DevicesFound((GPU0, GPU1)))
+    assert places(world) == {GPU1.key: NAMES[0], GPU0.key: NAMES[1]}
+    world.drain()
+
+
+def test_devices_here_come_before_those_of_other_machines() -> None:
+    world = with_devices(GPU0, FAR)
+    measure(world, NAMES[0])
+    assert set(places(world)) == {GPU0.key}
+    measure(world, NAMES[1], number=2)
+    assert set(places(world)) == {GPU0.key, FAR.key}
+    world.drain()
+
+
+def test_a_device_that_cannot_be_used_is_tried_once_and_others_come_first() -> None:
+    world = with_devices(GPU0, GPU1)
+    measure(world, *NAMES)
+    assert effect_of(world, NAMES[0]).has_others
+    end(world, NAMES[0], "the device is in use", GPU0)
+    assert places(world) == {GPU1.key: NAMES[1]}, "nothing else goes to a device that could not be used"
+    end(world, NAMES[1])
+    world.drain()
+    assert {unit(world, name).timing.by_shape["64"].device for name in NAMES} == {GPU1.key}
+    measure(world, NAMES[0], number=2, device="hip:0")
+    assert set(places(world)) == {GPU0.key}
+    world.drain()
+
+
+def test_two_devices_that_cannot_be_used_are_the_end_of_it() -> None:
+    world = with_devices(GPU0, FAR)
+    measure(world, NAMES[0])
+    end(world, NAMES[0], "the device is in use", GPU0)
+    assert places(world) == {FAR.key: NAMES[0]}
+    assert not effect_of(world, NAMES[0]).has_others
+    end(world, NAMES[0], "gpu-box is not there any more", FAR)
+    assert unit(world, NAMES[0]).timing.untimed_because == "gpu-box is not there any more"
+    assert not unit(world, NAMES[0]).timing.requested
+    world.drain()
+
+
+def test_the_only_device_is_not_tried_again() -> None:
+    world = with_devices(GPU0, OLDER)
+    measure(world, NAMES[0])
+    end(world, NAMES[0], "device lost", GPU0)
+    assert unit(world, NAMES[0]).timing.untimed_because == "device lost"
+    assert places(world) == {}
+    world.drain()
+
+
+def test_a_kernel_without_a_device_is_tried_alone() -> None:
+    world = with_devices(OLDER, CPU)
+    measure(world, *NAMES)
+    assert places(world) == {"": NAMES[0]}
+    world.drain()
+
+
+def test_a_named_processor_of_another_machine_needs_no_silence_here() -> None:
+    far = replace(CPU, machine="gpu-box")
+    host = ON_GPU.replace("t1.hip.j2", "t1.cpp.j2")
+    world = built(**{K1: host, "/ws/templates/t1.cpp.j2": "token 0", TOML: "settings 0\njobs 2"})
+    units = [one.key.unit for one in world.state.all_units() if one.key.unit.startswith("k1/")]
+    world.send(DevicesFound((replace(CPU, arch="gfx942"), replace(far, arch="gfx942"))))
+    measure(world, units[0], device="gpu-box/cpu")
+    measure(world, units[1], number=2)
+    assert places(world) == {"gpu-box/cpu": units[0]}
+    assert not world.state.measuring["gpu-box/cpu"].exclusive
+    end(world, units[0])
+    assert world.state.measuring["cpu"].exclusive
     world.drain()

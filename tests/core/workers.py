@@ -117,11 +117,11 @@ class Workers:
                 self.kept.add(artifact)
                 return AnalyzeFinished(effect.work, figures(artifact))
             case Measure():
+                device = "" if effect.place is None else effect.place.key
                 if seed % 7 == 6:
-                    return MeasureFinished(effect.work, None, "no device")
-                return MeasureFinished(
-                    effect.work, ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0)
-                )
+                    return MeasureFinished(effect.work, None, "no device", device)
+                timing = ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0, device=device)
+                return MeasureFinished(effect.work, timing)
             case Verify():
                 if seed % 7 == 6:
                     return VerifyFinished(effect.work, None, "no emulator")

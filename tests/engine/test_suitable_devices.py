@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ckwatch.bench.report import Devices, UnavailableKind
-from ckwatch.engine.handlers.measure import suitable_device
+from ckwatch.engine.handlers.measure import suitable_devices
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
 from units import unit as make_unit
@@ -39,11 +39,11 @@ def unit(template: str, arch: str) -> Unit:
     ],
 )
 def test_the_best_that_fits(template: str, arch: str, wanted: str, device: DeviceFacts) -> None:
-    assert suitable_device(ALL, unit(template, arch), wanted) == device
+    assert suitable_devices(ALL, unit(template, arch), wanted) == (device,)
 
 
 def test_code_of_an_older_version_does_not_run() -> None:
-    assert suitable_device(ALL, unit("k.cu.j2", "sm_80"), "auto") == "no device for sm_80: there is cuda:0 (sm_90)"
+    assert suitable_devices(ALL, unit("k.cu.j2", "sm_80"), "auto") == "no device for sm_80: there is cuda:0 (sm_90)"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_code_of_an_older_version_does_not_run() -> None:
     ],
 )
 def test_why_there_is_none(found: Devices, arch: str, wanted: str, says: str) -> None:
-    problem = suitable_device(found, unit("k.hip.j2", arch), wanted)
+    problem = suitable_devices(found, unit("k.hip.j2", arch), wanted)
     assert isinstance(problem, str)
     assert problem.startswith(says)

@@ -21,6 +21,7 @@ from ckwatch_web.views.heat_map import (
     MOST_RANKED,
     PREVIOUS,
     SHAPES_AT_A_TIME,
+    across_devices,
     depends,
     kinds_of,
     lines_of,
@@ -106,6 +107,14 @@ def test_the_picture_has_what_the_table_has_in_its_colours() -> None:
         "device failed. Hatched: stale, of an earlier artifact. A colour reaches up to the ratio beside it."
     )
     json.dumps(painted(plot.option, dark=True))
+
+
+def test_times_of_several_devices_are_called_so() -> None:
+    rows = [timing_row("s", 100.0, place="hip:0"), timing_row("s", 90.0, place="hip:1 on gpu-box")]
+    units = [unit_row(name, [row]) for name, row in zip("ab", rows, strict=True)]
+    (note,) = across_devices(lines_of(units, "cold", DEVICE))
+    assert note.text.startswith("The times were taken on hip:0, hip:1 on gpu-box,")
+    assert across_devices(lines_of(units[:1], "cold", DEVICE)) == []
 
 
 def test_thousands_of_instances() -> None:

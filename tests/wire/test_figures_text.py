@@ -84,10 +84,13 @@ def test_what_has_figures(changes: dict[str, str], expected: bool) -> None:
 def test_comparisons(interleaved: bool, expected: str) -> None:
     found = Comparison(verdict="SLOW", ratio=1.0214, against="previous", other_median_us=98.0, interleaved=interleaved)
     assert comparison_words(found) == expected
+    elsewhere = found.model_copy(update={"other_device": "hip:1 on gpu-box"})
+    assert comparison_words(elsewhere) == f"{expected}, the other on hip:1 on gpu-box"
 
 
 def test_where_and_of_what() -> None:
     assert device_words(timing()) == "hip:7, test device"
+    assert device_words(timing(machine="gpu-box")) == "hip:7 on gpu-box, test device"
     assert device_words(timing(pci="0000:07:00.0")) == "hip:7, test device, 0000:07:00.0"
     assert device_words(timing(device="", device_description="")) == ""
     assert provenance(timing(artifact_key="a" * 64, standing="stale")) == ["a" * 12, "", "stale"]

@@ -52,7 +52,8 @@ FLUSHED = ", instruction caches flushed"
 class TimingRow(NamedTuple):
     """What is shown of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
     previous artifact, empty where there is none, with the ratios of the medians. With flushed instruction caches
-    `device` says so, for such timings are as those of another one."""
+    `device` says so, for such timings are as those of another one. `device` is a product, and
+    `place` says which: `hip:0`."""
 
     id: int
     shape: str
@@ -76,6 +77,7 @@ class TimingRow(NamedTuple):
     previous_verdict: str
     previous_ratio: float | None
     observed_percent: float | None = None
+    place: str = ""
 
     @property
     def is_time(self) -> bool:
@@ -230,6 +232,7 @@ def _timing_rows(timings: Iterable[Mapping[str, Any]]) -> Iterator[TimingRow]:
             previous_verdict=intern(previous.get("verdict", "")),
             previous_ratio=previous.get("ratio"),
             observed_percent=raw.get("observed_percent"),
+            place=intern(raw["device"] + (f" on {raw['machine']}" if raw.get("machine") else "")),
         )
 
 

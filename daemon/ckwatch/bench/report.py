@@ -21,7 +21,7 @@ class UnavailableKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """What a worker finds on its machine, the best first."""
+    """What a worker finds on its machine, the best first; behind them the devices of other machines."""
 
     devices: tuple[DeviceFacts, ...]
     absent: tuple[UnavailableKind, ...] = ()

@@ -95,7 +95,7 @@ class _Bench:
         self._total = self._passed = 0
         self._begun = time.monotonic()
         self._skipped: dict[str, dict[str, list[str]]] = {}
-        self._device = ""
+        self._devices: set[str] = set()
         self._kernels_fault = self._machines_fault = False
         self.unbuilt: dict[str, str] = {}
         self.warning = ""
@@ -146,8 +146,8 @@ class _Bench:
         if self._output.json:
             return
         device = device_words(timing)
-        if device and device != self._device:
-            self._device = device
+        if device and device not in self._devices:
+            self._devices.add(device)
             self._output.text(f"on {device}", "bold")
         if timing.failure is not None:
             self._output.console.print(
@@ -155,7 +155,7 @@ class _Bench:
                 soft_wrap=True,
             )
             return
-        words = _cells(timing)
+        words = [*_cells(timing), timing.place if len(self._devices) > 1 else ""]
         line = Text.assemble((f"{timing.cache:>8}", "cyan"), "  ", "  ".join(word for word in words if word))
         for one in timing.comparisons:
             line.append("  ").append(comparison_words(one), style=VERDICT_STYLES[one.verdict])
@@ -234,7 +234,7 @@ async def _devices(options: argparse.Namespace) -> int:
         return 0
     if found.host:
         output.text(found.host, "bold")
-    rows = [[one.name, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
+    rows = [[one.label, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
     for line in aligned(rows, heading=("DEVICE", "ARCH", "NAME", "PCI", "DRIVER")) if rows else ():
         output.text(f"  {line}")
     for kind, why in found.absent.items():

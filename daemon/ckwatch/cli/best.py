@@ -123,9 +123,13 @@ def _print(output: Output, kernel: str, rows: Sequence[RankedTiming], others: Ot
 def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTiming]) -> None:
     placed = [row for row in rows if row.rank is not None and row.timing is not None]
     title = [shape, arch]
+    devices = placed[0].devices if placed else ()
     if placed and placed[0].timing is not None:
-        title += [f"{placed[0].timing.cache} cache", device_words(placed[0].timing)]
+        timing = placed[0].timing
+        title += [f"{timing.cache} cache", timing.device_description if devices else device_words(timing)]
     output.text(", ".join(title), "bold")
+    if devices:
+        output.text(f"  ranked across {', '.join(devices)}, by which times differ too", "yellow")
     heading, *lines = aligned([_cells(row) for row in placed], _RIGHT, HEADING)
     if placed:
         output.text(f"  {heading}", "bold")

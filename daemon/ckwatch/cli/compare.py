@@ -11,7 +11,7 @@ import anyio
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, unit_of
 from ckwatch.model.amounts import time_of
-from ckwatch.wire.figures_text import NO_FIGURES, is_figure
+from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Compared
@@ -63,7 +63,7 @@ def _cells(row: Compared) -> list[str]:
     mine = "" if row.timing is None else time_of(row.timing.median_us)
     if found is None:
         return [*cells, mine, "", "", row.why_not, "", "", _stale(row)]
-    turns = "in turns" if found.interleaved else ""
+    turns = how_compared(found).removeprefix(", ")
     against = found.against if found.against != row.theirs else ""
     theirs = time_of(found.other_median_us)
     return [*cells, mine, theirs, f"{found.ratio:.3f} ×", found.verdict, turns, against, _stale(row)]

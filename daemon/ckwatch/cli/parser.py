@@ -406,7 +406,7 @@ def _add_timings(parser: ProgramParser) -> None:
     )
     bench.add_patterns()
     bench.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="time this shape; may be repeated")
-    bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, or auto")
+    bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto")
     bench.add_argument("--devices", action="store_true", help="only list the devices")
     bench.add_argument("--force", action="store_true", help="time units again that have a timing")
     bench.add_argument(
@@ -472,7 +472,8 @@ def _add_timings(parser: ProgramParser) -> None:
     )  # fmt: skip
     tune.add_argument(
         "--device", action="append", default=[], metavar="DEVICE",
-        help="hip:N, cuda:N, cpu or a PCI address, may be repeated; all: every one like the best (default: the best)",
+        help="hip:N, cuda:N, cpu, a PCI address or HOST/hip:N, may be repeated; all: every one like the best "
+        "(default: the best)",
     )  # fmt: skip
     tune.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
     tune.add_argument(

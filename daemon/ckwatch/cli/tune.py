@@ -98,7 +98,7 @@ class _Tune:
                 TuneStarted(
                     kernel=plan.kernel.name, arch=plan.arch, shapes=tuple(shape.name for shape in plan.shapes),
                     points=plan.space.size, coverage=plan.coverage,
-                    devices=tuple(device.name for device in self._run.devices),
+                    devices=tuple(device.label for device in self._run.devices),
                 )
             )  # fmt: skip
         else:
@@ -113,9 +113,11 @@ class _Tune:
 
     def _beginning(self) -> list[str]:
         plan, found = self._run.plan, self._run.plan.coverage
-        devices = ", ".join(device.name for device in self._run.devices)
+        devices = ", ".join(device.label for device in self._run.devices)
         what = f"{count(len(plan.shapes), 'shape')}, {found.size:,} points, on {devices}"
         lines = [f"tuning {plan.kernel.name}@{plan.arch}: {what} ({self._run.devices[0].description})"]
+        if len(self._run.devices) > 1:
+            lines.append("  instances are ranked across these devices, by which their times differ too")
         share = f"{found.allowed_share:.1%}" if 0 < found.allowed_share < 1 else f"{found.allowed_share:.0%}"
         how = "" if found.is_exact else f" of {found.looked_at:,} that were drawn"
         lines.append(f"  allowed: {share}{how}")

@@ -29,7 +29,6 @@ from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
-from ckwatch.bench.runtimes.selection import can_run
 from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.sweep import Parameters, instance_tables
 from ckwatch.client.tuning_files import write_winners
@@ -37,6 +36,7 @@ from ckwatch.client.tuning_journal import JournalRow, TuningJournal, parameters_
 from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.client.tuning_runs import journal_path
 from ckwatch.codeobject.prediction import target_of_device
+from ckwatch.model.devices import can_run, devices_for
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
@@ -403,7 +403,7 @@ class Tuning:
             kernel=self.plan.kernel.name,
             arch=self.plan.arch,
             device=self._device_kind,
-            devices=tuple(device.name for device in self.devices),
+            devices=tuple(device.label for device in self.devices),
             problems={shape.name: {**shape.sizes, **shape.runtime} for shape in self.plan.shapes},
             resumable=not self.plan.is_listed,
             began_at=now,
@@ -779,7 +779,7 @@ class Tuning:
             timing = await self._timing(search, unit.id, device)
         result = shape_result(timing, search.name)
         await self._write(point, unit.key or "", search.problem, result)
-        await self._settle(search, point, result, device.name)
+        await self._settle(search, point, result, device.label)
 
     @asynccontextmanager
     async def _device(self) -> AsyncIterator[Device]:
@@ -803,8 +803,9 @@ class Tuning:
             if attempt:
                 await anyio.sleep(RETRY_S)
             limit_us = search.limit_us if self.options.racing else None
-            named = device.pci or device.name
-            racing = self._client.bench(escape(unit), shapes=[search.name], device=named, race=True, limit_us=limit_us)
+            racing = self._client.bench(
+                escape(unit), shapes=[search.name], device=device.address, race=True, limit_us=limit_us
+            )
             try:
                 async with racing as lines:
                     async for line in lines:
@@ -816,7 +817,7 @@ class Tuning:
                             why = line.text
             except LOST_ERRORS as error:
                 why = error.message
-        raise CkwatchError(f"'{unit}' could not be timed on {device.name}: {why}")
+        raise CkwatchError(f"'{unit}' could not be timed on {device.label}: {why}")
 
     async def _write(self, point: Point, artifact: str, problem: str, result: ShapeResult) -> None:
         parameters = self.plan.space.parameters(point) or {}
@@ -880,32 +881,37 @@ async def open_tuning(
 
 
 def chosen_devices(plan: TuningPlan, found: Devices, wanted: Sequence[str]) -> tuple[Device, ...]:
-    """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address, `all` for every one
-    like the best, and by default the best. Raises CkwatchError."""
+    """The devices to measure on, all of one kind: those that are `wanted`, by name or PCI address (of another machine
+    behind `HOST/`), `all` for every one like the best, and by default the best. Raises CkwatchError."""
     kind = DEVICE_KINDS[language_of(plan.kernel.template)]
-    there = [one for one in found.devices if one.name.partition(":")[0] == kind and can_run(plan.arch, facts_of(one))]
+    facts = {facts_of(one): one for one in found.devices}
+    by_itself = list(wanted) in ([], ["auto"], ["all"])
+    if by_itself:
+        there = [facts[one] for one in devices_for(facts, kind, plan.arch)]
+    else:
+        there = [device for one, device in facts.items() if one.kind == kind and can_run(plan.arch, one)]
     if not there:
-        why = found.absent.get(kind) or f"there is {', '.join(one.name for one in found.devices) or 'none'}"
+        why = found.absent.get(kind) or f"there is {', '.join(one.label for one in found.devices) or 'none'}"
         raise CkwatchError(f"there is no device to time '{plan.kernel.name}' for {plan.arch} on", why)
-    if not wanted or list(wanted) == ["auto"]:
-        return (there[0],)
-    if list(wanted) == ["all"]:
-        return tuple(one for one in there if one.description == there[0].description)
+    if by_itself:
+        return tuple(there) if list(wanted) == ["all"] else (there[0],)
     chosen = []
     for name in dict.fromkeys(wanted):
-        device = next((one for one in there if name in (one.name, one.pci)), None)
+        device = next((one for one in there if facts_of(one).is_called(name)), None)
         if device is None:
-            raise CkwatchError(f"there is no device {name}", f"there is {', '.join(one.name for one in there)}")
+            raise CkwatchError(f"there is no device {name}", f"there is {', '.join(one.label for one in there)}")
         chosen.append(device)
     if len({one.description for one in chosen}) > 1:
-        kinds = ", ".join(f"{one.name} is a {one.description}" for one in chosen)
+        kinds = ", ".join(f"{one.label} is a {one.description}" for one in chosen)
         raise CkwatchError("instances are compared on devices of one kind", kinds)
     return tuple(chosen)
 
 
 def facts_of(device: Device) -> DeviceFacts:
     """The device as its runtime names it."""
-    return DeviceFacts(name=device.name, description=device.description, arch=device.arch, pci=device.pci)
+    return DeviceFacts(
+        name=device.name, description=device.description, arch=device.arch, pci=device.pci, machine=device.machine
+    )
 
 
 async def _seeds(client: TuningClient, plan: TuningPlan, seed: int) -> dict[str, list[Point]]:

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
 
 
@@ -132,6 +133,12 @@ class Measure:
     """It competes with others."""
     flush_instructions: bool = False
     """Whatever the workspace's choice is."""
+    place: DeviceFacts | None = None
+    """The device that has nothing else to do; None as long as the devices are not known."""
+    last_device: str = ""
+    """The key of the device that the shape was timed on before."""
+    has_others: bool = False
+    """Another device may do it, should this one be in use."""
 
 
 @dataclass(frozen=True, slots=True)

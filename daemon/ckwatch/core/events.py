@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ckwatch.bench.job import Race
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Kernel, Outcome, Shape, Unit
 from ckwatch.model.verification import Verification
 
@@ -91,6 +92,8 @@ class BenchmarkPolicy:
     """Device time that all units of one save may take then."""
     elsewhere: bool = False
     """On another machine, so that nothing here disturbs it."""
+    device: str = "auto"
+    """`[bench] device`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,8 @@ class ShapeTiming:
     """The device time that it took; 0 where an earlier measurement held."""
     raced: bool = False
     """It was taken in a race, which says less than one by itself."""
+    device: str = ""
+    """`DeviceFacts.key` of where it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,11 +392,20 @@ class AnalyzeRequested(Event):
 
 @dataclass(frozen=True, slots=True)
 class MeasureFinished(Event):
-    """The end of `Measure`; `timing` is None when the machine, not the kernel, is why there is none (`problem`)."""
+    """The end of `Measure`; `timing` is None when the machine, not the kernel, is why there is none (`problem`).
+    `failed_device`: then the key of the device that could not be used, where another one may be."""
 
     work: Work
     timing: ShapeTiming | None
     problem: str = ""
+    failed_device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesFound(Event):
+    """The devices that units can be timed on, the best first: those of the worker's machine, then those of others."""
+
+    devices: tuple[DeviceFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +640,6 @@ AnyEvent = (
     | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
-    | AnalyzeRequested | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
+    | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped
     | MemoryMeasured | WarningChanged | TimingsImported | ArtifactsLost | Continued
 )  # fmt: skip

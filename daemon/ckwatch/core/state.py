@@ -32,6 +32,7 @@ from ckwatch.core.events import (
 from ckwatch.core.graph import DependencyGraph
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
 
 Priority = tuple[int, int, int]
@@ -364,9 +365,16 @@ class State:
     """The number of the last scan that has ended."""
     analyzing: Work | None = None
     measuring: dict[str, Work] = field(default_factory=dict)
-    """One at a time on each device, by its name; empty for the workspace's choice."""
+    """One at a time on each device, by its key. Of what began when the devices were not known, or has none, the name
+    that its request gave, empty for the workspace's choice."""
+    devices: tuple[DeviceFacts, ...] = ()
+    """The devices that units can be timed on, the best first; none before they are known."""
+    fitting_devices: dict[tuple[str, str, str], dict[str, DeviceFacts]] = field(default_factory=dict)
+    """Those of `devices`, by key, that code of a kind for an arch is timed on, by what is wanted; as far as asked."""
+    doubtful_devices: set[str] = field(default_factory=set)
+    """Keys of devices that could not be used: others come first until nothing waits for a device any more."""
     device_seconds_used: float = 0.0
-    """Device time that automatic benchmarks have used since the last edit."""
+    """Device time that automatic benchmarks have used since the last edit, the sum over all devices."""
     measure_requests: int = 0
     """The number of the last request for timings that was seen."""
     verifying: Work | None = None

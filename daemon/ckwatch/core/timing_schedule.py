@@ -1,16 +1,21 @@
 """Decides when units are timed: after a build of an edited or focused unit, and on request.
 
 A unit lists the shapes to be timed (`TimingState.requested`), whichever artifact it has when its turn comes. One
-measurement runs at a time on each device that requests name. On this machine's processor it runs alone: it begins when
-no compiler is at work, and makes room for one that is wanted.
+measurement runs at a time on each device. Devices that are alike work side by side, and a shape goes back to the one
+that it was timed on before, so that its times compare. As long as the devices are not known, one measurement runs at a
+time for each name that requests give. On this machine's processor it runs alone: it begins when no compiler is at work,
+and makes room for one that is wanted.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import (
     MAIN,
+    DevicesFound,
     MeasureDropped,
     MeasureFinished,
     MeasureRequested,
@@ -23,8 +28,10 @@ from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
 from ckwatch.core.unit_state import TimingRequest, UnitState
+from ckwatch.model.devices import devices_for, preferred
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Outcome
-from ckwatch.model.targets import Language
+from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 
 DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE, WorkKind.VERIFY)
 """Work that would disturb a measurement on this machine's processor."""
@@ -152,15 +159,28 @@ def make_room(state: State, out: Effects) -> None:
             stop(state, out, work)
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A unit in the queue whose first shape may be timed, on the device with this key of `State.measuring`."""
+
+    unit: UnitKey
+    key: str = ""
+    device: DeviceFacts | None = None
+    has_others: bool = False
+
+
 def start(state: State, out: Effects) -> None:
     """Time on each device that has nothing to do the shape that is wanted most there."""
     busy = any(work.kind in DISTURBING_WORK and work.number not in state.on_farm for work in state.running.values())
-    while not state.is_measuring_alone and (key := _next_to_measure(state)) is not None:
+    if not state.measuring and not state.measure_queue:
+        state.doubtful_devices.clear()
+    while not state.is_measuring_alone and (turn := _next_turn(state)) is not None:
+        key = turn.unit
         unit = state.find(key)
         if unit is None or not unit.timing.requested or unit.compile.result is None or not unit.settled:
             state.measure_queue.remove(key)  # it comes back when it is settled
             continue
-        exclusive = is_alone(state, unit)
+        exclusive = is_alone(state, unit) and not (turn.device is not None and turn.device.machine)
         if exclusive and (busy or state.measuring or state.compile_queue or state.render_queue or state.look_queue):
             return
         shape, timing_request = next(iter(unit.timing.requested.items()))
@@ -174,22 +194,72 @@ def start(state: State, out: Effects) -> None:
         work = begin(
             state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
         )
-        unit.timing.work = state.measuring[timing_request.device or ""] = work
+        unit.timing.work = state.measuring[turn.key] = work
         how = (timing_request.force, timing_request.device, timing_request.race, timing_request.flush_instructions)
-        out.append(Measure(work, unit.unit, unit.compile.result, shape, *how))
+        where = (turn.device, _last_device(unit, shape), turn.has_others)
+        out.append(Measure(work, unit.unit, unit.compile.result, shape, *how, *where))
         publish(out, unit)
 
 
-def _next_to_measure(state: State) -> UnitKey | None:
-    """The first unit in the queue whose device has nothing to do, or that is not to be measured any more."""
-    if not state.measuring:
-        return state.measure_queue.first()
-    for key in state.measure_queue.next_ones(LOOKED_AT):
+def _next_turn(state: State) -> _Turn | None:
+    """That of the first unit in the queue whose device has nothing to do, or that is not to be measured any more."""
+    for key in state.measure_queue.next_ones(LOOKED_AT if state.measuring else 1):
         unit = state.find(key)
-        request = None if unit is None else next(iter(unit.timing.requested.values()), None)
-        if request is None or (request.device or "") not in state.measuring:
-            return key
+        turn = _Turn(key) if unit is None or not unit.timing.requested else _turn_of(state, unit)
+        if turn is not None:
+            return turn
     return None
+
+
+def _turn_of(state: State, unit: UnitState) -> _Turn | None:
+    """Where the unit's first shape is timed; None while what it must be timed on has something to do."""
+    shape, request = next(iter(unit.timing.requested.items()))
+    fitting = _fitting(state, unit, request)
+    if fitting and fitting.keys() <= state.measuring.keys():
+        return None
+    allowed = [key for key in fitting if key != request.failed_on]
+    if not allowed:
+        name = request.device or ""
+        return None if name in state.measuring else _Turn(unit.key, name)
+    usable = [key for key in allowed if key not in state.doubtful_devices] or allowed
+    last = _last_device(unit, shape)
+    candidates = [last] if last in usable else usable
+    free = next((key for key in candidates if key not in state.measuring), None)
+    if free is None:
+        return None
+    has_others = len(allowed) > 1 and free != last and not request.failed_on
+    return _Turn(unit.key, free, fitting[free], has_others)
+
+
+def _fitting(state: State, unit: UnitState, request: TimingRequest) -> dict[str, DeviceFacts]:
+    """The devices that the request allows, which are alike, by key; none where they are not known."""
+    if not state.devices:
+        return {}
+    kind = DEVICE_KINDS[language_of(unit.unit.kernel.template)]
+    asked = (kind, unit.unit.arch, request.device or state.benchmarks.device)
+    if asked not in state.fitting_devices:
+        state.fitting_devices[asked] = {device.key: device for device in devices_for(state.devices, *asked)}
+    return state.fitting_devices[asked]
+
+
+def _last_device(unit: UnitState, shape: str) -> str:
+    known = unit.timing.by_shape.get(shape)
+    return "" if known is None else known.device
+
+
+def devices_found(state: State, out: Effects, event: DevicesFound) -> None:  # noqa: ARG001  # as all handlers
+    """The devices are known, or others than before. What was begun without a device has taken the preferred one."""
+    state.devices = event.devices
+    state.fitting_devices.clear()
+    state.doubtful_devices.clear()
+    for name, work in list(state.measuring.items()):
+        unit = state.find(work.key)
+        shape, request = next(iter(unit.timing.requested.items()), ("", None)) if unit is not None else ("", None)
+        if unit is None or request is None or unit.timing.work is not work or name != (request.device or ""):
+            continue
+        fitting = _fitting(state, unit, request)
+        if fitting and (key := preferred([*fitting.values()], _last_device(unit, shape)).key) not in state.measuring:
+            state.measuring[key] = state.measuring.pop(name)
 
 
 def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None:
@@ -201,7 +271,7 @@ def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None
         state.device_seconds_used += timing.seconds
     if unit is None:
         return
-    if timing is None and ran:
+    if timing is None and ran and not _try_elsewhere(state, unit, event.failed_device):
         unit.timing.requested.clear()
         unit.timing.untimed_because = event.problem
     elif timing is not None and unit.compile.result is not None and unit.compile.result.artifact == timing.artifact:
@@ -209,6 +279,18 @@ def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None
         unit.timing.requested.pop(timing.shape, None)
     _queue(state, unit)
     publish(out, unit)
+
+
+def _try_elsewhere(state: State, unit: UnitState, failed: str) -> bool:
+    """Whether the shape waits for another device, once."""
+    shape, request = next(iter(unit.timing.requested.items()), ("", None))
+    if not failed or request is None:
+        return False
+    state.doubtful_devices.add(failed)
+    if request.failed_on or not _fitting(state, unit, request).keys() - {failed}:
+        return False
+    unit.timing.requested[shape] = replace(request, failed_on=failed)
+    return True
 
 
 def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:

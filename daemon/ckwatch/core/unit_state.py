@@ -39,6 +39,8 @@ class TimingRequest:
     """It competes with others."""
     flush_instructions: bool = False
     """Whatever the workspace's choice is."""
+    failed_on: str = ""
+    """The key of a device that could not be used for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
-from ckwatch.core.events import MAIN, ViewOverrides, WarningChanged
+from ckwatch.core.events import MAIN, DevicesFound, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
@@ -55,6 +55,7 @@ from ckwatch.engine.watched_files import start_watching
 from ckwatch.engine.worker_emulator import WorkerEmulator
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 from ckwatch.system.allocator import return_free_pages
 from ckwatch.system.async_processes import Launcher, run_process
@@ -179,6 +180,7 @@ class _Parts:
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads, self.farm)
         self._analyzer = ArtifactAnalyzer(ReportCache(tools), recorder)
         self.measure = MeasureRunner(root, self.view_loader, tools, recorder)
+        self.measure.on_devices = self._devices_found
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()
         self._lookup = UnitLookup(loop)
@@ -236,6 +238,9 @@ class _Parts:
             cpp=self.cpp,
             occupancy=OccupancyStepsQuery(self._language, self._analyses, lookup),
         )
+
+    async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:
+        await self._loop.post(DevicesFound(devices, at=time.time()))
 
     def _make_listings(self) -> IsaListings:
         """For a thread: its modules take a while to load."""

@@ -125,7 +125,7 @@ def _decided(report: BenchmarkReport, row: Timing, found: tuple[Comparison, ...]
 
 def failure_diagnostic(unit: Unit, shape: Shape, failure: BenchmarkFailure) -> Diagnostic:
     """The error that a benchmark has found in a kernel, at its instance."""
-    where = "" if failure.device is None else f" on {failure.device.name}"
+    where = "" if failure.device is None else f" on {failure.device.label}"
     hint = f"; {failure.hint}" if failure.hint else ""
     return Diagnostic(
         Severity.ERROR,
@@ -141,7 +141,7 @@ def failure_diagnostic(unit: Unit, shape: Shape, failure: BenchmarkFailure) -> D
 def slower_diagnostic(unit: Unit, shape: Shape, row: Timing, found: Comparison) -> Diagnostic:
     """A kernel that has become slower."""
     than = "the baseline" if found.against == BASELINE else "before"
-    times = f"{found.other_median_us:.1f} → {row.median_us:.1f} µs, {row.cache} cache, {row.device}"
+    times = f"{found.other_median_us:.1f} → {row.median_us:.1f} µs, {row.cache} cache, {row.place}"
     return Diagnostic(
         Severity.WARNING,
         Source.BENCHMARK,

@@ -45,7 +45,8 @@ def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> ShapeTiming
     rows = timings_to_json(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     raced = record.report is not None and record.report.raced
-    return ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced)
+    device = "" if record.device is None else record.device.key
+    return ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
 
 
 def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, ArtifactFigures]:

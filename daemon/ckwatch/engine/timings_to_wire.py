@@ -90,6 +90,7 @@ def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
         device="" if device is None else device.name,
         device_description="" if device is None else device.description,
         pci=None if device is None else device.pci,
+        machine="" if device is None else device.machine,
         sizes=dict(record.sizes),
         runtime=dict(record.runtime),
         parameters=dict(record.parameters),

@@ -179,7 +179,8 @@ class DeviceFacts:
 
     `pci` is its PCI address (`0000:c1:00.0`), None for the CPU. Clocks in MHz are the highest that its specification
     allows; 0 for what is not known. `last_level_cache_bytes` is that of the whole device. `local_memory_bytes`: LDS, or
-    shared memory, that one workgroup may have at most.
+    shared memory, that one workgroup may have at most. `machine` is the name of the host that has it, empty where the
+    daemon's worker runs, here or behind its launcher.
     """
 
     name: str
@@ -194,6 +195,7 @@ class DeviceFacts:
     memory_clock_mhz: float = 0.0
     driver: str = ""
     runtime: str = ""
+    machine: str = ""
 
     @property
     def kind(self) -> str:
@@ -204,3 +206,18 @@ class DeviceFacts:
     def identity(self) -> str:
         """What tells the device from others of one machine, also when their numbers change."""
         return self.pci or self.name
+
+    @property
+    def key(self) -> str:
+        """What tells the device from all others."""
+        return f"{self.machine}/{self.identity}" if self.machine else self.identity
+
+    @property
+    def label(self) -> str:
+        """As it is shown: `hip:0`, or `hip:0 on gpu-box`."""
+        return f"{self.name} on {self.machine}" if self.machine else self.name
+
+    def is_called(self, wanted: str) -> bool:
+        """Whether a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of `hip:0`."""
+        machine, _, name = wanted.rpartition("/")
+        return machine == self.machine and name in (self.name, self.pci)

@@ -14,17 +14,30 @@ VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
 
 
 class Device(Value):
-    """A device that units can be timed on."""
+    """A device that units can be timed on. `machine`: the host that has it, empty where it is that of `Devices`."""
 
     name: str
     description: str
     arch: str
     pci: str | None = None
     driver: str = ""
+    machine: str = ""
+
+    @property
+    def label(self) -> str:
+        """As it is shown: `hip:0`, or `hip:0 on gpu-box`."""
+        return f"{self.name} on {self.machine}" if self.machine else self.name
+
+    @property
+    def address(self) -> str:
+        """What a request names it by, also when numbers change: `0000:c1:00.0`, `gpu-box/0000:c1:00.0`, `cpu`."""
+        identity = self.pci or self.name
+        return f"{self.machine}/{identity}" if self.machine else identity
 
 
 class Devices(Value):
-    """The devices, the best first, and by kind why others cannot be used. `host`: the machine."""
+    """The devices, the best first, then those of other machines, and by kind why others cannot be used. `host`: the
+    machine."""
 
     devices: tuple[Device, ...]
     absent: dict[str, str] = Field(default_factory=dict)
@@ -32,13 +45,17 @@ class Devices(Value):
 
 
 class Comparison(Value):
-    """A timing against another: `ratio` is its median over the other's. FAST, SLOW: the difference is significant."""
+    """A timing against another: `ratio` is its median over the other's. FAST, SLOW: the difference is significant.
+
+    `other_device`: where the other timing was taken, if that was another device; the two then differ by their devices
+    too, however alike these are."""
 
     verdict: VerdictName
     ratio: float
     against: str
     other_median_us: float
     interleaved: bool = False
+    other_device: str = ""
 
 
 class Timing(Value):
@@ -53,7 +70,8 @@ class Timing(Value):
     `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
     `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time ×
     clock, where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`:
-    what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing.
+    what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing. `machine`:
+    the host that has the device, where that is not the one of the daemon's worker.
     """
 
     id: int
@@ -99,6 +117,12 @@ class Timing(Value):
     cycles: float | None = None
     limited_by: tuple[str, ...] = ()
     noise_floor_us: float | None = None
+    machine: str = ""
+
+    @property
+    def place(self) -> str:
+        """The device as it is shown: `hip:0`, or `hip:0 on gpu-box`."""
+        return f"{self.device} on {self.machine}" if self.machine else self.device
 
 
 class Samples(Value):
@@ -124,7 +148,8 @@ class RankedTiming(Value):
 
     `sol_score`: how much of the gap between a baseline and the roofline's bound it closes, as SOL-ExecBench defines
     it: 0.5 is the baseline's, 1 the bound's. The baseline took `sol_baseline_us`: the vendor's library on this shape,
-    else what `ckwatch baseline` named. Null where there is no bound or no baseline.
+    else what `ckwatch baseline` named. Null where there is no bound or no baseline. `devices`: those that the ranked
+    timings of this shape were taken on, where they are several; they are alike, and times differ by them too.
     """
 
     unit: str
@@ -136,6 +161,7 @@ class RankedTiming(Value):
     sol_score: float | None = None
     sol_baseline: Literal["library", "baseline", ""] = ""
     sol_baseline_us: float | None = None
+    devices: tuple[str, ...] = ()
 
 
 class BenchLine(Value):
@@ -181,7 +207,11 @@ class Baseline(Value):
 
 
 DeviceName = Annotated[
-    str, Field(pattern=r"^(auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$")
+    str,
+    Field(
+        pattern=r"^(auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
+        r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))$"
+    ),
 ]
 BaselineName = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$")]
 
@@ -190,8 +220,9 @@ class BenchRequest(Request):
     """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
     again what the history has; `device` overrides the workspace's choice. `race`: the units compete, and each is timed
     with one cache state, as briefly as the precision allows; one whose median is certainly above `limit_us` is given
-    up. `flush_instructions`: with empty instruction caches, whatever the workspace says. On different devices, units of
-    different requests are timed side by side."""
+    up. `flush_instructions`: with empty instruction caches, whatever the workspace says. Units are timed side by side
+    on devices that are alike, and on different devices that requests name. Another machine's device is named
+    `gpu-box/hip:0`."""
 
     units: list[Name] | None = None
     shapes: list[Name] | None = None

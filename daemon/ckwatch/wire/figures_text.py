@@ -129,9 +129,14 @@ def bound_of(timing: Timing) -> str:
 
 
 def comparison_words(found: Comparison) -> str:
-    """`SLOW 1.021 × previous`; with `in turns` where both were timed by turns."""
+    """`SLOW 1.021 × previous`, and how they were timed."""
+    return f"{found.verdict} {found.ratio:.3f} × {found.against}{how_compared(found)}"
+
+
+def how_compared(found: Comparison) -> str:
+    """`, in turns` where both were timed by turns, `, the other on hip:1` where that is another device."""
     turns = ", in turns" if found.interleaved else ""
-    return f"{found.verdict} {found.ratio:.3f} × {found.against}{turns}"
+    return f"{turns}, the other on {found.other_device}" if found.other_device else turns
 
 
 def provenance(timing: Timing) -> list[str]:
@@ -143,7 +148,7 @@ def provenance(timing: Timing) -> list[str]:
 def device_words(timing: Timing) -> str:
     """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`, and `instruction caches flushed` where they were."""
     flushed = "instruction caches flushed" if timing.flushed_instructions else ""
-    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "", flushed) if part)
+    return ", ".join(part for part in (timing.place, timing.device_description, timing.pci or "", flushed) if part)
 
 
 def doubts(timing: Timing) -> list[str]:

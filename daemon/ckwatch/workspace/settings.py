@@ -25,7 +25,10 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _FARM_ADDRESS = re.compile(r"(?P<protocol>tls|tcp)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
-_DEVICE = re.compile(r"auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_DEVICE = re.compile(
+    r"auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
+    r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+)
 
 
 def known_arch(value: str) -> str:
@@ -124,10 +127,12 @@ def macro_name(value: str) -> str:
 
 
 def device_name(value: str) -> str:
-    """A device: `auto`, by its number, or by its PCI address."""
+    """A device: `auto`, by its number, or by its PCI address; of another machine behind `HOST/`."""
     if not _DEVICE.fullmatch(value):
         raise validator_error(
-            "unknown_device", f"`{value}` is not a device; write auto, hip:0, cuda:0, cpu, or a PCI address"
+            "unknown_device",
+            f"`{value}` is not a device; write auto, hip:0, cuda:0, cpu, or a PCI address; gpu-box/hip:0 for that of "
+            "another machine",
         )
     return value
 
@@ -253,7 +258,9 @@ class BenchSection(Section):
     """`[bench]`. Without a `launcher` the `worker` is this Python."""
 
     device: Annotated[str, AfterValidator(device_name)] = Field(
-        "auto", description="`auto` takes the best that fits; `hip:N`, `cuda:N`, `cpu`, or a PCI address"
+        "auto",
+        description="`auto` takes the best that fits and all like it; `hip:N`, `cuda:N`, `cpu`, or a PCI address; "
+        "`HOST/hip:N` of another machine",
     )
     when: Literal["saved", "request"] = Field(
         "saved", description='time by itself after builds, or on `"request"` only'
@@ -276,7 +283,7 @@ class BenchSection(Section):
         '`"flush"`, none of the kernel\'s code',
     )
     budget_s: Seconds = Field(3.0, description="longest measurement of one instance on one shape with one cache state")
-    save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
+    save_budget_s: Seconds = Field(120.0, description="device time that one save may take, on all devices together")
     time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")
     lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         600.0, description="how long to wait for a device that is in use"

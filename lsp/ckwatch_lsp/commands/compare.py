@@ -11,7 +11,7 @@ from ckwatch.client import Client
 from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.benchmarks import Compared
-from ckwatch.wire.figures_text import NO_FIGURES, is_figure
+from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.labels import change_cell
 from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle, markdown, plain
@@ -46,7 +46,7 @@ def _cells(row: Compared, *, several: bool) -> tuple[str, ...]:
         "" if row.timing is None else time_of(row.timing.median_us),
         time_of(found.other_median_us),
         change_cell(found.ratio),
-        found.verdict + (", in turns" if found.interleaved else ""),
+        found.verdict + how_compared(found),
     )
 
 

@@ -55,6 +55,7 @@ def on(device: DeviceFacts) -> BenchmarkReport:
         record("gemm ü \udcff/ö@gfx942", shape="größe", contestant="ours"),
         failed(),
         failed(kind=FailureKind.NO_DEVICE),
+        record(report=report(measured(UNIT), device=replace(DEVICE, machine="gpu-box"))),
     ],
 )
 def test_what_is_added_comes_back(path: Path, timings: Timings, one: TimingRecord) -> None:
@@ -86,6 +87,27 @@ def test_records_are_added_together_or_not_at_all(timings: Timings) -> None:
         timings.add([record(), record(taken_at=math.nan)])
     assert timings.of_unit(UNIT) == []
     assert timings.add([]) == []
+
+
+def test_a_device_of_another_machine_is_another_one(timings: Timings) -> None:
+    far = replace(DEVICE, machine="gpu-box")
+    first, second = record(), replace(record(artifact_key="a2"), report=on(far))
+    assert first.place == (DEVICE.identity, DEVICE.description), "as before there were machines"
+    assert second.place == (DEVICE.identity, DEVICE.description, "gpu-box")
+    assert first.product == second.product
+    timings.add([first, second])
+    assert len(timings.latest(UNIT)) == 2
+    assert timings.previous(replace(second, id=2)) is None
+
+
+def test_records_from_before_there_were_machines_are_read(timings: Timings, path: Path) -> None:
+    timings.add([record()])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (content,) = connection.execute("SELECT content FROM timing").fetchone()
+        assert ',"machine":""' in content
+        connection.execute("UPDATE timing SET content = ?", (content.replace(',"machine":""', ""),))
+    found = timings.one(1)
+    assert found == replace(record(), id=1)
 
 
 def test_of_unit(timings: Timings) -> None:

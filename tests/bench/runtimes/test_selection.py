@@ -12,7 +12,7 @@ from bench_kernels import job
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes import selection
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.runtimes.selection import RUNTIMES, can_run, find_all_devices, runtime_module, select_device
+from ckwatch.bench.runtimes.selection import RUNTIMES, find_all_devices, runtime_module, select_device
 from ckwatch.model.gpu_specs import DeviceFacts
 
 MI300 = DeviceFacts(name="hip:0", description="MI300X", arch="gfx942:sramecc+:xnack-", pci="0000:c1:00.0")
@@ -94,28 +94,3 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BenchmarkError, match="No module named 'no_such_package_here'") as caught:
         runtime_module("hip")
     assert caught.value.kind is FailureKind.NO_DRIVER
-
-
-@pytest.mark.parametrize(
-    ("arch", "device", "expected"),
-    [
-        ("gfx942", "gfx942:sramecc+:xnack-", True),
-        ("gfx942:xnack-", "gfx942:sramecc+:xnack-", True),
-        ("gfx942:xnack+", "gfx942:sramecc+:xnack-", False),
-        ("gfx942:xnack+", "gfx942", True),
-        ("gfx94", "gfx942", False),
-        ("sm_80", "sm_86", True),
-        ("sm_86", "sm_80", False),
-        ("sm_80", "sm_90", False),
-        ("sm_90a", "sm_90", True),
-        ("sm_90a", "sm_91", False),
-        ("sm_100f", "sm_103", True),
-        ("sm_100a", "sm_103", False),
-        ("sm_120", "sm_120", True),
-        ("strange", "sm_90", False),
-        ("host", "host", True),
-    ],
-)
-def test_runs(arch: str, device: str, expected: bool) -> None:
-    name = {"g": "hip:0", "s": "cuda:0", "h": "cpu"}[device[0]]
-    assert can_run(arch, DeviceFacts(name=name, description="", arch=device)) is expected

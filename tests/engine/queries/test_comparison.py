@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ def test_only_what_is_alike_is_compared(timings: Timings) -> None:
         ("split", "cold", f"{OTHER} was timed when the shape had other sizes"),
     ]
     assert verdicts(against(timings, OTHER, "alike")) == [("alike", "cold", "FAST")]
+    # a device of the same product stands in, and is named
+    like = report(measured(OTHER), device=replace(DEVICE, name="hip:1", pci="0000:99:00.0", machine="gpu-box"))
+    timings.add([timed(SLOW, OTHER, shape="only ours", report=like)])
+    (row,) = against(timings, OTHER, "only ours")
+    assert row.comparison is not None
+    assert row.comparison.other_device == "hip:1 on gpu-box"
+    timings.add([timed(SLOW, OTHER, shape="only ours")])
+    (row,) = against(timings, OTHER, "only ours")
+    assert row.comparison is not None
+    assert row.comparison.other_device == ""
 
 
 def test_each_cache_state_by_itself(timings: Timings) -> None:

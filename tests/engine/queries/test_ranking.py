@@ -75,7 +75,7 @@ def test_shapes_and_archs_apart() -> None:
         ([timed(A, 1.0, 1, shape="other")], (None, "not timed on this shape")),
         ([timed(A, 1.0, 1, sizes={"M": 99})], (None, "timed when the shape had other sizes")),
         (
-            [timed(A, 1.0, 1, report=report(measured(A), device=replace(DEVICE, pci="0000:99:00.0")))],
+            [timed(A, 1.0, 1, report=report(measured(A), device=replace(DEVICE, description="MI210")))],
             (None, "timed on another device only"),
         ),
         (
@@ -102,13 +102,29 @@ def test_a_unit_that_does_not_compile_has_no_place() -> None:
 
 
 def test_the_device_of_the_newest_timing() -> None:
-    elsewhere = report(measured(A, samples(CacheState.COLD, 9.0)), device=replace(DEVICE, pci="0000:99:00.0"))
+    elsewhere = report(measured(A, samples(CacheState.COLD, 9.0)), device=replace(DEVICE, description="MI210"))
     old = timed(A, 1.0, 1)
     rows = rank_units([timed(A, 0, 3, report=elsewhere), timed(B, 2.0, 2), old], {A: "a1", B: "a1"}, {})
     assert [(row.unit, row.timing and row.timing.median_us, row.why_not) for row in rows] == [
         (A, 9.0, ""),
         (B, None, "timed on another device only"),
     ]
+
+
+def test_devices_of_the_same_product_are_ranked_together_and_named() -> None:
+    other = replace(DEVICE, name="hip:1", pci="0000:99:00.0")
+    far = replace(DEVICE, machine="gpu-box")
+    elsewhere = timed(A, 0, 3, report=report(measured(A, samples(CacheState.COLD, 9.0)), device=other))
+    rows = rank_units([elsewhere, timed(B, 2.0, 2)], {A: "a1", B: "a1"}, {})
+    assert [(row.unit, row.devices) for row in rows] == [(B, ("hip:1", "hip:7")), (A, ("hip:1", "hip:7"))]
+    assert rows[1].timing is not None
+    assert [one.other_device for one in rows[1].timing.comparisons] == [DEVICE.name]
+    # a timing on the device of the newest one comes first
+    rows = rank_units([elsewhere, timed(A, 4.0, 1), timed(B, 2.0, 4)], {A: "a1", B: "a1"}, {})
+    assert [(row.timing and row.timing.median_us, row.devices) for row in rows] == [(2.0, ()), (4.0, ())]
+    newest = timed(A, 0, 5, report=report(measured(A, samples(CacheState.COLD, 1.0)), device=far))
+    rows = rank_units([newest, timed(B, 2.0, 4)], {A: "a1", B: "a1"}, {})
+    assert rows[0].devices == (DEVICE.name, f"{DEVICE.name} on gpu-box")
 
 
 def test_stale_ones_are_marked_and_units_that_are_gone_left_out() -> None:

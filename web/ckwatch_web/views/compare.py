@@ -12,6 +12,7 @@ from anyio import to_thread
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.wire.analysis import compared_figures
+from ckwatch.wire.figures_text import how_compared
 from ckwatch_web.alignment import AlignedPair, align
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import PLACE, UNIT, Block, Column, Content, Facts, Note, Plot, Row, Table
@@ -127,7 +128,7 @@ def timings(compared: Iterable[Compared]) -> Table:
             "theirs": found.other_median_us if found else None if one.other is None else one.other.median_us or None,
             "ratio": None if found is None else found.ratio,
             "verdict": found.verdict if found else one.why_not,
-            "how": "in turns" if found is not None and found.interleaved else "",
+            "how": "" if found is None else how_compared(found).removeprefix(", "),
             "device": "" if device is None else device.device_description,
             "standing": "" if timing is None or timing.standing == "fresh" else f"A is {timing.standing}",
             "at": "" if timing is None else timestamp(timing.taken_at),
@@ -182,7 +183,7 @@ def ratio_plot(compared: Sequence[Compared]) -> Plot | None:
 def _bar(one: Compared) -> dict[str, Any]:
     found = one.comparison
     ratio = 1.0 if found is None else found.ratio
-    verdict = "" if found is None else found.verdict
+    verdict = "" if found is None else found.verdict + how_compared(found)
     return {"value": [one.shape, ratio], "text": f"{one.shape}, {one.cache} cache\nA / B = {ratio:.3f}, {verdict}"}
 
 

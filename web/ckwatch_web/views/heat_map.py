@@ -417,7 +417,8 @@ async def _ranked(client: Client, kernel: str, lines: Sequence[Line], cache: str
 
 
 def _verdict(comparison: Comparison) -> tuple[str, float]:
-    return comparison.verdict, comparison.ratio
+    elsewhere = f", the other on {comparison.other_device}" if comparison.other_device else ""
+    return comparison.verdict + elsewhere, comparison.ratio
 
 
 async def show(feed: Feed, query: Query) -> Content:
@@ -443,7 +444,7 @@ async def show(feed: Feed, query: Query) -> Content:
 
     def blocks() -> tuple[Block, ...]:
         known = lines_of(units, cache.value, device.value, against.value, compared) if compared else lines
-        made: list[Block] = [*fitting(chosen), against, *notes]
+        made: list[Block] = [*fitting(chosen), against, *notes, *across_devices(known)]
         if not any(line.ratios for line in known):
             text = f"Nothing here was compared with {against_words(against.value)}."
             made.append(Note(key="uncomparable", text=text, kind="hint"))
@@ -454,6 +455,15 @@ async def show(feed: Feed, query: Query) -> Content:
 
     title = ", ".join(filter(None, (kernel.value, device.value, f"{cache.value} cache" if cache.value else "")))
     return Content(title=title, blocks=await to_thread.run_sync(blocks))
+
+
+def across_devices(lines: Sequence[Line]) -> list[Note]:
+    """What is said where times of several devices of one product stand side by side."""
+    places = sorted({timing.place for line in lines for timing in line.timings.values() if timing.is_time})
+    if len(places) < 2:
+        return []
+    text = f"The times were taken on {', '.join(places)}, by which they differ too."
+    return [Note(key="devices", text=text, kind="hint")]
 
 
 def depends(feed: Feed, query: Query) -> Hashable:

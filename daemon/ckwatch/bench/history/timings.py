@@ -70,12 +70,21 @@ class TimingRecord:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What tells one device from another: its identity, and what it is; and what its instruction caches held, since
-        times with and without their flush are as those of two devices."""
+        """What tells one device from another: its identity, what it is, and another machine's name; and what its
+        instruction caches held, since times with and without their flush are as those of two devices."""
         if self.device is None:
             return ("", "")
-        flushed = self.report is not None and self.report.flushed_instructions
-        return (self.device.identity, self.device.description, *((FLUSHED_INSTRUCTIONS,) if flushed else ()))
+        machine = (self.device.machine,) if self.device.machine else ()
+        return (self.device.identity, self.device.description, *machine, *self._flushed)
+
+    @property
+    def product(self) -> tuple[str, ...]:
+        """What devices that are alike have in common."""
+        return ("", "") if self.device is None else (self.device.description, self.device.arch, *self._flushed)
+
+    @property
+    def _flushed(self) -> tuple[str, ...]:
+        return (FLUSHED_INSTRUCTIONS,) if self.report is not None and self.report.flushed_instructions else ()
 
     @property
     def measured(self) -> ContestantResult | None:

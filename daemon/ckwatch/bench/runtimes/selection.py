@@ -9,6 +9,7 @@ from typing import cast
 from ckwatch.bench.job import Job, SelfTestJob
 from ckwatch.bench.report import Devices, FailureKind, UnavailableKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, RuntimeModule
+from ckwatch.model.devices import can_run
 from ckwatch.model.gpu_specs import DeviceFacts
 
 RUNTIMES = {
@@ -77,39 +78,6 @@ def select_device(job: Job | SelfTestJob) -> DeviceFacts:
     raise BenchmarkError(
         FailureKind.NO_DEVICE, f"there is no device {job.device}", f"There are: {_device_list(found)}.", ""
     )
-
-
-def can_run(arch: str, device: DeviceFacts) -> bool:
-    """Whether code for `arch` runs on `device`.
-
-    AMD: the same processor, and each target feature that both name (`:xnack-`) set alike. NVIDIA: the same major
-    version and at least the minor one, with `a` exactly the version, with `f` the same family (CUDA programming guide,
-    "Compute capabilities"). The CPU's is `host`.
-    """
-    if device.kind == "cuda":
-        return _runs_on_cuda(arch, device.arch)
-    name, *features = arch.split(":")
-    own_name, *own_features = device.arch.split(":")
-    own = {feature[:-1]: feature[-1:] for feature in own_features}
-    return name == own_name and all(own.get(feature[:-1], feature[-1:]) == feature[-1:] for feature in features)
-
-
-def _runs_on_cuda(arch: str, own: str) -> bool:
-    wanted, present = _capability(arch), _capability(own)
-    if wanted is None or present is None:
-        return arch == own
-    (major, minor, suffix), (own_major, own_minor, _) = wanted, present
-    if suffix == "a":
-        return (major, minor) == (own_major, own_minor)
-    return major == own_major and minor <= own_minor
-
-
-def _capability(arch: str) -> tuple[int, int, str] | None:
-    """`sm_90a` → (9, 0, "a")."""
-    digits = arch.removeprefix("sm_").removeprefix("compute_")
-    suffix = digits[-1:] if digits[-1:] in ("a", "f") else ""
-    digits = digits.removesuffix(suffix)
-    return (int(digits[:-1]), int(digits[-1]), suffix) if len(digits) > 1 and digits.isdecimal() else None
 
 
 def _wrong_arch(job: Job | SelfTestJob, found: Sequence[DeviceFacts]) -> BenchmarkError:

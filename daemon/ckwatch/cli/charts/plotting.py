@@ -442,11 +442,16 @@ def _device(timings: Sequence[Timing]) -> str:
         kinds.setdefault((timing.device_description, timing.arch), []).append(timing)
     found = []
     for (description, arch), own in kinds.items():
-        names = list(dict.fromkeys(timing.device for timing in own))
+        names = list(dict.fromkeys(timing.place for timing in own))
         clocks = sorted(round(timing.clock_mhz) for timing in own if timing.clock_mhz)
         same = bool(clocks) and clocks[-1] <= clocks[0] * 1.01
         clock = "" if not clocks else f"{clocks[0]} MHz" if same else f"{clocks[0]} to {clocks[-1]} MHz"
-        parts = (names[0] if len(names) == 1 else "", description, arch if arch != "host" else "", clock)
+        parts = (
+            names[0] if len(names) == 1 else f"{len(names)} devices",
+            description,
+            arch if arch != "host" else "",
+            clock,
+        )
         found.append(", ".join(part for part in parts if part))
     return "; ".join(found)
 

@@ -51,7 +51,7 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
     known = times_of(rows, arch, wanted, options.device)
     if not known:
         where = "" if options.device is None else f" on {options.device}"
-        others = {one.device: None for own in times_of(rows, arch, wanted, None).values() for one in own.values()}
+        others = {one.place: None for own in times_of(rows, arch, wanted, None).values() for one in own.values()}
         hint = f"its latest ones are of {', '.join(others)}; " if others else ""
         hint += f"run `ckwatch tune {kernel}` (or `ckwatch bench {kernel}`) first"
         raise CkwatchError(f"'{kernel}' has no timings to choose by{where}", hint)
@@ -108,7 +108,7 @@ def times_of(
             continue
         if timing.standing != "fresh" or timing.given_up or not is_figure(timing):
             continue
-        if device is None or device in (timing.device, timing.pci, timing.device_description):
+        if device is None or device in (timing.place, timing.device, timing.pci, timing.device_description):
             found[row.shape][row.instance] = timing
     return {shape: own for shape, own in found.items() if own}
 
@@ -126,7 +126,7 @@ def chosen_shapes(known: Mapping[str, Mapping[str, Timing]]) -> tuple[MeasuredSh
                 instance=choice[shape],
                 arguments={**timing.sizes, **timing.runtime},
                 median_us=timing.median_us,
-                device=", ".join(part for part in (timing.device, timing.device_description) if part),
+                device=", ".join(part for part in (timing.place, timing.device_description) if part),
                 taken_at=timing.taken_at,
             )
         )

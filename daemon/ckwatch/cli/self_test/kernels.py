@@ -13,7 +13,6 @@ from anyio import to_thread
 
 from ckwatch.bench.job import Contestant, SelfTestStep
 from ckwatch.bench.probes import hip
-from ckwatch.bench.runtimes.selection import can_run
 from ckwatch.bench.self_test.session import KernelSteps
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.rendered_unit import compile_request, lacking_headers
@@ -24,6 +23,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model import self_test as names
+from ckwatch.model.devices import can_run
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of

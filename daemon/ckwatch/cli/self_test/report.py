@@ -104,7 +104,7 @@ def report_text(report: Report) -> str:
 
 def report_json(report: Report) -> dict[str, object]:
     """The same for programs."""
-    device = {name: value for name, value in asdict(report.device).items() if name != "pci"}
+    device = {name: value for name, value in asdict(report.device).items() if name not in ("pci", "machine")}
     return {
         "ckwatch": __version__,
         "date": report.date,

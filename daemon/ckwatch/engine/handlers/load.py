@@ -174,4 +174,4 @@ class ViewLoader:
 
 def _benchmarks(workspace: Workspace) -> BenchmarkPolicy:
     settings = workspace.settings.bench
-    return BenchmarkPolicy(settings.when == "saved", settings.save_budget_s, bool(settings.launcher))
+    return BenchmarkPolicy(settings.when == "saved", settings.save_budget_s, bool(settings.launcher), settings.device)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from ckwatch.bench.device_farm import DeviceFarm
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.git_commit import commit_of
 from ckwatch.bench.history.timings import TimingRecord
@@ -31,8 +32,8 @@ from ckwatch.bench.report import (
     Devices,
     FailureKind,
     StopReason,
+    UnavailableKind,
 )
-from ckwatch.bench.runtimes.selection import can_run
 from ckwatch.bench.stats.stopping import StoppingRule
 from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKER, LastingWorker, OnMessage, find_devices, measure
@@ -46,6 +47,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.queries.comparison import LIBRARY
 from ckwatch.engine.regressions import RegressionCheck
 from ckwatch.engine.timings_to_wire import timings_to_json
+from ckwatch.model.devices import devices_for, names_another_device, preferred
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
@@ -78,25 +80,24 @@ def device_kind(unit: Unit) -> str:
     return DEVICE_KINDS[language_of(unit.kernel.template)]
 
 
-def suitable_device(found: Devices, unit: Unit, wanted: str) -> DeviceFacts | str:
-    """The device that the unit is timed on, or why there is none. `wanted` is `[bench] device`; it chooses among
-    devices of the kind that it names."""
+def suitable_devices(found: Devices, unit: Unit, wanted: str) -> tuple[DeviceFacts, ...] | str:
+    """The devices that the unit may be timed on, all alike, or why there is none. `wanted` is `[bench] device`; it
+    chooses among devices of the kind that it names."""
     kind = device_kind(unit)
+    suitable = devices_for(found.devices, kind, unit.arch, wanted)
+    if suitable:
+        return suitable
     devices = [device for device in found.devices if device.kind == kind]
     absent = next((one for one in found.absent if one.kind == kind), None)
     if not devices:
         why = f": {absent.why}" if absent is not None else ""
         hint = f"\n{absent.hint}" if absent is not None and absent.hint else ""
         return f"no {kind} device{why}{hint}"
-    named = [device for device in devices if wanted in (device.name, device.pci)]
-    if not named and (wanted == kind or wanted.startswith((f"{kind}:", "0000:"))) and wanted != "auto":
-        return f"there is no device {wanted}; there are {', '.join(device.name for device in devices)}"
-    choice = named or devices
-    fitting = [device for device in choice if can_run(unit.arch, device)]
-    if not fitting:
-        there = ", ".join(f"{device.name} ({device.arch})" for device in choice)
-        return f"no device for {unit.arch}: there is {there}"
-    return fitting[0]
+    named = [device for device in devices if device.is_called(wanted)]
+    if not named and names_another_device(wanted, kind):
+        return f"there is no device {wanted}; there are {', '.join(device.label for device in devices)}"
+    there = ", ".join(f"{device.label} ({device.arch})" for device in named or devices)
+    return f"no device for {unit.arch}: there is {there}"
 
 
 def job_of(
@@ -150,7 +151,7 @@ def benchmark_key(
         code = code_digest(load(Path(path)))
     except ValueError as error:
         raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
-    machine = [*settings.launcher] or [socket.gethostname()]
+    machine = [device.machine] if device.machine else [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
     instructions = flushes_instructions(settings, device)
     parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads, instructions)
@@ -177,6 +178,9 @@ RACE_LIMIT_S = 120.0
 
 RACE_PAUSE_S = 3.0
 """A worker gives its device back when no race has come for so long."""
+
+OTHERS_WAIT_S = 10.0
+"""A device that is in use is waited for no longer where another one may do it."""
 
 DEVICES_RETRY_S = 30.0
 """When there was no device, the worker is asked again after so long."""
@@ -222,10 +226,19 @@ def was_given_up(report: BenchmarkReport) -> bool:
 
 
 class MeasureRunner:
-    """Times units, one at a time. `on_stage` is called when the worker starts something else, `on_warning` with
-    what limits measurements on this machine, None when nothing does."""
+    """Times units, one at a time on each device, here and on the machines of `farm`. `on_stage` is called when a worker
+    starts something else, `on_warning` with what limits measurements, None when nothing does, and `on_devices` with all
+    devices, once they are known and when there are others."""
 
-    def __init__(self, root: Path, view_loader: ViewLoader, tools: BuildTools, history: HistoryRecorder) -> None:
+    def __init__(
+        self,
+        root: Path,
+        view_loader: ViewLoader,
+        tools: BuildTools,
+        history: HistoryRecorder,
+        farm: DeviceFarm | None = None,
+    ) -> None:
+        self.farm = farm
         self._root = root
         self._view_loader = view_loader
         self._tools = tools
@@ -233,9 +246,12 @@ class MeasureRunner:
         self._regressions = RegressionCheck(history)
         self._asking = anyio.Lock()
         self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
+        self._announced: tuple[DeviceFacts, ...] = ()
         self._racing: dict[str, _RaceWorker] = {}
+        self._warnings: dict[str, str] = {}
         self.on_stage: OnStage = lambda _unit, _shape, _stage: None
         self.on_warning: Callable[[str | None], None] = lambda _text: None
+        self.on_devices: Callable[[tuple[DeviceFacts, ...]], Awaitable[None]] | None = None
 
     @property
     def settings(self) -> BenchSection:
@@ -243,7 +259,26 @@ class MeasureRunner:
         return self._view_loader.workspace(MAIN).settings.bench
 
     async def devices(self, *, again: bool = False) -> Devices | BenchmarkFailure:
-        """The devices of the worker's machine, as last found; asked again after a while when there was none."""
+        """The devices of the worker's machine, as last found, and those of the farm; the worker is asked again after a
+        while when it had none."""
+        found = await self._found_by_worker(again=again)
+        elsewhere = () if self.farm is None else tuple(self.farm.devices())
+        if isinstance(found, BenchmarkFailure):
+            absent = [UnavailableKind(kind=kind, why=found.message, hint=found.hint) for kind in DEVICE_KINDS.values()]
+            every = Devices(devices=elsewhere, absent=tuple(absent))
+        else:
+            every = replace(found, devices=(*found.devices, *elsewhere))
+        if every.devices != self._announced and self.on_devices is not None:
+            self._announced = every.devices
+            await self.on_devices(every.devices)
+        return found if isinstance(found, BenchmarkFailure) and not elsewhere else every
+
+    async def farm_changed(self) -> None:
+        """The farm has other devices than before."""
+        if self._found is not None:  # or nobody has asked for a device yet
+            await self.devices()
+
+    async def _found_by_worker(self, *, again: bool) -> Devices | BenchmarkFailure:
         worker = WorkerCommand.of(self.settings)
         async with self._asking:
             known, now = self._found, time.monotonic()
@@ -264,14 +299,13 @@ class MeasureRunner:
         shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
         if shape is None:
             return MeasureFinished(effect.work, None, f"there is no shape '{effect.shape}' any more", at=time.time())
-        found = await self.devices()
-        device = (
-            _sentence(found)
-            if isinstance(found, BenchmarkFailure)
-            else suitable_device(found, unit, effect.device or settings.device)
-        )
-        if isinstance(device, str):
-            return MeasureFinished(effect.work, None, device, at=time.time())
+        chosen = await self._device_for(effect)
+        if isinstance(chosen, str):
+            failed = "" if effect.place is None else effect.place.key
+            return MeasureFinished(effect.work, None, chosen, failed, at=time.time())
+        device, has_others = chosen
+        if has_others:
+            settings = settings.model_copy(update={"lease_wait_s": min(settings.lease_wait_s, OTHERS_WAIT_S)})
         problem = problem_of(unit.kernel.operation, shape, unit.arch)
         if effect.race is not None:
             settings = race_settings(settings)
@@ -308,13 +342,34 @@ class MeasureRunner:
         if isinstance(outcome, BenchmarkReport):
             outcome = replace(outcome, raced=effect.race is not None)
             record = replace(record, report=outcome, benchmark_key=key + GIVEN_UP * was_given_up(outcome))
-            self.on_warning(outcome.warning or None)
+            self._warn(device, outcome.warning)
         elif outcome.kind in KERNEL_FAILURES:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
         else:
-            self._found = None  # the devices may have changed
-            return MeasureFinished(effect.work, None, _sentence(outcome), at=time.time())
+            if not device.machine:
+                self._found = None  # the devices may have changed
+            return MeasureFinished(effect.work, None, _sentence(outcome), device.key, at=time.time())
         return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
+
+    async def _device_for(self, effect: Measure) -> tuple[DeviceFacts, bool] | str:
+        """The device to measure on, and whether another one may do it as well; or why there is none."""
+        found = await self.devices()
+        if isinstance(found, BenchmarkFailure):
+            return _sentence(found)
+        place = effect.place
+        if place is not None:
+            there = next((device for device in found.devices if device.key == place.key), None)
+            return f"{place.label} is not there any more" if there is None else (there, effect.has_others)
+        suitable = suitable_devices(found, effect.unit, effect.device or self.settings.device)
+        if isinstance(suitable, str):
+            return suitable
+        device = preferred(suitable, effect.last_device)
+        return device, len(suitable) > 1 and device.key != effect.last_device
+
+    def _warn(self, device: DeviceFacts, warning: str) -> None:
+        """Pass on what limits measurements on any of the devices."""
+        self._warnings[device.key] = warning
+        self.on_warning("\n".join(dict.fromkeys(filter(None, self._warnings.values()))) or None)
 
     async def _known(self, key: str) -> TimingRecord | None:
         timings = self._history.timings
@@ -369,11 +424,11 @@ class MeasureRunner:
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
         job = job_of(effect.unit, record.problem, device, contestants, settings, ragged, effect.race)
         job, contents = await self._with_probes(job, [content])
-        if effect.race is not None:
+        if effect.race is not None and not device.machine:
             return await self._race(job, contents, effect.shape)
-        if (racing := self._racing.pop(job.device, None)) is not None:
+        if not device.machine and (racing := self._racing.pop(job.device, None)) is not None:
             await racing.close()  # it holds the device
-        return await self._ask(job, contents, effect.shape)
+        return await self._ask(job, contents, effect.shape, device)
 
     async def _with_probes(self, job: Job, artifacts: list[bytes]) -> tuple[Job, list[bytes]]:
         """The job with the probe kernels among its artifacts, if it needs them from here. Raises CkwatchError."""
@@ -437,21 +492,36 @@ class MeasureRunner:
         while True:
             await anyio.sleep(RACE_PAUSE_S)
             for device, racing in list(self._racing.items()):
-                if racing.is_idle_for(RACE_PAUSE_S):
+                # while another one was closed, this one may have been taken, or closed too
+                if self._racing.get(device) is racing and racing.is_idle_for(RACE_PAUSE_S):
                     del self._racing[device]
                     await racing.close()
 
-    async def _ask(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
-        worker = WorkerCommand.of(self.settings)
-        return await measure(
-            job,
-            artifacts,
-            command=worker.command,
-            launcher=worker.launcher,
-            time_limit_s=self.settings.time_limit_s,
-            on_message=self._reporting(job, shape),
-            folder=self._root,
-        )
+    async def _ask(
+        self, job: Job, artifacts: Sequence[bytes], shape: str, device: DeviceFacts
+    ) -> BenchmarkReport | BenchmarkFailure:
+        worker, report = WorkerCommand.of(self.settings), self._reporting(job, shape)
+        if not device.machine:
+            return await measure(
+                job,
+                artifacts,
+                command=worker.command,
+                launcher=worker.launcher,
+                time_limit_s=self.settings.time_limit_s,
+                on_message=report,
+                folder=self._root,
+            )
+        if self.farm is None:
+            return BenchmarkFailure(kind=FailureKind.LOST, message=f"{device.machine} is not there any more")
+        limit_s = self.settings.time_limit_s
+        try:
+            outcome = await self.farm.measure(job, artifacts, device, time_limit_s=limit_s, on_message=report)
+        except CkwatchError as error:
+            return BenchmarkFailure(kind=FailureKind.LOST, message=error.message, hint=error.hint or "", device=device)
+        # the machine's own worker does not know what it is called here
+        if outcome.device is None:
+            return outcome
+        return replace(outcome, device=replace(outcome.device, machine=device.machine))
 
     def _reporting(self, job: Job, shape: str) -> OnMessage:
         name = job.contestants[0].name
@@ -469,7 +539,10 @@ class MeasureRunner:
         again = partial(self._interleaved, effect) if seconds and effect.race is None else None
         rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
         raced = record.report is not None and record.report.raced
-        timing = ShapeTiming(shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds, raced)
+        device = "" if record.device is None else record.device.key
+        timing = ShapeTiming(
+            shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds, raced, device
+        )
         return MeasureFinished(effect.work, timing, at=time.time())
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:
@@ -496,7 +569,7 @@ class MeasureRunner:
         job, contents = await self._with_probes(
             job_of(effect.unit, record.problem, device, contestants, settings), contents
         )
-        outcome = await self._ask(job, contents, effect.shape)
+        outcome = await self._ask(job, contents, effect.shape, device)
         return None if isinstance(outcome, BenchmarkFailure) else outcome
 
 

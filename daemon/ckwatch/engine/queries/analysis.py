@@ -88,7 +88,7 @@ def _pairs(
             MeasuredPrediction(
                 unit=row.unit,
                 shape=row.shape,
-                device=f"{row.device} ({row.device_description})",
+                device=f"{row.place} ({row.device_description})",
                 predicted_us=predicted.time_us,
                 measured_us=row.median_us,
                 bound_us=predicted.bound_us,
@@ -256,5 +256,5 @@ def _measured_time(unit: UnitState, shape: str) -> tuple[float | None, str]:
     """The fresh timing with a cold cache, and where it was taken."""
     for row in unit_timings_to_wire(unit):
         if row.shape == shape and is_comparable(row):
-            return row.median_us, row.device
+            return row.median_us, row.place
     return None, ""

@@ -252,7 +252,14 @@ class BenchmarkQueries:
         launcher = self._measure.settings.launcher
         return Devices(
             devices=tuple(
-                Device(name=one.name, description=one.description, arch=one.arch, pci=one.pci, driver=one.driver)
+                Device(
+                    name=one.name,
+                    description=one.description,
+                    arch=one.arch,
+                    pci=one.pci,
+                    driver=one.driver,
+                    machine=one.machine,
+                )
                 for one in found.devices
             ),
             absent={one.kind: f"{one.why}\n{one.hint}" if one.hint else one.why for one in found.absent},

@@ -1,6 +1,7 @@
 """Compares a unit's timings with those of another unit, its previous artifact, a baseline, or the vendor's library.
 
-Only like is compared with like: the same shape with the same sizes, the same device, the same cache state.
+Only like is compared with like: the same shape with the same sizes, the same cache state, and the same device, or one
+of the same product, which the comparison then names.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ def compare_results(
     *,
     threshold: float = THRESHOLD,
     floor_us: float = 0.0,
+    other_device: str = "",
 ) -> Comparison | None:
     """Two measurements with this cache state by their intervals, as of such that were taken apart; None where one of
-    them has no samples. `floor_us` is the noise floor of their devices' events (`floor_of`)."""
+    them has no samples. `floor_us` is the noise floor of their devices' events (`floor_of`), `other_device` that of
+    theirs where it is not ours."""
     samples = None if ours is None else ours.of(cache)
     others = None if theirs is None else theirs.of(cache)
     mine, other = summarize_samples(samples), summarize_samples(others)
@@ -48,7 +51,10 @@ def compare_results(
         floor_us=max(floor_us, step_us(samples.times_us), step_us(others.times_us)),
         clock_ratio=clocks[0] / clocks[1] if min(clocks) > 0 else 1.0,
     )
-    return Comparison(verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=other.median_us)
+    return Comparison(
+        verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=other.median_us,
+        other_device=other_device,
+    )  # fmt: skip
 
 
 def compare_interleaved_results(
@@ -96,6 +102,11 @@ def floor_of(*reports: BenchmarkReport | None) -> float:
     """The noise floor of reports' events, in microseconds: the highest; 0 where none is known."""
     known = (report.noise_floor for report in reports if report is not None)
     return max((floor.us for floor in known if floor is not None), default=0.0)
+
+
+def other_device(ours: TimingRecord, theirs: TimingRecord) -> str:
+    """Where theirs was taken, as it is shown; empty where that is our device."""
+    return "" if theirs.device is None or theirs.place == ours.place else theirs.device.label
 
 
 def compare_timings(
@@ -150,14 +161,14 @@ def _pairs(timings: Timings, unit: str, against: str, ours: Sequence[TimingRecor
 
 
 def _pair_with(ours: TimingRecord, theirs: str, others: Iterable[TimingRecord]) -> _Pair:
-    """The record among `others` that was taken like ours."""
+    """The record among `others` that was taken like ours: on our device, else on one of the same product."""
     why = f"{theirs} has no timing on this shape"
-    for other in others:
+    for other in sorted(others, key=lambda one: one.place != ours.place):
         if other.shape != ours.shape:
             continue
         if (other.sizes, other.runtime) != (ours.sizes, ours.runtime):
             why = f"{theirs} was timed when the shape had other sizes"
-        elif other.place != ours.place:
+        elif other.product != ours.product:
             why = f"{theirs} was timed on another device"
         elif other.id == ours.id:
             why = f"{theirs} has this very timing: nothing was measured since"
@@ -180,6 +191,7 @@ def _rows(side: _Pair, present: Mapping[str, str | None]) -> Iterator[Compared]:
                 CacheState(timing.cache),
                 side.theirs,
                 floor_us=floor_of(side.ours.report, side.other.report),
+                other_device=other_device(side.ours, side.other),
             )
         why = side.why_not or f"{side.theirs} was not timed with a {timing.cache} cache"
         yield Compared(
