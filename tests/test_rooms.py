@@ -33,10 +33,9 @@ ROOMS = (
         "bench",
         "codeobject",
         "tuning",
-        "farm",
         "core",
     ),
-    *("wire", "cpp", "engine", "server", "client", "cli"),
+    *("wire", "cpp", "farm", "engine", "server", "client", "cli"),
 )
 """From the ground up: a room imports those before it."""
 

@@ -179,7 +179,8 @@ class _Parts:
         self.farm = FarmLink(root, self.view_loader, tools, post)
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads, self.farm)
         self._analyzer = ArtifactAnalyzer(ReportCache(tools), recorder)
-        self.measure = MeasureRunner(root, self.view_loader, tools, recorder)
+        self.measure = MeasureRunner(root, self.view_loader, tools, recorder, self.farm)
+        self.farm.on_devices = self.measure.farm_changed
         self.measure.on_devices = self._devices_found
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()

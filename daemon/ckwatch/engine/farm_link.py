@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
+from ckwatch.bench.job import Job
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
+from ckwatch.bench.worker_session import OnMessage
 from ckwatch.compile.request import CompileOutcome, CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
@@ -18,6 +22,7 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compiler_messages import PostEvent
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.wire.messages import FarmStatus
 from ckwatch.workspace.settings import FarmSection
 
@@ -46,7 +51,10 @@ class FarmLink:
         self._identity: tuple[Toolchain, str] | None = None
         self._slots = 0
         self._warning: str | None = None
+        self._devices: tuple[DeviceFacts, ...] = ()
         self.connection: FarmConnection | None = None
+        self.on_devices: Callable[[], Awaitable[None]] | None = None
+        """Called when there are other devices than before."""
 
     @property
     def _settings(self) -> FarmSection:
@@ -70,6 +78,10 @@ class FarmLink:
                     warning = f"{error}; compiles run on this machine"
                     pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._tell(self._room(), warning)
+                if (devices := tuple(self.devices())) != self._devices:
+                    self._devices = devices
+                    if self.on_devices is not None:
+                        await self.on_devices()
                 await anyio.sleep(pause_s)
         finally:
             with anyio.CancelScope(shield=True):
@@ -77,8 +89,7 @@ class FarmLink:
 
     async def _follow(self, settings: FarmSection) -> str | None:
         """Connect where that is not done, and learn which workers there are; what the user should know of them."""
-        from ckwatch.farm.certificates import security_of
-        from ckwatch.farm.cluster import farm_address
+        from ckwatch.farm.cluster import farm_address, farm_security
 
         address = await to_thread.run_sync(farm_address, settings, self._root)
         if address is None:
@@ -89,7 +100,7 @@ class FarmLink:
             connection = await to_thread.run_sync(_connection_class)
             security = None
             if address.startswith("tls:"):
-                security = await to_thread.run_sync(security_of, settings.certificates)
+                security = await to_thread.run_sync(farm_security, settings)
             self.connection = await connection.open(address, security)
             self._address = address
         await self.connection.refresh()
@@ -140,6 +151,24 @@ class FarmLink:
                 await connection.close()
             except Exception as error:  # noqa: BLE001  # of the library; the connection is given up in any case
                 log.info("the farm's connection did not close: %s", error)
+
+    def devices(self) -> Sequence[DeviceFacts]:
+        """Those that workers have."""
+        return () if self.connection is None else self.connection.devices()
+
+    async def measure(
+        self,
+        job: Job,
+        artifacts: Sequence[bytes],
+        device: DeviceFacts,
+        *,
+        time_limit_s: float,
+        on_message: OnMessage | None = None,
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """Time on a worker's device, as `DeviceFarm.measure`."""
+        if self.connection is None:
+            raise CkwatchError(f"there is no connection with {device.machine} any more")
+        return await self.connection.measure(job, artifacts, device, time_limit_s=time_limit_s, on_message=on_message)
 
     async def compile(self, request: CompileRequest, folder: Path, *, waiting: int, force: bool) -> CompileOutcome:
         """Compile on a worker, as `FarmConnection.compile`. Raises FarmError where there is none."""

@@ -139,9 +139,10 @@ class FarmWorker(WorkerPlugin):
         except OSError as error:
             log.error("%s cannot be used: %s", self._folder, error)
         self._toolchain = toolchain
-        gpus = tuple(device for device in devices.devices if device.kind != "cpu")
+        machine = socket.gethostname()
+        gpus = tuple(replace(device, machine=machine) for device in devices.devices if device.kind != "cpu")
         title = "" if toolchain is None else toolchain.clang_version
-        self._facts = WorkerFacts(machine=socket.gethostname(), identity=identity, toolchain=title, devices=gpus)
+        self._facts = WorkerFacts(machine=machine, identity=identity, toolchain=title, devices=gpus)
         self._known.set()
         while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):  # noqa: ASYNC110  # dask has no event for it
             await anyio.sleep(POLL_S)

@@ -1,0 +1,256 @@
+"""A private authority and the certificates of a farm's members, for mutual TLS.
+
+Every member (scheduler, worker, daemon) shows a certificate of the authority and accepts no other: dask asks for one on
+both sides and checks no names (`distributed.security.Security`). Whoever has a member's key can therefore run programs
+on all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_config_path
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import read_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate
+    from distributed import Security
+
+AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority-key.pem"
+MEMBER, MEMBER_KEY = "member.pem", "member-key.pem"
+MEMBER_FILES = (AUTHORITY, MEMBER, MEMBER_KEY)
+"""What a member needs."""
+
+AUTHORITY_DAYS = 3650
+MEMBER_DAYS = 365
+RENEWED_DAYS = 60
+"""A member's certificate that ends so soon is made anew."""
+
+INSTALL_HINT = "pip install 'ckwatch[farm]'"
+MAKE_HINT = "`ckwatch farm certificates` makes them; on other machines, copy the folder that it made for them."
+
+
+def default_certificates_folder() -> Path:
+    """Where certificates are kept unless `[farm] certificates` names another folder."""
+    return user_config_path("ckwatch", appauthor=False) / "farm"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCertificates:
+    """What `make_certificates` did: whether there is a new authority, and folders whose member is new."""
+
+    folder: Path
+    new_authority: bool
+    members: tuple[Path, ...]
+
+
+def make_certificates(folder: Path, names: tuple[str, ...] = ()) -> MadeCertificates:
+    """Make the authority in `folder` if there is none, this machine's member, and a folder in it for each of `names`.
+
+    An authority is never replaced, members that hold for long are kept. Raises CkwatchError for a name that is no
+    file's name, a folder that cannot be written, and an authority that is damaged or over.
+    """
+    require_packages()
+    for name in names:
+        if not name or name.startswith(".") or "/" in name or "\0" in name or name in {AUTHORITY, MEMBER}:
+            raise CkwatchError(f"`{name}` is no name for a machine's folder", "Write the machine's host name.")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        has_one = (folder / AUTHORITY).exists() or (folder / AUTHORITY_KEY).exists()
+        if not has_one:
+            _make_authority(folder)
+        authority, key = _read_authority(folder)
+        places = (folder, *(folder / name for name in names))
+        made = tuple(place for place in places if _make_member(place, authority, key))
+    except OSError as error:
+        raise CkwatchError(f"{error.filename or folder} cannot be used: {error.strerror}") from error
+    return MadeCertificates(folder, not has_one, made)
+
+
+def security_of(folder: Path | None) -> Security:
+    """The certificates in `folder` as dask takes them. Raises CkwatchError for those that it would not take, or that
+    others can read."""
+    where = folder or default_certificates_folder()
+    require_packages()
+    problem = problem_of_certificates(where)
+    if problem is not None:
+        raise problem
+    from distributed import Security
+
+    member, key = str(where / MEMBER), str(where / MEMBER_KEY)
+    return Security(
+        require_encryption=True,
+        tls_ca_file=str(where / AUTHORITY),
+        **{f"tls_{role}_{what}": path for role in _ROLES for what, path in (("cert", member), ("key", key))},
+    )
+
+
+_ROLES = ("client", "scheduler", "worker")
+
+
+def problem_of_certificates(folder: Path) -> CkwatchError | None:
+    """What is wrong with a member's files; None where nothing is."""
+    try:
+        for name in MEMBER_FILES:
+            status = (folder / name).stat()
+            if name == MEMBER_KEY and (status.st_mode & 0o077 or status.st_uid not in (os.getuid(), 0)):
+                mode = stat.S_IMODE(status.st_mode)
+                return CkwatchError(
+                    f"the key {folder / name} can be read by others (mode {mode:04o})",
+                    f"`chmod 600 {folder / name}`; if others may have read it, make new certificates.",
+                )
+        certificate = _certificate(folder / MEMBER)
+        authority = _certificate(folder / AUTHORITY)
+    except FileNotFoundError as error:
+        return CkwatchError(f"there are no certificates for the farm: {error.filename} is not there", MAKE_HINT)
+    except OSError as error:
+        return CkwatchError(f"the farm's certificates cannot be read: {error.filename}: {error.strerror}", MAKE_HINT)
+    except CkwatchError as error:
+        return error
+    now = datetime.now(UTC)
+    for path, one in ((folder / MEMBER, certificate), (folder / AUTHORITY, authority)):
+        if one.not_valid_after_utc <= now:
+            return CkwatchError(f"the certificate {path} ended on {one.not_valid_after_utc:%Y-%m-%d}", MAKE_HINT)
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return CkwatchError(f"{folder / MEMBER} is not of the authority {folder / AUTHORITY}", MAKE_HINT)
+    return None
+
+
+def require_packages() -> None:
+    """Raises CkwatchError where the extra is not installed."""
+    try:
+        import cryptography  # noqa: F401
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise CkwatchError(f"a farm needs more packages: {error.name} is not installed", INSTALL_HINT) from None
+
+
+def _certificate(path: Path) -> Certificate:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(read_file(path))
+    except ValueError as error:
+        raise CkwatchError(f"{path} is no certificate: {error}", MAKE_HINT) from error
+
+
+def _read_authority(folder: Path) -> tuple[Certificate, EllipticCurvePrivateKey]:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    advice = f"To begin anew, move {folder} away: all members then need new certificates."
+    authority = _certificate(folder / AUTHORITY)
+    try:
+        key = load_pem_private_key(read_file(folder / AUTHORITY_KEY), password=None)
+    except (ValueError, TypeError) as error:
+        raise CkwatchError(f"{folder / AUTHORITY_KEY} is no key: {error}", advice) from error
+    except FileNotFoundError:
+        raise CkwatchError(
+            f"{folder} has no {AUTHORITY_KEY}: it is a member's folder",
+            "Make certificates on the machine with the authority.",
+        ) from None
+    if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != authority.public_key():
+        raise CkwatchError(f"{folder / AUTHORITY_KEY} is not the key of {folder / AUTHORITY}", advice)
+    if authority.not_valid_after_utc <= datetime.now(UTC):
+        raise CkwatchError(f"the authority ended on {authority.not_valid_after_utc:%Y-%m-%d}", advice)
+    return authority, key
+
+
+def _make_authority(folder: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write_key(folder / AUTHORITY_KEY, key)
+    name = "ckwatch farm authority"
+    _write_certificate(folder / AUTHORITY, _signed(name, key, None, key, AUTHORITY_DAYS, is_authority=True))
+
+
+def _make_member(place: Path, authority: Certificate, authority_key: EllipticCurvePrivateKey) -> bool:
+    """Make a member's files unless those that are there hold for long; whether they are new."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    place.mkdir(mode=0o700, exist_ok=True)
+    _write_certificate(place / AUTHORITY, authority)
+    if problem_of_certificates(place) is None:
+        left = _certificate(place / MEMBER).not_valid_after_utc - datetime.now(UTC)
+        if left > timedelta(days=RENEWED_DAYS):
+            return False
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write_key(place / MEMBER_KEY, key)
+    days = min(MEMBER_DAYS, (authority.not_valid_after_utc - datetime.now(UTC)).days)
+    _write_certificate(place / MEMBER, _signed("ckwatch farm member", key, authority, authority_key, days))
+    return True
+
+
+def _signed(
+    name: str,
+    key: EllipticCurvePrivateKey,
+    issuer: Certificate | None,
+    issuer_key: EllipticCurvePrivateKey,
+    days: int,
+    *,
+    is_authority: bool = False,
+) -> Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    usage = dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # clocks of machines differ
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority, **usage
+            ),
+            critical=True,
+        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .sign(issuer_key, hashes.SHA256())
+    )
+
+
+def _write_key(path: Path, key: EllipticCurvePrivateKey) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    replace_file(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+
+
+def _write_certificate(path: Path, certificate: Certificate) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    content = certificate.public_bytes(Encoding.PEM)
+    if not path.exists() or read_file(path) != content:
+        replace_file(path, content, mode=0o644)

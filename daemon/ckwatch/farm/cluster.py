@@ -1,0 +1,271 @@
+"""The cluster of a workspace: a scheduler on this machine and workers where `[farm] cluster` starts them.
+
+`python -P -m ckwatch.farm.cluster ROOT --ready-fd N` is its process. `ckwatch farm up` starts it and `ckwatch farm
+down` ends it, with SIGTERM; it holds a lock as long as it lives, and says in a file beside the daemon's log where its
+scheduler listens. Where it is killed, workers see that their scheduler is gone and end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.file_locks import is_locked, try_lock, unlock
+from ckwatch.system.user_files import read_file
+from ckwatch.wire import readiness
+from ckwatch.wire.endpoint import endpoint_of
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.settings import FarmSection
+from ckwatch.workspace.trust import require_trusted
+
+if TYPE_CHECKING:
+    from distributed import Security, SpecCluster
+
+PRELOAD = "ckwatch.farm.worker"
+WORKER_TTL = "60s"
+"""A worker that has not reported for so long is taken to be gone."""
+
+DEATH_TIMEOUT_S = 30
+"""A worker that has had no scheduler for so long ends."""
+
+QUEUES = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "lsf": "LSFCluster",
+    "sge": "SGECluster",
+    "oar": "OARCluster",
+    "htcondor": "HTCondorCluster",
+    "moab": "MoabCluster",
+}
+"""The class of dask-jobqueue for each kind of cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """Where a cluster's scheduler listens, and the cluster's process."""
+
+    address: str
+    pid: int
+
+
+def cluster_file(root: Path) -> Path:
+    """Where the cluster of the workspace at `root` says what it is; its lock is beside it."""
+    return endpoint_of(root).log.with_name("farm.json")
+
+
+def cluster_log(root: Path) -> Path:
+    """What the cluster's process and its workers on this machine print."""
+    return endpoint_of(root).log.with_name("farm.log")
+
+
+def _lock_of(root: Path) -> Path:
+    return cluster_file(root).with_suffix(".lock")
+
+
+def is_up(root: Path) -> bool:
+    """Whether a cluster's process lives."""
+    return is_locked(_lock_of(root))
+
+
+def running_cluster(root: Path) -> RunningCluster | None:
+    """The workspace's cluster; None while it is not up."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if is_up(root):
+            found = json.loads(read_file(cluster_file(root)))
+            return RunningCluster(str(found["address"]), int(found["pid"]))
+    return None
+
+
+def farm_address(settings: FarmSection, root: Path) -> str | None:
+    """Where the farm's scheduler listens; None where the workspace's own cluster is not up. For a thread."""
+    if settings.scheduler is not None:
+        return settings.scheduler
+    found = running_cluster(root)
+    return None if found is None else found.address
+
+
+def farm_security(settings: FarmSection) -> Security | None:
+    """The certificates; None for a cluster on this machine alone that has none. Raises CkwatchError."""
+    folder = settings.certificates or default_certificates_folder()
+    if settings.cluster == "local" and not folder.is_dir():
+        return None
+    return security_of(folder)
+
+
+def make_cluster(settings: FarmSection, security: Security | None) -> SpecCluster:
+    """The cluster that the settings describe, not started yet. Raises CkwatchError for options that are none."""
+    options = dict(settings.options)
+    try:
+        if settings.cluster == "local":
+            return _local(settings, security, options)
+        if settings.cluster == "ssh":
+            return _ssh(settings, security, options)
+        return _queue(settings, security, options)
+    except TypeError as error:
+        raise CkwatchError(
+            f"the cluster does not take these options: {error}", "See [farm.options] of ckwatch.toml."
+        ) from error
+    except (ValueError, RuntimeError) as error:
+        raise CkwatchError(f"the cluster cannot be made: {error}", "See [farm] of ckwatch.toml.") from error
+
+
+def _local(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
+    from distributed import LocalCluster
+
+    cores = len(os.sched_getaffinity(0))
+    defaults = {"threads_per_worker": max(1, cores // settings.workers), "memory_limit": 0}
+    return LocalCluster(
+        n_workers=settings.workers,
+        host="127.0.0.1",
+        scheduler_port=settings.port,
+        protocol="tcp://" if security is None else "tls://",
+        security=security,
+        processes=True,
+        dashboard_address=None,
+        preload=[PRELOAD],
+        death_timeout=DEATH_TIMEOUT_S,
+        asynchronous=True,
+        **defaults | options,
+    )
+
+
+def _ssh(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
+    """As dask's SSHCluster, with the scheduler in this process."""
+    from distributed import Scheduler, SpecCluster
+
+    remote = {
+        "cls": import_module("distributed.deploy.ssh").Worker,
+        "options": {
+            "connect_options": options.pop("connect_options", {}),
+            "remote_python": options.pop("remote_python", None),
+            "kwargs": {
+                "preload": [PRELOAD],
+                "death_timeout": DEATH_TIMEOUT_S,
+                "n_workers": settings.workers,
+                **options.pop("worker_options", {}),
+            },
+        },
+    }
+    if options:
+        raise TypeError(f"{', '.join(options)}; there are connect_options, remote_python and worker_options")
+    workers = {
+        name: {**remote, "options": {**remote["options"], "address": host}} for name, host in enumerate(settings.hosts)
+    }
+    scheduler = {"cls": Scheduler, "options": _scheduler(settings, security)}
+    return SpecCluster(workers, scheduler, security=security, asynchronous=True, name="ckwatch")
+
+
+def _queue(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
+    """Workers as jobs."""
+    import dask_jobqueue
+
+    made: SpecCluster = getattr(dask_jobqueue, QUEUES[settings.cluster or "slurm"])(
+        n_workers=0,
+        scheduler_options=_scheduler(settings, security),
+        security=security,
+        protocol="tls://",
+        asynchronous=True,
+        worker_extra_args=["--preload", PRELOAD, *options.pop("worker_extra_args", [])],
+        death_timeout=DEATH_TIMEOUT_S,
+        **{"cores": 1, "memory": "4 GiB"} | options,
+    )
+    return made
+
+
+def _scheduler(settings: FarmSection, security: Security | None) -> dict[str, Any]:
+    return {"port": settings.port, "protocol": "tls://", "security": security, "dashboard": False}
+
+
+def grow(cluster: Any, settings: FarmSection) -> None:
+    """Let the cluster have its workers."""
+    if settings.most_workers is not None:
+        bounds = (settings.workers, settings.most_workers)
+        names = ("minimum_jobs", "maximum_jobs") if settings.cluster in QUEUES else ("minimum", "maximum")
+        cluster.adapt(**dict(zip(names, bounds, strict=True)))
+    elif settings.cluster in QUEUES:
+        cluster.scale(jobs=settings.workers)
+
+
+async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningCluster], None]) -> None:
+    """Run the cluster until SIGTERM or SIGINT. Raises CkwatchError where it cannot be started."""
+    import dask
+
+    security = farm_security(settings)
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    scheduling = {"distributed.scheduler.worker-ttl": WORKER_TTL, "distributed.worker.daemon": False}
+    dask.config.set(scheduling)
+    if security is not None:  # workers on other machines have the files at the same places
+        tls = {role: security.get_tls_config_for_role(role) for role in ("client", "scheduler", "worker")}
+        dask.config.set(
+            {"distributed.comm.require-encryption": True, "distributed.comm.tls.ca-file": tls["worker"]["ca_file"]}
+            | {
+                f"distributed.comm.tls.{role}.{what}": found[f"{what}"]
+                for role, found in tls.items()
+                for what in ("cert", "key")
+            }
+        )
+    try:
+        cluster: Any = make_cluster(settings, security)
+        await cluster
+    except CkwatchError:
+        raise
+    except Exception as error:  # of the library, of ssh and of programs that submit jobs
+        raise CkwatchError(f"the cluster cannot be started: {error}", f"its log is {cluster_log(root)}") from error
+    try:
+        grow(cluster, settings)
+        ready(RunningCluster(cluster.scheduler_address, os.getpid()))
+        await ended.wait()
+    finally:
+        cluster_file(root).unlink(missing_ok=True)
+        await cluster.close()
+
+
+def main(arguments: list[str]) -> int:
+    """Be the cluster of the workspace `ROOT`; `--ready-fd N` gets a `Readiness`."""
+    root, descriptor = Path(arguments[0]), int(arguments[2])
+    reported = False
+
+    def report(what: readiness.Readiness) -> None:
+        nonlocal reported
+        reported = True
+        readiness.report(descriptor, what)
+
+    def ready(found: RunningCluster) -> None:
+        replace_file(cluster_file(root), json.dumps(asdict(found)).encode(), mode=0o600)
+        report(readiness.READY)
+
+    logging.basicConfig(format="%(asctime)s %(name)s %(message)s", level=logging.INFO)
+    lock = try_lock(_lock_of(root))
+    if lock is None:
+        report(readiness.TAKEN)
+        return 0
+    try:
+        require_trusted(root)
+        require_packages()
+        asyncio.run(serve(root, load_workspace(root).settings.farm, ready))
+    except CkwatchError as error:
+        if not reported:
+            report(readiness.failed(error))
+        return 1
+    finally:
+        unlock(_lock_of(root), lock)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
