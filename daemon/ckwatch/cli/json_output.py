@@ -647,6 +647,29 @@ class StoreSize(Answer):
     shared: str | None
 
 
+class FarmWorkerLine(Printed):
+    """A worker: `compiles` at once with the workspace's toolchain, on a machine called `machine` (empty where it says
+    nothing to this version); `devices` are what it times on."""
+
+    address: str
+    machine: str
+    threads: int
+    compiles: int
+    executing: int
+    toolchain: str
+    devices: tuple[str, ...]
+    problem: str | None
+
+
+class FarmListing(Answer):
+    """The farm, `up` where its scheduler answers; `cluster` is the kind that `ckwatch farm up` starts."""
+
+    up: bool
+    cluster: str | None
+    address: str | None
+    workers: tuple[FarmWorkerLine, ...]
+
+
 class StoreCleaned(Answer):
     """How many artifacts and leftovers of killed processes were removed, and what artifacts take now."""
 

@@ -259,6 +259,7 @@ def make_parser(only: str | None = None) -> ProgramParser:
     parser.group("Daemon and editors")
     _add_daemon(parser)
     parser.group("Environment")
+    _add_farm(parser)
     _add_environment(parser)
     return parser
 
@@ -665,6 +666,17 @@ def _add_daemon(parser: ProgramParser) -> None:
     web.add_argument("--share", action="store_true", help="print how to see the page on another machine, through ssh")
     web.set_defaults(arch=[], no_daemon=False)
     web.add_trust()
+
+
+def _add_farm(parser: ProgramParser) -> None:
+    add = parser.add_actions("farm", "Compile and time on other machines, through dask.distributed")
+    up = add("up", command("farm:up"), "Start the scheduler and the workers of [farm] cluster")
+    up.add_trust()
+    status = add("status", command("farm:status"), "Show the workers, what they can do and what they do")
+    status.add_json()
+    add("down", command("farm:down"), "End the scheduler and its workers")
+    certificates = add("certificates", command("farm:certificates"), "Make certificates, and say what to copy where")
+    certificates.add_argument("names", nargs="*", metavar="MACHINE", help="also a folder to copy to this machine")
 
 
 def _add_environment(parser: ProgramParser) -> None:

@@ -46,6 +46,17 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
+class ListedWorker:
+    """A worker as the scheduler lists it, whatever it can do: `executing` so many tasks."""
+
+    address: str
+    host: str
+    threads: int
+    resources: Mapping[str, float]
+    executing: int
+
+
+@dataclass(frozen=True, slots=True)
 class KnownWorker:
     """A worker as the scheduler and it describe it."""
 
@@ -63,6 +74,7 @@ class FarmConnection:
         self._client = client
         self._contents: dict[str, Future[Any]] = {}
         self._facts: dict[str, WorkerFacts] = {}
+        self.listed: tuple[ListedWorker, ...] = ()
         self.workers: tuple[KnownWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
         self._missed = 0
@@ -112,6 +124,16 @@ class FarmConnection:
         scheduler: Any = self._client.scheduler
         answer = await asyncio.wait_for(scheduler.identity(n_workers=-1), CONNECT_S)
         listed = answer["workers"]
+        self.listed = tuple(
+            ListedWorker(
+                address,
+                one["host"],
+                one["nthreads"],
+                one["resources"],
+                int(one["metrics"].get("task_counts", {}).get("executing", 0)),
+            )
+            for address, one in listed.items()
+        )
         ready = [address for address, one in listed.items() if READY in one["resources"]]
         self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
         new = [address for address in ready if address not in self._facts]

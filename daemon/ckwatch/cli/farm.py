@@ -1,0 +1,304 @@
+"""`ckwatch farm up|status|down|certificates`: the machines that compile and time for a workspace."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.signals import stoppable
+from ckwatch.cli.trust import require_trust
+from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.amounts import count
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.version import __version__
+from ckwatch.system.processes import Process, ProcessHandle, signal_group, start
+from ckwatch.system.python_process import module_command, module_environment
+from ckwatch.wire.readiness import LIMIT_BYTES, parse
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.settings import FarmSection, Settings
+
+if TYPE_CHECKING:
+    from ckwatch.cli.json_output import FarmWorkerLine
+    from ckwatch.farm.connection import FarmConnection, ListedWorker
+
+ENDED_S = 60.0
+"""How long a cluster may take to end its workers before it is killed."""
+
+LAST_LINES = 12
+
+
+def up(options: argparse.Namespace) -> int:
+    """Start the cluster, and wait until its scheduler listens."""
+    root, settings = _workspace(options)
+    require_trust(root, given=options.trust)
+    farm = settings.farm
+    if farm.cluster is None:
+        raise CkwatchError(*_nothing_to_start(farm))
+    return anyio.run(_up, root)
+
+
+def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
+    from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, default_certificates_folder
+
+    if farm.scheduler is None:
+        return (
+            "[farm] of ckwatch.toml names no cluster to start",
+            'Write `[farm]` with `cluster = "local"`, or with `scheduler = "tls://HOST:8786"` where one runs already.',
+        )
+    folder = farm.certificates or default_certificates_folder()
+    files = (("ca-file", AUTHORITY), ("cert", MEMBER), ("key", MEMBER_KEY))
+    tls = " ".join(f"--tls-{name} {shlex.quote(str(folder / file))}" for name, file in files)
+    tls = f" {tls}" if farm.scheduler.startswith("tls:") else ""
+    port = farm.scheduler.rpartition(":")[2]
+    protocol = " --protocol tls" if tls else " --host 127.0.0.1"
+    return (
+        f"[farm] names a scheduler that others start, {farm.scheduler}",
+        "\n".join(
+            [
+                f"There: dask scheduler{protocol} --port {port} --no-dashboard{tls}",
+                f"On each worker: dask worker {farm.scheduler} --preload ckwatch.farm.worker --no-dashboard{tls}",
+            ]
+        ),
+    )
+
+
+async def _up(root: Path) -> int:
+    from ckwatch.farm.certificates import require_packages
+    from ckwatch.farm.cluster import cluster_log, is_up, running_cluster
+
+    async with stoppable():
+        require_packages()
+        if await to_thread.run_sync(is_up, root):
+            found = await to_thread.run_sync(running_cluster, root)
+            print("the farm is already up" if found is None else f"the farm is already up at {found.address}")
+            return 0
+        log = cluster_log(root)
+        read_fd, write_fd = os.pipe()
+        os.set_blocking(read_fd, False)
+        process: Process | None = None
+        try:
+            try:
+                process = await to_thread.run_sync(_spawn, root, log, write_fd)
+            finally:
+                os.close(write_fd)
+            ready = parse(await _received(read_fd))
+        except BaseException:
+            if process is not None:
+                signal_group(process.pid, signal.SIGTERM)
+            raise
+        finally:
+            os.close(read_fd)
+        if ready.state == "failed":
+            raise CkwatchError(ready.message, ready.hint)
+        found = await to_thread.run_sync(running_cluster, root)
+        if found is None:
+            raise CkwatchError("the farm ended while it started", f"{_last_lines(log)}its log is {log}")
+        print(f"the farm is up at {found.address}")
+        print(f"  process  {found.pid}\n  log      {log}")
+    return 0
+
+
+def _spawn(root: Path, log: Path, write_fd: int) -> Process:
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with log.open("ab") as file:
+        return start(
+            [*module_command("ckwatch.farm.cluster"), str(root), "--ready-fd", str(write_fd)],
+            environment=module_environment(),
+            folder=Path("/"),
+            stdout=file,
+            stderr=file,
+            pass_fds=(write_fd,),
+        )
+
+
+async def _received(read_fd: int) -> bytes:
+    received = b""
+    while len(received) < LIMIT_BYTES:
+        await anyio.wait_readable(read_fd)
+        data = os.read(read_fd, LIMIT_BYTES)
+        if not data:
+            break
+        received += data
+    return received
+
+
+def _last_lines(log: Path) -> str:
+    with suppress(OSError), log.open(encoding="utf-8", errors="replace") as file:
+        return "".join(deque(file, LAST_LINES))
+    return ""
+
+
+def down(options: argparse.Namespace) -> int:
+    """End the cluster and its workers."""
+    root, settings = _workspace(options)
+    if settings.farm.scheduler is not None:
+        raise CkwatchError(
+            f"[farm] names a scheduler that others start, {settings.farm.scheduler}",
+            "End it where it was started.",
+        )
+    return anyio.run(_down, root)
+
+
+async def _down(root: Path) -> int:
+    from ckwatch.farm.cluster import running_cluster
+
+    async with stoppable():
+        found = await to_thread.run_sync(running_cluster, root)
+        if found is None:
+            print("the farm is not up")
+            return 0
+        with suppress(ProcessLookupError), ProcessHandle(found.pid) as handle:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                handle.signal(number)
+                with anyio.move_on_after(ENDED_S) as waiting:
+                    await anyio.wait_readable(handle)
+                if not waiting.cancelled_caught:
+                    break
+                print(f"the farm has not ended after {number.name}", file=sys.stderr)
+        print(f"the farm is down (process {found.pid})")
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """Show the scheduler and its workers. The exit status is 1 while the farm cannot be reached."""
+    root, settings = _workspace(options)
+    return anyio.run(_status, options, root, settings)
+
+
+async def _status(options: argparse.Namespace, root: Path, settings: Settings) -> int:
+    from ckwatch.cli.json_output import FarmListing
+    from ckwatch.farm.certificates import require_packages
+    from ckwatch.farm.cluster import farm_address, farm_security
+    from ckwatch.farm.connection import FarmConnection
+
+    async with stoppable():
+        farm, output = settings.farm, Output(options)
+        if farm.scheduler is None and farm.cluster is None:
+            raise CkwatchError(*_nothing_to_start(farm))
+        require_packages()
+        address = await to_thread.run_sync(farm_address, farm, root)
+        if address is None:
+            if output.json:
+                output.line(FarmListing(up=False, cluster=farm.cluster, address=None, workers=()))
+            else:
+                print("the farm is not up: `ckwatch farm up` starts it")
+            return 1
+        security = await to_thread.run_sync(farm_security, farm) if address.startswith("tls:") else None
+        connection = await FarmConnection.open(address, security)
+        try:
+            await connection.refresh()
+            identity = await to_thread.run_sync(_identity, settings)
+            workers = tuple(_line(one, connection, identity) for one in connection.listed)
+        finally:
+            await connection.close()
+        if output.json:
+            output.line(FarmListing(up=True, cluster=farm.cluster, address=address, workers=workers))
+            return 0
+        _show(output, address, workers)
+    return 0
+
+
+def _identity(settings: Settings) -> str:
+    """That of the workspace's toolchain; empty without one."""
+    from ckwatch.farm.messages import toolchain_identity
+
+    try:
+        toolchain = discover(settings.toolchain)
+    except ToolchainError:
+        return ""
+    with ArtifactStore(settings.store.folder or default_folder()) as store:
+        return toolchain_identity(toolchain, store.contents)
+
+
+def _line(worker: ListedWorker, connection: FarmConnection, identity: str) -> FarmWorkerLine:
+    from ckwatch.cli.json_output import FarmWorkerLine
+    from ckwatch.farm.messages import compile_resource
+
+    known = next((one for one in connection.workers if one.address == worker.address), None)
+    problem = None
+    compiles = int(worker.resources.get(compile_resource(identity), 0)) if identity else 0
+    if known is None:
+        versions = [name.split(":")[1] for name in worker.resources if name.startswith("ckwatch:")]
+        problem = (
+            f"it has ckwatch {versions[0]}, not {__version__}"
+            if versions
+            else "it starts, or was started without `--preload ckwatch.farm.worker`"
+        )
+    elif not known.facts.toolchain and not known.facts.devices:
+        problem = "it has neither a toolchain nor a device"
+    elif identity and not compiles and known.facts.toolchain:
+        problem = "its toolchain or its Composable Kernel is another one than this workspace's"
+    return FarmWorkerLine(
+        address=worker.address,
+        machine="" if known is None else known.facts.machine,
+        threads=worker.threads,
+        compiles=compiles,
+        executing=worker.executing,
+        toolchain="" if known is None else known.facts.toolchain,
+        devices=() if known is None else tuple(f"{one.name} {one.description}" for one in known.facts.devices),
+        problem=problem,
+    )
+
+
+def _show(output: Output, address: str, workers: Sequence[FarmWorkerLine]) -> None:
+    compiles = sum(one.compiles for one in workers)
+    output.text(f"{address}: {count(len(workers), 'worker')}, {count(compiles, 'compile')} at once", "bold")
+    rows = [
+        [
+            one.machine or one.address,
+            count(one.threads, "thread"),
+            f"{count(one.compiles, 'compile')} at once",
+            f"{one.executing} at work",
+            ", ".join(one.devices),
+            one.problem or one.toolchain,
+        ]
+        for one in workers
+    ]
+    for line in aligned(rows):
+        output.text(f"  {line.rstrip()}")
+
+
+def certificates(options: argparse.Namespace) -> int:
+    """Make what is missing, and say what to copy where."""
+    from ckwatch.farm.certificates import MEMBER_FILES, default_certificates_folder, make_certificates
+
+    try:
+        _, settings = _workspace(options)
+        farm = settings.farm
+    except CkwatchError:
+        if options.workspace is not None:
+            raise
+        farm = FarmSection()
+    made = make_certificates(farm.certificates or default_certificates_folder(), tuple(options.names))
+    output = Output(options)
+    if made.new_authority:
+        output.text(f"made an authority: {made.folder}", "bold")
+    for folder in made.members:
+        output.text(f"made a certificate: {folder}")
+    if not made.members:
+        output.text(f"the certificates in {made.folder} hold")
+    for name in options.names:
+        output.text(f"copy {', '.join(MEMBER_FILES)} of {made.folder / name} to {name}, into ~/.config/ckwatch/farm")
+    output.text(
+        "Who has a member's key can run programs on all machines of the farm: copy it over ssh, to its user alone."
+    )
+    return 0
+
+
+def _workspace(options: argparse.Namespace) -> tuple[Path, Settings]:
+    root = find_workspace(options.workspace or working_folder())
+    return root, load_workspace(root).settings
