@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -261,6 +262,7 @@ async def test_no_device_can_be_used(bench: Bench, workers: Workers) -> None:
 
 async def test_another_machine_times_beside_this_one(bench: Bench, workers: Workers, farm: Farm) -> None:
     workers.devices, workers.together = (GPU0, CPU), 2
+    farm.there = (FAR, replace(GPU1, machine=socket.gethostname()))
     async with bench.open() as daemon:
         found = await times(daemon)
         assert {timing.place for timing in found.values()} == {"hip:0", "hip:0 on gpu-box"}

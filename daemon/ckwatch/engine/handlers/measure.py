@@ -263,6 +263,8 @@ class MeasureRunner:
         while when it had none."""
         found = await self._found_by_worker(again=again)
         elsewhere = () if self.farm is None else tuple(self.farm.devices())
+        if not self.settings.launcher:  # those of this machine are known already
+            elsewhere = tuple(device for device in elsewhere if device.machine != socket.gethostname())
         if isinstance(found, BenchmarkFailure):
             absent = [UnavailableKind(kind=kind, why=found.message, hint=found.hint) for kind in DEVICE_KINDS.values()]
             every = Devices(devices=elsewhere, absent=tuple(absent))
