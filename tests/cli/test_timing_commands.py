@@ -137,6 +137,18 @@ def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) 
     assert "not verified  SLOW 1.100 × previous  FAST 0.900 × library" in out
 
 
+def test_bench_says_which_device_timed_what(client: TimingClient, capsys: Capture) -> None:
+    elsewhere = report(measured(B), device=replace(DEVICE, machine="gpu-box"))
+    client.lines = [*lines_of(timed()), *lines_of(timed(B, report=elsewhere)), *lines_of(timed(shape="large"))]
+    assert run("bench") == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if line.startswith("on ")]
+    assert heads == [f"on hip:7{where}, test device, 0000:07:00.0" for where in ("", " on gpu-box")]
+    assert [line.partition("20 samples")[2].strip() for line in lines if "samples" in line] == [
+        "", "hip:7 on gpu-box", "hip:7",
+    ]  # fmt: skip
+
+
 def test_bench_says_whose_lock_was_in_the_way(client: TimingClient, capsys: Capture) -> None:
     client.warnings = {"device": "the lock of hip:7 is held by bob\nask bob", "memory": "low"}
     client.lines = lines_of(timed())
@@ -411,6 +423,26 @@ def test_best(client: TimingClient, capsys: Capture) -> None:
     printed = json.loads(capsys.readouterr().out)
     assert [(row["instance"], row["rank"]) for row in printed["ranked"]] == [("a", 1), ("b", 2), ("c", None)]
     assert client.of("best") == [("gemm", None), ("gemm", "small", "hot")]
+
+
+def test_best_and_compare_across_devices(client: TimingClient, timings: Timings, capsys: Capture) -> None:
+    elsewhere = report(
+        measured(B, samples(CacheState.COLD, *[200.0] * 20)), device=replace(DEVICE, name="hip:1", pci="0000:99:00.0")
+    )
+    records = [timed(A), timed(B, report=elsewhere)]
+    client.ranked = rank_units(records, {A: "a1", B: "a1"}, {})
+    assert run("best", "gemm") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:4] == [
+        "small, gfx942, cold cache, test device",
+        "  ranked across hip:1, hip:7, by which times differ too",
+    ]
+    assert "on hip:7" in lines[5]
+    assert "on hip:1, SLOW 2.000 × a, the other on hip:7" in lines[6]
+    timings.add(records)
+    client.compared = compare_timings(timings, A, B, present={A: "a1", B: "a1"})
+    assert run("compare", "gemm/a", "gemm/b") == 0
+    assert "FAST     the other on hip:1" in capsys.readouterr().out
 
 
 def test_best_on_a_narrow_terminal_has_no_bars(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -245,7 +246,7 @@ async def test_a_device_in_use_is_left_for_another(bench: Bench, workers: Worker
     async with bench.open() as daemon:
         found = await times(daemon)
     assert {timing.place for timing in found.values()} == {"hip:1"}
-    unit = workers.log[0][1]
+    unit = next(unit for device, unit in workers.log if device == "hip:0")
     waits_s = dict(zip(workers.log, workers.waits_s, strict=True))
     assert waits_s["hip:0", unit] == OTHERS_WAIT_S, "another one may do it"
     assert waits_s["hip:1", unit] > OTHERS_WAIT_S, "no other one may"
@@ -261,6 +262,7 @@ async def test_no_device_can_be_used(bench: Bench, workers: Workers) -> None:
 
 async def test_another_machine_times_beside_this_one(bench: Bench, workers: Workers, farm: Farm) -> None:
     workers.devices, workers.together = (GPU0, CPU), 2
+    farm.there = (FAR, replace(GPU0, machine=socket.gethostname()))
     async with bench.open() as daemon:
         found = await times(daemon)
         assert {timing.place for timing in found.values()} == {"hip:0", "hip:0 on gpu-box"}

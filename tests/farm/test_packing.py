@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.request import CompileFault, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.farm.messages import FarmCompiled, toolchain_identity
@@ -113,7 +113,7 @@ def answer(toolchain: FakeToolchain, **more: object) -> FarmCompiled:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def taken(toolchain: FakeToolchain, folder: Path, **more: object):  # type: ignore[no-untyped-def]  # as `unpack`
+def taken(toolchain: FakeToolchain, folder: Path, **more: object) -> CompileOutcome:
     folder.mkdir(exist_ok=True)
     return unpack(packed_of(toolchain), answer(toolchain, **more), folder, ContentHashes(None).look())
 
@@ -130,7 +130,7 @@ def test_what_comes_back_is_as_if_it_was_made_here(toolchain: FakeToolchain, tmp
 
 
 def test_another_header_makes_a_worker_unfit(toolchain: FakeToolchain, tmp_path: Path) -> None:
-    with pytest.raises(UnfitWorkerError, match="far has another .*ck.hpp than this machine") as found:
+    with pytest.raises(UnfitWorkerError, match=r"far has another .*ck\.hpp than this machine") as found:
         taken(toolchain, tmp_path / "work", headers={"<rocm>/include/ck/ck.hpp": "0" * 64})
     assert found.value.machine == "far"
     with pytest.raises(UnfitWorkerError):

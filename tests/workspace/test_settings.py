@@ -25,6 +25,8 @@ ROWS = [
     ),
     ('[compile]\nflags = ["-I", «"nowhere"»]', "missing-folder", "there is no folder /"),
     ('[compile]\nflags = [«"-Lnowhere"»]', "missing-folder", "/nowhere"),
+    ('[bench]\ndevice = «"gpu box/hip:0"»', "unknown-device", "gpu-box/hip:0 for that of another machine"),
+    ('[bench]\ndevice = «"gpu-box/auto"»', "unknown-device", "is not a device"),
     ("[compile]\ntimeout_s = «-1»", "out-of-range", "greater than 0"),
     ("[compile]\ntimeout_s = «inf»", "wrong-type", "a finite number"),
     ('[compile.defines]\n«A-B» = "1"', "invalid-macro", "`A-B` is not the name of a preprocessor macro"),

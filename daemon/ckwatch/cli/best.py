@@ -152,7 +152,8 @@ def _cells(row: RankedTiming) -> list[str]:
     if not is_figure(timing):
         return [f"{row.rank}", row.instance, NO_FIGURES]
     middle, error, _, clock, rate, bound = timing_cells(timing)
-    against = ", ".join([*doubts(timing), *map(comparison_words, timing.comparisons)])
+    where = [f"on {timing.place}"] if row.devices else []
+    against = ", ".join([*where, *doubts(timing), *map(comparison_words, timing.comparisons)])
     stale = "" if timing.standing == "fresh" else timing.standing
     return [f"{row.rank}", row.instance, middle, error, clock, rate, bound, sol_of(row), stale or against]
 

@@ -225,11 +225,6 @@ def was_given_up(report: BenchmarkReport) -> bool:
     return any(samples.stop is StopReason.SLOWER for one in report.measured for samples in one.samples)
 
 
-def this_machine() -> str:
-    """The name by which workers of a farm would know this machine."""
-    return socket.gethostname()
-
-
 class MeasureRunner:
     """Times units, one at a time on each device, here and on the machines of `farm`. `on_stage` is called when a worker
     starts something else, `on_warning` with what limits measurements, None when nothing does, and `on_devices` with all
@@ -267,9 +262,8 @@ class MeasureRunner:
         """The devices of the worker's machine, as last found, and those of the farm; the worker is asked again after a
         while when it had none."""
         found = await self._found_by_worker(again=again)
-        own = (
-            set() if isinstance(found, BenchmarkFailure) else {(this_machine(), one.identity) for one in found.devices}
-        )
+        known = () if self.settings.launcher or isinstance(found, BenchmarkFailure) else found.devices
+        own = {(socket.gethostname(), one.identity) for one in known}
         elsewhere = tuple(
             device
             for device in (() if self.farm is None else self.farm.devices())
