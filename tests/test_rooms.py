@@ -51,6 +51,7 @@ PROCESS_CALLS = {
 OTHER_PROCESSES: Mapping[str, AbstractSet[str]] = {
     "ckwatch.cli.emulate": {"subprocess.run"},  # the program has the command's terminal
     "ckwatch.cli.live.screen": {"os.kill"},  # Ctrl-Z stops the command itself
+    "ckwatch.farm.cluster": {"os.fork"},  # so does a cluster
     "ckwatch.server.__main__": {"os.fork"},  # a daemon leaves its terminal
 }
 BARE_READS = {"read_text", "read_bytes", "file_digest"}

@@ -44,6 +44,11 @@ ROWS = [
     ('[toolchain]\nclangd = «"."»', "missing-program", "there is no program /"),
     ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is not a size"),
     ("[store]\nsize_limit_bytes = «1.5»", "wrong-type", "not the number 1.5"),
+    ('[farm]\nscheduler = «"tcp://10.0.0.1:8786"»', "unprotected-address", "can run programs on all of its workers"),
+    ('[farm]\nscheduler = «"box:8786"»', "invalid-address", "write tls://HOST:8786"),
+    ('«[farm]»\nscheduler = "tls://a:1"\ncluster = "local"\n', "two-farms", "leave one of them out"),
+    ('«[farm]»\ncluster = "ssh"\n', "no-hosts", "one needs the other"),
+    ('«[farm]»\ncluster = "local"\nworkers = 3\nmost_workers = 2\n', "few-workers", "less than `workers`"),
     ("[limits]\ninstances = «0»", "out-of-range", "greater than or equal to 1"),
     ("[render]\ntime_limit_s = 1.0\n«time_limit_s» = 2.0", "duplicate-key", "`time_limit_s` is given twice"),
 ]

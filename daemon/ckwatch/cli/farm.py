@@ -24,7 +24,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.version import __version__
-from ckwatch.system.processes import Process, ProcessHandle, signal_group, start
+from ckwatch.system.processes import ProcessHandle, signal_group, start
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.wire.readiness import LIMIT_BYTES, parse
 from ckwatch.workspace.discovery import find_workspace, working_folder
@@ -89,16 +89,16 @@ async def _up(root: Path) -> int:
         log = cluster_log(root)
         read_fd, write_fd = os.pipe()
         os.set_blocking(read_fd, False)
-        process: Process | None = None
+        group: int | None = None
         try:
             try:
-                process = await to_thread.run_sync(_spawn, root, log, write_fd)
+                group = await to_thread.run_sync(_spawn, root, log, write_fd)
             finally:
                 os.close(write_fd)
             ready = parse(await _received(read_fd))
         except BaseException:
-            if process is not None:
-                signal_group(process.pid, signal.SIGTERM)
+            if group is not None:
+                signal_group(group, signal.SIGTERM)
             raise
         finally:
             os.close(read_fd)
@@ -112,10 +112,11 @@ async def _up(root: Path) -> int:
     return 0
 
 
-def _spawn(root: Path, log: Path, write_fd: int) -> Process:
+def _spawn(root: Path, log: Path, write_fd: int) -> int:
+    """Start the cluster, which parts from its first process; its group."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with log.open("ab") as file:
-        return start(
+        first = start(
             [*module_command("ckwatch.farm.cluster"), str(root), "--ready-fd", str(write_fd)],
             environment=module_environment(),
             folder=Path("/"),
@@ -123,6 +124,9 @@ def _spawn(root: Path, log: Path, write_fd: int) -> Process:
             stderr=file,
             pass_fds=(write_fd,),
         )
+    first.wait()
+    first.close()
+    return first.pid
 
 
 async def _received(read_fd: int) -> bytes:

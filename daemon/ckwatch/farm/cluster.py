@@ -41,6 +41,8 @@ WORKER_TTL = "60s"
 DEATH_TIMEOUT_S = 30
 """A worker that has had no scheduler for so long ends."""
 
+LOCAL_OPTIONS = ("threads_per_worker", "memory_limit", "local_directory", "env", "interface")
+
 QUEUES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -127,6 +129,8 @@ def _local(settings: FarmSection, security: Security | None, options: dict[str, 
 
     cores = len(os.sched_getaffinity(0))
     defaults = {"threads_per_worker": max(1, cores // settings.workers), "memory_limit": 0}
+    if unknown := options.keys() - LOCAL_OPTIONS:
+        raise TypeError(f"{', '.join(unknown)}; there are {', '.join(LOCAL_OPTIONS)}")
     return LocalCluster(
         n_workers=settings.workers,
         host="127.0.0.1",
@@ -238,6 +242,8 @@ async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningClust
 def main(arguments: list[str]) -> int:
     """Be the cluster of the workspace `ROOT`; `--ready-fd N` gets a `Readiness`."""
     root, descriptor = Path(arguments[0]), int(arguments[2])
+    if os.fork():  # whoever has started it does not wait for its end
+        os._exit(0)
     reported = False
 
     def report(what: readiness.Readiness) -> None:

@@ -6,6 +6,7 @@ dask's client runs on an event loop of its own, in a thread of its own: the daem
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import time
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future, Security
 
     from ckwatch.bench.worker_session import OnMessage
+
+log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 """How long a scheduler may take to answer."""
@@ -306,10 +309,16 @@ def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> N
 async def _connect(address: str, security: Security | None) -> Client:
     from distributed import Client
 
-    client: Client = await Client(
+    client: Any = Client(
         address, security=security, asynchronous=True, timeout=CONNECT_S, set_as_default=False, name="ckwatch"
     )
-    return client
+    try:
+        await client
+    except BaseException:
+        await client.close(timeout=CONNECT_S)
+        raise
+    found: Client = client
+    return found
 
 
 async def _close(client: Client) -> None:
@@ -319,6 +328,8 @@ async def _close(client: Client) -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     """An event loop in a thread of its own, until it is stopped."""
     loop = asyncio.new_event_loop()
+    # What the library leaves behind when a connection breaks concerns nobody.
+    loop.set_exception_handler(lambda _loop, context: log.debug("%s", context.get("message")))
 
     def run() -> None:
         loop.run_forever()

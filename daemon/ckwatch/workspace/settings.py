@@ -6,9 +6,9 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
@@ -342,6 +342,17 @@ class FarmSection(Section):
     certificates: AnyPath | None = Field(
         None, description="the folder that `ckwatch farm certificates` has filled; by default in the user's settings"
     )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        """Raises for settings of which one makes the other useless."""
+        if self.scheduler is not None and self.cluster is not None:
+            raise validator_error("two_farms", "`scheduler` and `cluster` are two farms: leave one of them out")
+        if (self.cluster == "ssh") != bool(self.hosts):
+            raise validator_error("no_hosts", '`hosts` are the machines of `cluster = "ssh"`: one needs the other')
+        if self.most_workers is not None and self.most_workers < self.workers:
+            raise validator_error("few_workers", "`most_workers` is less than `workers`")
+        return self
 
 
 class CppSection(Section):

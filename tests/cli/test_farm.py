@@ -1,0 +1,135 @@
+"""`ckwatch farm` with a real cluster on this machine, under TLS; the compiler is never called."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.cli import main
+from ckwatch.farm import cluster
+from ckwatch.farm.certificates import make_certificates
+from farm_bench import until
+from rocm_trees import make_rocm
+
+SETTINGS = '[farm]\ncluster = "local"\nworkers = 2\nport = 0\n'
+
+
+@pytest.fixture
+def workspace(
+    daemons: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("ROCM_PATH", str(make_rocm(tmp_path / "rocm", "7.2.4")))
+    (small / "ckwatch.toml").write_text(SETTINGS)
+    yield small
+    main(["farm", "down", "-C", str(small)])
+    capsys.readouterr()
+
+
+def ckwatch(workspace: Path, *arguments: str) -> int:
+    return main(["farm", *arguments, "-C", str(workspace)])
+
+
+def listing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    ckwatch(workspace, "status", "--json")
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """All processes below one."""
+    below = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
+    return below + [deeper for one in below for deeper in children(one)]
+
+
+def test_up_status_down(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ckwatch(workspace, "status") == 1
+    assert "the farm is not up" in capsys.readouterr().out
+    assert ckwatch(workspace, "certificates", "gpu-box") == 0
+    assert "gpu-box" in capsys.readouterr().out
+    assert ckwatch(workspace, "up", "--trust") == 0
+    said = capsys.readouterr().out
+    assert "the farm is up at tls://127.0.0.1:" in said
+    assert ckwatch(workspace, "up") == 0
+    assert "already up at tls://" in capsys.readouterr().out
+    until(lambda: sum(one["compiles"] for one in listing(workspace, capsys)["workers"]) > 1, "two workers")
+    assert ckwatch(workspace, "status") == 0
+    said = capsys.readouterr().out
+    assert "2 workers" in said
+    assert "BEGIN" not in (cluster.cluster_log(workspace).read_text()), "keys are in no log"
+    found = cluster.running_cluster(workspace)
+    assert found is not None
+    below = children(found.pid)
+    assert ckwatch(workspace, "down") == 0
+    assert "the farm is down" in capsys.readouterr().out
+    until(lambda: not any(map(runs, (found.pid, *below))), "the end of all its processes")
+    assert ckwatch(workspace, "down") == 0
+    assert "the farm is not up" in capsys.readouterr().out
+
+
+def test_a_killed_cluster_leaves_nothing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ckwatch(workspace, "up", "--trust") == 0
+    assert "the farm is up at tcp://127.0.0.1:" in capsys.readouterr().out, (
+        "without certificates it is for this machine"
+    )
+    found = cluster.running_cluster(workspace)
+    assert found is not None
+    until(lambda: len(listing(workspace, capsys)["workers"]) > 1, "two workers")
+    below = children(found.pid)
+    assert len(below) > 1
+    os.kill(found.pid, signal.SIGKILL)
+    until(lambda: not any(map(runs, (found.pid, *below))), "the end of all its processes")
+    assert listing(workspace, capsys) == {"schema": 1, "up": False, "cluster": "local", "address": None, "workers": []}
+    assert ckwatch(workspace, "up") == 0
+
+
+def test_another_authority_is_refused(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckwatch(workspace, "certificates")
+    assert ckwatch(workspace, "up", "--trust") == 0
+    capsys.readouterr()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    make_certificates(tmp_path / "other/ckwatch/farm")
+    assert ckwatch(workspace, "status") == 2
+    assert "does not answer: TLS certificate does not match" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "message"),
+    [
+        ("", "up", "[farm] of ckwatch.toml names no cluster to start"),
+        ("", "status", "[farm] of ckwatch.toml names no cluster to start"),
+        ('[farm]\nscheduler = "tls://box:8786"\n', "up", "dask worker tls://box:8786 --preload ckwatch.farm.worker"),
+        ('[farm]\nscheduler = "tls://box:8786"\n', "down", "End it where it was started."),
+        ('[farm]\nscheduler = "tls://box:8786"\n', "status", "there are no certificates for the farm"),
+        ('[farm]\ncluster = "slurm"\n', "up", "there are no certificates for the farm"),
+        (
+            '[farm]\ncluster = "local"\n[farm.options]\nwalltime = "1"\n',
+            "up",
+            "the cluster does not take these options",
+        ),
+    ],
+)
+def test_what_cannot_be_done_says_why(
+    workspace: Path, capsys: pytest.CaptureFixture[str], text: str, command: str, message: str
+) -> None:
+    (workspace / "ckwatch.toml").write_text(text)
+    arguments = ["--trust"] if command == "up" else []
+    assert ckwatch(workspace, command, *arguments) == 2
+    assert message in capsys.readouterr().err
+    (workspace / "ckwatch.toml").write_text(SETTINGS)
