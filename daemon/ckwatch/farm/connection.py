@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 CONNECT_S = 5.0
 """How long a scheduler may take to answer."""
 
-CONTENTS_KEPT = 500
-"""Headers of workspaces that workers are kept from asking for again."""
-
 _T = TypeVar("_T")
 
 
@@ -54,7 +51,6 @@ class FarmConnection:
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         self._loop = loop
         self._client = client
-        self._contents: dict[str, Future[Any]] = {}
         self._facts: dict[str, WorkerFacts] = {}
         self.workers: tuple[KnownWorker, ...] = ()
         self.unfit: dict[str, str] = {}
@@ -133,8 +129,7 @@ class FarmConnection:
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        key = f"ckwatch-compile-{secrets.token_hex(8)}"
-        packed = await to_thread.run_sync(partial(pack, request, toolchain, key, waiting=waiting, force=force))
+        packed = await to_thread.run_sync(partial(pack, request, toolchain, _new_key(), waiting=waiting, force=force))
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
@@ -150,21 +145,12 @@ class FarmConnection:
         from ckwatch.farm.worker import compile_task
 
         message = packed.message
-        given = self._given({digest: packed.contents[digest] for _, digest in message.files})
-        return await self._run(message.key, resource, allowed, compile_task, message, given)
-
-    def _given(self, contents: Mapping[str, bytes]) -> list[Future[Any]]:
-        """Tasks with these contents: each worker gets each once, and the scheduler can make them anew."""
-        found = []
-        for digest, content in contents.items():
-            future = self._contents.pop(digest, None)
-            if future is None or future.status in ("cancelled", "error", "lost"):
-                future = self._client.submit(bytes, content, key=f"ckwatch-content-{digest}")
-            self._contents[digest] = future
-            found.append(future)
-        while len(self._contents) > max(CONTENTS_KEPT, len(found)):
-            del self._contents[next(iter(self._contents))]
-        return found
+        done = await self._run(message.key, resource, allowed, compile_task, message, None)
+        if done.lacks_files:
+            # Were the contents tasks of their own, the scheduler would send every compile to workers that have them.
+            message = replace(message, key=_new_key())
+            done = await self._run(message.key, resource, allowed, compile_task, message, packed.contents)
+        return done
 
     async def _run(
         self, key: str, resource: str, allowed: Iterable[str] | None, task: Callable[..., Any], *arguments: Any
@@ -249,6 +235,10 @@ class FarmConnection:
         finally:
             if on_message is not None and self._client.status == "running":
                 self._client.unsubscribe_topic(key)
+
+
+def _new_key() -> str:
+    return f"ckwatch-compile-{secrets.token_hex(8)}"
 
 
 def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> None:

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -160,8 +160,9 @@ class FarmWorker(WorkerPlugin):
         await self._known.wait()
         return self._facts
 
-    async def compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
-        """Compile, or take what the store has; a fault of this machine is a value."""
+    async def compile(self, job: FarmCompile, contents: Mapping[str, bytes] | None) -> FarmCompiled:
+        """Compile, or take what the store has; a fault of this machine is a value. Without `contents` (by SHA-256) the
+        job's files must have been sent before."""
         await self._known.wait()
         with CancelScope() as scope:
             self._running[job.key] = scope
@@ -176,11 +177,13 @@ class FarmWorker(WorkerPlugin):
                 del self._running[job.key]
         return FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
 
-    async def _compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+    async def _compile(self, job: FarmCompile, contents: Mapping[str, bytes] | None) -> FarmCompiled:
         toolchain, store = self._toolchain, self._store
         if toolchain is None or store is None:
             raise CkwatchError("it has no toolchain any more")
         tree = await to_thread.run_sync(self._tree, job, contents)
+        if tree is None:
+            return FarmCompiled(machine=self._facts.machine, lacks_files=True)
         folders = {name: tree / name for name in job.roots} | dict(toolchain.roots)
         roots = PathRoots(folders)
         # What is compiled speaks of the folders that the daemon has.
@@ -212,8 +215,9 @@ class FarmWorker(WorkerPlugin):
         """Whether both passes of a compile have a core."""
         return 2 * len(self._running) <= (os.cpu_count() or 1)
 
-    def _tree(self, job: FarmCompile, contents: Sequence[bytes]) -> Path:
-        """The folder with the headers of the workspace that the source may include, made of what was sent."""
+    def _tree(self, job: FarmCompile, contents: Mapping[str, bytes] | None) -> Path | None:
+        """The folder with the headers of the workspace that the source may include, made of what was sent; None where
+        nothing was, and nothing is there."""
         listed = [f"{name}\0{digest}\n" for name, digest in job.files]
         name = hashlib.sha256("".join(sorted([*listed, *job.roots])).encode()).hexdigest()[:32]
         parent = self._folder / "trees"
@@ -222,11 +226,14 @@ class FarmWorker(WorkerPlugin):
             with suppress(OSError):
                 os.utime(tree)
             return tree
+        if job.files and contents is None:
+            return None
         new = parent / f".{name}-{secrets.token_hex(4)}"
         try:
             for root in job.roots:
                 (new / _plain(root)).mkdir(parents=True, exist_ok=True)
-            for (path, digest), content in zip(job.files, contents, strict=True):
+            for path, digest in job.files:
+                content = (contents or {}).get(digest, b"")
                 if hashlib.sha256(content).hexdigest() != digest:
                     raise CkwatchError(f"{path} was changed on its way")
                 root, _, rest = path.partition("/")
@@ -349,7 +356,7 @@ async def describe(dask_worker: Worker) -> WorkerFacts:
     return await _own(dask_worker).facts()
 
 
-async def compile_task(job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+async def compile_task(job: FarmCompile, contents: Mapping[str, bytes] | None) -> FarmCompiled:
     """A task: `FarmWorker.compile`."""
     return await _own(get_worker()).compile(job, contents)
 
