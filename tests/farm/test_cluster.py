@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import dask
 import pytest
 from distributed import Client, Scheduler, Security
-from distributed.comm import connect
+from distributed.comm.core import connect
 from distributed.core import Status
 
 from ckwatch.farm import cluster
@@ -53,23 +54,21 @@ async def test_a_member_is_let_in(scheduler: str, tmp_path: Path, role: str) -> 
 async def test_a_member_of_another_authority_is_refused(scheduler: str, tmp_path: Path, role: str) -> None:
     other = tmp_path / "other"
     make_certificates(other)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="certificate does not match"):
         await greeted(scheduler, REFUSED_S, **security_of(other).get_connection_args(role))
     (other / AUTHORITY).write_bytes((tmp_path / "farm" / AUTHORITY).read_bytes())  # it trusts the scheduler at least
     files = {f"tls_{role}_cert": str(other / MEMBER), f"tls_{role}_key": str(other / MEMBER_KEY)}
     forged = Security(require_encryption=True, tls_ca_file=str(other / AUTHORITY), **files)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="unknown ca"):
         await greeted(scheduler, REFUSED_S, **forged.get_connection_args(role))
 
 
 async def test_who_shows_no_certificate_is_refused(scheduler: str, tmp_path: Path) -> None:
-    import ssl
-
     trusting = ssl.create_default_context(cafile=str(tmp_path / "farm" / AUTHORITY))
     trusting.check_hostname = False
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="certificate required"):
         await greeted(scheduler, REFUSED_S, ssl_context=trusting, require_encryption=True)
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="tcp:"):
         await greeted(scheduler.replace("tls:", "tcp:"), REFUSED_S)
 
 
@@ -77,7 +76,8 @@ async def test_nothing_is_open_beside_the_scheduler(scheduler: str, tmp_path: Pa
     async with Client(scheduler, security=security_of(tmp_path / "farm"), asynchronous=True) as client:
 
         def opened(dask_scheduler: Scheduler) -> tuple[str, int]:
-            return dask_scheduler.http_server.address, len(dask_scheduler.http_application.applications)
+            address: str = dask_scheduler.http_server.address  # type: ignore[attr-defined]  # dask sets it
+            return address, len(dask_scheduler.http_application.applications)
 
         assert await client.run_on_scheduler(opened) == ("127.0.0.1", 0)
 

@@ -219,6 +219,13 @@ def _queue(settings: FarmSection, security: Security | None, options: dict[str, 
     if shlex.quote(folder) != folder:
         raise CkwatchError(f"the script of a job cannot name {folder}", "Let [farm] certificates name a plain path.")
     web = ("--no-dashboard", "--dashboard-address", ON_LOOPBACK)
+    defaults = {
+        "cores": 1,
+        "processes": 1,
+        "memory": "4 GiB",
+        "log_directory": str(logs),
+        "python": f"{sys.executable} -P",
+    }
     try:
         made: SpecCluster = kind(
             n_workers=0,
@@ -228,7 +235,7 @@ def _queue(settings: FarmSection, security: Security | None, options: dict[str, 
             asynchronous=True,
             worker_extra_args=["--preload", PRELOAD, *web, *options.pop("worker_extra_args", [])],
             death_timeout=DEATH_TIMEOUT_S,
-            **{"cores": 1, "memory": "4 GiB", "log_directory": str(logs), "python": f"{sys.executable} -P"} | options,
+            **defaults | options,
         )
     except ValueError as error:
         raise (error.__cause__ if isinstance(error.__cause__, TypeError) else error) from None
