@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import stat
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 from cryptography import x509
@@ -96,6 +97,44 @@ def test_a_key_that_others_can_read_is_refused(folder: Path) -> None:
     assert "can be read by others (mode 0640)" in refusal(folder)
 
 
+def test_a_folder_that_others_can_write_to_is_refused(folder: Path) -> None:
+    folder.chmod(0o770)
+    assert "others can put certificates of theirs" in refusal(folder)
+    folder.chmod(0o700)
+    (folder / AUTHORITY_KEY).chmod(0o644)
+    with pytest.raises(CkwatchError, match="can be read by others"):
+        make_certificates(folder)
+
+
+def test_a_key_without_its_certificate_is_made_anew(folder: Path) -> None:
+    """As a crash between the two leaves them."""
+    (folder / MEMBER_KEY).write_bytes((folder / "gpu-box" / MEMBER_KEY).read_bytes())
+    assert "is not the key of" in refusal(folder)
+    assert make_certificates(folder).members == (folder,)
+    assert problem_of_certificates(folder) is None
+
+
+def test_an_authority_without_its_certificate_is_not_replaced(folder: Path) -> None:
+    (folder / AUTHORITY).unlink()
+    before = contents(folder)
+    with pytest.raises(CkwatchError, match=f"and no {AUTHORITY}") as found:
+        make_certificates(folder)
+    assert "Copy that from a member's folder" in str(found.value)
+    assert contents(folder) == before
+
+
+def test_a_clock_that_is_slow_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(days=2)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "datetime", Ahead)
+        make_certificates(tmp_path / "farm")
+    assert "is yet to come" in refusal(tmp_path / "farm")
+
+
 @pytest.mark.parametrize("name", MEMBER_FILES)
 def test_missing_files_are_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
@@ -105,7 +144,8 @@ def test_missing_files_are_named(folder: Path, name: str) -> None:
 def test_a_member_of_another_authority_is_refused(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     make_certificates(other)
-    (folder / MEMBER).write_bytes((other / MEMBER).read_bytes())
+    for name in (MEMBER, MEMBER_KEY):
+        (folder / name).write_bytes((other / name).read_bytes())
     assert "is not of the authority" in refusal(folder)
 
 

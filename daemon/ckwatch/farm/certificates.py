@@ -101,15 +101,12 @@ def problem_of_certificates(folder: Path) -> CkwatchError | None:
     """What is wrong with a member's files; None where nothing is."""
     try:
         for name in MEMBER_FILES:
-            status = (folder / name).stat()
-            if name == MEMBER_KEY and (status.st_mode & 0o077 or status.st_uid not in (os.getuid(), 0)):
-                mode = stat.S_IMODE(status.st_mode)
-                return CkwatchError(
-                    f"the key {folder / name} can be read by others (mode {mode:04o})",
-                    f"`chmod 600 {folder / name}`; if others may have read it, make new certificates.",
-                )
+            (folder / name).stat()
+        _require_private(folder, MEMBER_KEY)
         certificate = _certificate(folder / MEMBER)
         authority = _certificate(folder / AUTHORITY)
+        if _key(folder / MEMBER_KEY, MAKE_HINT).public_key() != certificate.public_key():
+            return CkwatchError(f"{folder / MEMBER_KEY} is not the key of {folder / MEMBER}", MAKE_HINT)
     except FileNotFoundError as error:
         return CkwatchError(f"there are no certificates for the farm: {error.filename} is not there", MAKE_HINT)
     except OSError as error:
@@ -120,6 +117,11 @@ def problem_of_certificates(folder: Path) -> CkwatchError | None:
     for path, one in ((folder / MEMBER, certificate), (folder / AUTHORITY, authority)):
         if one.not_valid_after_utc <= now:
             return CkwatchError(f"the certificate {path} ended on {one.not_valid_after_utc:%Y-%m-%d}", MAKE_HINT)
+        if one.not_valid_before_utc > now:
+            return CkwatchError(
+                f"the certificate {path} begins on {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC, which is yet to come",
+                "Set the clock of this machine.",
+            )
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -127,6 +129,22 @@ def problem_of_certificates(folder: Path) -> CkwatchError | None:
     except (ValueError, TypeError, InvalidSignature):
         return CkwatchError(f"{folder / MEMBER} is not of the authority {folder / AUTHORITY}", MAKE_HINT)
     return None
+
+
+def _require_private(folder: Path, key: str) -> None:
+    """Raises CkwatchError where others can read a key, or put files of theirs in its folder."""
+    status = (folder / key).stat()
+    if status.st_mode & 0o077 or status.st_uid not in (os.getuid(), 0):
+        mode = stat.S_IMODE(status.st_mode)
+        raise CkwatchError(
+            f"the key {folder / key} can be read by others (mode {mode:04o})",
+            f"`chmod 600 {folder / key}`; if others may have read it, make new certificates.",
+        )
+    if folder.stat().st_mode & 0o022:
+        raise CkwatchError(
+            f"others can put certificates of theirs into {folder}",
+            f"`chmod 700 {folder}`; if others may have done so, make new certificates.",
+        )
 
 
 def require_packages() -> None:
@@ -147,22 +165,33 @@ def _certificate(path: Path) -> Certificate:
         raise CkwatchError(f"{path} is no certificate: {error}", MAKE_HINT) from error
 
 
-def _read_authority(folder: Path) -> tuple[Certificate, EllipticCurvePrivateKey]:
+def _key(path: Path, advice: str) -> EllipticCurvePrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    advice = f"To begin anew, move {folder} away: all members then need new certificates."
-    authority = _certificate(folder / AUTHORITY)
     try:
-        key = load_pem_private_key(read_file(folder / AUTHORITY_KEY), password=None)
+        key = load_pem_private_key(read_file(path), password=None)
     except (ValueError, TypeError) as error:
-        raise CkwatchError(f"{folder / AUTHORITY_KEY} is no key: {error}", advice) from error
-    except FileNotFoundError:
+        raise CkwatchError(f"{path} is no key: {error}", advice) from error
+    if not isinstance(key, EllipticCurvePrivateKey):
+        raise CkwatchError(f"{path} is no key of an elliptic curve", advice)
+    return key
+
+
+def _read_authority(folder: Path) -> tuple[Certificate, EllipticCurvePrivateKey]:
+    advice = f"To begin anew, move {folder} away: all members then need new certificates."
+    if not (folder / AUTHORITY).exists():
+        raise CkwatchError(
+            f"{folder} has {AUTHORITY_KEY} and no {AUTHORITY}", f"Copy that from a member's folder. {advice}"
+        )
+    if not (folder / AUTHORITY_KEY).exists():
         raise CkwatchError(
             f"{folder} has no {AUTHORITY_KEY}: it is a member's folder",
             "Make certificates on the machine with the authority.",
-        ) from None
-    if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != authority.public_key():
+        )
+    _require_private(folder, AUTHORITY_KEY)
+    authority, key = _certificate(folder / AUTHORITY), _key(folder / AUTHORITY_KEY, advice)
+    if key.public_key() != authority.public_key():
         raise CkwatchError(f"{folder / AUTHORITY_KEY} is not the key of {folder / AUTHORITY}", advice)
     if authority.not_valid_after_utc <= datetime.now(UTC):
         raise CkwatchError(f"the authority ended on {authority.not_valid_after_utc:%Y-%m-%d}", advice)

@@ -11,14 +11,17 @@ import asyncio
 import json
 import logging
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_cache_dir
 
 from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
 from ckwatch.model.errors import CkwatchError
@@ -34,12 +37,31 @@ from ckwatch.workspace.trust import require_trusted
 if TYPE_CHECKING:
     from distributed import Security, SpecCluster
 
+log = logging.getLogger(__name__)
+
 PRELOAD = "ckwatch.farm.worker"
 WORKER_TTL = "60s"
 """A worker that has not reported for so long is taken to be gone."""
 
 DEATH_TIMEOUT_S = 30
 """A worker that has had no scheduler for so long ends."""
+
+REPLACED_S = 30.0
+"""How often workers are started again that have ended: a killed job, a host that is back."""
+
+CONNECT_OPTIONS = {"connect_timeout": 20, "keepalive_interval": 15}
+"""Of ssh, in seconds, so that a host that is gone is noticed."""
+
+ON_LOOPBACK = "127.0.0.1:0"
+"""Where the HTTP server listens that dask starts beside everything; it knows no certificates."""
+
+CONFIGURATION = {
+    "distributed.scheduler.worker-ttl": WORKER_TTL,
+    "distributed.worker.daemon": False,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+"""Of dask, in the cluster's process and those that it starts itself."""
 
 LOCAL_OPTIONS = ("threads_per_worker", "memory_limit", "local_directory", "env", "interface")
 
@@ -107,15 +129,18 @@ def farm_security(settings: FarmSection) -> Security | None:
     return security_of(folder)
 
 
-def make_cluster(settings: FarmSection, security: Security | None) -> SpecCluster:
-    """The cluster that the settings describe, not started yet. Raises CkwatchError for options that are none."""
+def make_cluster(settings: FarmSection, security: Security | None, logs: Path) -> SpecCluster:
+    """The cluster that the settings describe, not started yet; jobs print into the folder `logs`.
+
+    Raises CkwatchError for options that are none.
+    """
     options = dict(settings.options)
     try:
         if settings.cluster == "local":
             return _local(settings, security, options)
         if settings.cluster == "ssh":
             return _ssh(settings, security, options)
-        return _queue(settings, security, options)
+        return _queue(settings, security, options, logs)
     except TypeError as error:
         raise CkwatchError(
             f"the cluster does not take these options: {error}", "See [farm.options] of ckwatch.toml."
@@ -128,7 +153,11 @@ def _local(settings: FarmSection, security: Security | None, options: dict[str, 
     from distributed import LocalCluster
 
     cores = len(os.sched_getaffinity(0))
-    defaults = {"threads_per_worker": max(1, cores // settings.workers), "memory_limit": 0}
+    defaults = {
+        "threads_per_worker": max(1, cores // settings.workers),
+        "memory_limit": 0,
+        "local_directory": user_cache_dir("ckwatch"),
+    }
     if unknown := options.keys() - LOCAL_OPTIONS:
         raise TypeError(f"{', '.join(unknown)}; there are {', '.join(LOCAL_OPTIONS)}")
     return LocalCluster(
@@ -150,57 +179,105 @@ def _ssh(settings: FarmSection, security: Security | None, options: dict[str, An
     """As dask's SSHCluster, with the scheduler in this process."""
     from distributed import Scheduler, SpecCluster
 
+    from ckwatch.farm.ssh_worker import SshWorker
+
+    if settings.most_workers is not None:
+        raise CkwatchError("an ssh cluster has the workers of its hosts", "Leave `most_workers` out of [farm].")
+    scheduler = {"cls": Scheduler, "options": _scheduler(settings, security, options)}
     remote = {
-        "cls": import_module("distributed.deploy.ssh").Worker,
-        "options": {
-            "connect_options": options.pop("connect_options", {}),
-            "remote_python": options.pop("remote_python", None),
-            "kwargs": {
-                "preload": [PRELOAD],
-                "death_timeout": DEATH_TIMEOUT_S,
-                "n_workers": settings.workers,
-                **options.pop("worker_options", {}),
-            },
+        "connect_options": CONNECT_OPTIONS | options.pop("connect_options", {}),
+        "remote_python": options.pop("remote_python", f"{shlex.quote(sys.executable)} -P"),
+        "worker_class": "ckwatch.farm.ssh_worker.CertifiedNanny",
+        "kwargs": {
+            "certificates": None if settings.certificates is None else str(settings.certificates),
+            "of_host": settings.workers,
+            "n_workers": settings.workers,
+            "preload": [PRELOAD],
+            "death_timeout": DEATH_TIMEOUT_S,
+            **options.pop("worker_options", {}),
         },
     }
     if options:
-        raise TypeError(f"{', '.join(options)}; there are connect_options, remote_python and worker_options")
-    workers = {
-        name: {**remote, "options": {**remote["options"], "address": host}} for name, host in enumerate(settings.hosts)
-    }
-    scheduler = {"cls": Scheduler, "options": _scheduler(settings, security)}
+        known = "connect_options, remote_python, worker_options and scheduler_options"
+        raise TypeError(f"{', '.join(options)}; there are {known}")
+    workers = {host: {"cls": SshWorker, "options": {**remote, "address": host}} for host in settings.hosts}
     return SpecCluster(workers, scheduler, security=security, asynchronous=True, name="ckwatch")
 
 
-def _queue(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
+def _queue(settings: FarmSection, security: Security | None, options: dict[str, Any], logs: Path) -> SpecCluster:
     """Workers as jobs."""
     import dask_jobqueue
 
-    made: SpecCluster = getattr(dask_jobqueue, QUEUES[settings.cluster or "slurm"])(
-        n_workers=0,
-        scheduler_options=_scheduler(settings, security),
-        security=security,
-        protocol="tls://",
-        asynchronous=True,
-        worker_extra_args=["--preload", PRELOAD, *options.pop("worker_extra_args", [])],
-        death_timeout=DEATH_TIMEOUT_S,
-        **{"cores": 1, "memory": "4 GiB"} | options,
-    )
+    kind = getattr(dask_jobqueue, QUEUES[settings.cluster or "slurm"])
+    program = kind.job_cls.submit_command.split()[0]
+    if shutil.which(program) is None:
+        raise CkwatchError(
+            f"jobs cannot be submitted here: there is no `{program}`",
+            "Run `ckwatch farm up` on a machine from which jobs are submitted.",
+        )
+    folder = str(settings.certificates or default_certificates_folder())
+    if shlex.quote(folder) != folder:
+        raise CkwatchError(f"the script of a job cannot name {folder}", "Let [farm] certificates name a plain path.")
+    web = ("--no-dashboard", "--dashboard-address", ON_LOOPBACK)
+    defaults = {
+        "cores": 1,
+        "processes": 1,
+        "memory": "4 GiB",
+        "log_directory": str(logs),
+        "python": f"{sys.executable} -P",
+    }
+    try:
+        made: SpecCluster = kind(
+            n_workers=0,
+            scheduler_options=_scheduler(settings, security, options),
+            security=security,
+            protocol="tls://",
+            asynchronous=True,
+            worker_extra_args=["--preload", PRELOAD, *web, *options.pop("worker_extra_args", [])],
+            death_timeout=DEATH_TIMEOUT_S,
+            **defaults | options,
+        )
+    except ValueError as error:
+        raise (error.__cause__ if isinstance(error.__cause__, TypeError) else error) from None
     return made
 
 
-def _scheduler(settings: FarmSection, security: Security | None) -> dict[str, Any]:
-    return {"port": settings.port, "protocol": "tls://", "security": security, "dashboard": False}
+def _scheduler(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = options.pop("scheduler_options", {})
+    own = {"port": settings.port, "protocol": "tls://", "security": security}
+    return given | own | {"dashboard": False, "dashboard_address": ON_LOOPBACK}
 
 
-def grow(cluster: Any, settings: FarmSection) -> None:
-    """Let the cluster have its workers."""
+async def complete(cluster: Any) -> str | None:
+    """Start the workers that are missing; why one could not be started. Others are there nevertheless."""
+    from distributed.core import Status
+
+    for name, worker in [*cluster.workers.items()]:
+        if worker.status in (Status.created, Status.closed, Status.failed):
+            del cluster.workers[name]  # it has ended, or was not to be started the last time
+    try:
+        await cluster
+    except Exception as error:  # noqa: BLE001  # of the library, of ssh, of programs that submit jobs
+        log.warning("a worker cannot be started: %s", error)
+        return str(error).rpartition("stderr:\n")[2].strip()  # of a program that submits jobs, what it says
+    return None
+
+
+async def start(cluster: Any, settings: FarmSection) -> None:
+    """Start the scheduler and the workers. Raises CkwatchError where none can be started."""
+    from distributed.core import Status
+
+    why = await complete(cluster)
+    if why is None and settings.cluster in QUEUES:
+        cluster.scale(jobs=settings.workers)
+        why = await complete(cluster)
+    running = any(one.status is Status.running for one in cluster.workers.values())
+    if why is not None and not running:
+        raise CkwatchError(f"the cluster cannot be started: {why}")
     if settings.most_workers is not None:
         bounds = (settings.workers, settings.most_workers)
         names = ("minimum_jobs", "maximum_jobs") if settings.cluster in QUEUES else ("minimum", "maximum")
         cluster.adapt(**dict(zip(names, bounds, strict=True)))
-    elif settings.cluster in QUEUES:
-        cluster.scale(jobs=settings.workers)
 
 
 async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningCluster], None]) -> None:
@@ -211,29 +288,16 @@ async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningClust
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    scheduling = {"distributed.scheduler.worker-ttl": WORKER_TTL, "distributed.worker.daemon": False}
-    dask.config.set(scheduling)
-    if security is not None:  # workers on other machines have the files at the same places
-        tls = {role: security.get_tls_config_for_role(role) for role in ("client", "scheduler", "worker")}
-        dask.config.set(
-            {"distributed.comm.require-encryption": True, "distributed.comm.tls.ca-file": tls["worker"]["ca_file"]}
-            | {
-                f"distributed.comm.tls.{role}.{what}": found[f"{what}"]
-                for role, found in tls.items()
-                for what in ("cert", "key")
-            }
-        )
+    dask.config.set(CONFIGURATION)
+    cluster: Any = make_cluster(settings, security, cluster_log(root).with_name("farm-jobs"))
     try:
-        cluster: Any = make_cluster(settings, security)
-        await cluster
-    except CkwatchError:
-        raise
-    except Exception as error:  # of the library, of ssh and of programs that submit jobs
-        raise CkwatchError(f"the cluster cannot be started: {error}", f"its log is {cluster_log(root)}") from error
-    try:
-        grow(cluster, settings)
+        await start(cluster, settings)
         ready(RunningCluster(cluster.scheduler_address, os.getpid()))
-        await ended.wait()
+        while not ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), REPLACED_S)
+            if not ended.is_set():
+                await complete(cluster)
     finally:
         cluster_file(root).unlink(missing_ok=True)
         await cluster.close()
@@ -256,11 +320,15 @@ def main(arguments: list[str]) -> int:
         report(readiness.READY)
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s", level=logging.INFO)
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
     lock = try_lock(_lock_of(root))
+    while lock is None and not is_up(root):  # who only looks shares it for a moment
+        lock = try_lock(_lock_of(root))
     if lock is None:
         report(readiness.TAKEN)
         return 0
     try:
+        cluster_file(root).unlink(missing_ok=True)  # of one that was killed
         require_trusted(root)
         require_packages()
         asyncio.run(serve(root, load_workspace(root).settings.farm, ready))
