@@ -34,6 +34,7 @@ COMMANDS = {
     "explain": ["explain", "k"],
     "inspect": ["inspect", "--calibration"],
     "rank": ["rank", "k", "--shape", "s"],
+    "farm": ["farm", "down"],
     "doctor": ["doctor"],
     "toolchain": ["toolchain", "remove", "none"],
     "list": ["list"],
