@@ -706,6 +706,7 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "rank": (RankedPredictions,),
     "status": (RunningDaemon, OrphanedDaemon, NoDaemon),
     "cancel": (CancelledUnits,),
+    "farm status": (FarmListing,),
     "doctor": (CheckedEnvironment,),
     "templates list": (TemplateList,),
     "store size": (StoreSize,),
