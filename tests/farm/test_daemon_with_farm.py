@@ -71,6 +71,22 @@ async def test_compiles_go_to_workers_and_come_back_as_if_made_here(farm: FarmBe
         assert len(farm.bench.runs) == runs
 
 
+async def test_headers_of_the_workspace_are_sent(farm: FarmBench) -> None:
+    farm.start_worker()
+    use(farm)
+    for name in ("one", "two"):
+        farm.bench.write(f"templates/{name}.hpp", "#pragma once\n")
+    farm.bench.write("templates/k.hip.j2", f'#include "one.hpp"\n#include "two.hpp"\n{TEMPLATE}')
+    async with farm.bench.open() as daemon:
+        await slots(daemon, 1)
+        for _ in range(2):
+            lines = await build(daemon, force=True)
+            assert {line.unit.outcome for line in lines.values() if line.unit} == {"built"}
+        assert there(farm) > 0
+        sent = [path.name for path in (farm.bench.folder / "farm/trees").rglob("*.hpp")]
+        assert sorted(sent) == ["one.hpp", "two.hpp"]
+
+
 async def test_a_mistake_is_reported_at_its_place(farm: FarmBench) -> None:
     farm.start_worker(threads=2)
     use(farm)

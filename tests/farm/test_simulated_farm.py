@@ -97,7 +97,7 @@ class Farm:
 
 @asynccontextmanager
 async def farm_of(folder: Path, toolchain: Any) -> AsyncIterator[Farm]:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
         farm = Farm(folder, toolchain, scheduler, [])
         try:
             for _ in range(WORKERS):

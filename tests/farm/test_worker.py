@@ -20,6 +20,7 @@ MESSAGE = FarmCompile(
     more_exports=(), products=USUAL_PRODUCTS, timeout_s=1.0, stalled_s=1.0, kernel="k",
     files=(("<workspace>/include/own.hpp", hashlib.sha256(CONTENT).hexdigest()),), roots={"workspace": "/ws"},
 )  # fmt: skip
+CONTENTS = {MESSAGE.files[0][1]: CONTENT}
 
 
 @pytest.fixture
@@ -28,10 +29,11 @@ def worker(tmp_path: Path) -> FarmWorker:
 
 
 def test_the_tree_of_a_workspace_is_made_once(worker: FarmWorker, tmp_path: Path) -> None:
-    tree = worker._tree(MESSAGE, [CONTENT])
+    tree = worker._tree(MESSAGE, CONTENTS)
+    assert isinstance(tree, Path)
     assert (tree / "workspace/include/own.hpp").read_bytes() == CONTENT
     assert tree.is_relative_to(tmp_path / "farm/trees")
-    assert worker._tree(MESSAGE, []) == tree
+    assert worker._tree(MESSAGE, {}) == tree
     assert [*(tmp_path / "farm/trees").iterdir()] == [tree]
 
 
@@ -42,13 +44,25 @@ def test_the_tree_of_a_workspace_is_made_once(worker: FarmWorker, tmp_path: Path
 def test_nothing_is_written_outside(worker: FarmWorker, tmp_path: Path, path: str) -> None:
     message = replace(MESSAGE, files=((path, MESSAGE.files[0][1]),))
     with pytest.raises(CkwatchError, match="is no path below a folder"):
-        worker._tree(message, [CONTENT])
+        worker._tree(message, CONTENTS)
     assert [*(tmp_path / "farm/trees").iterdir()] == []
 
 
 def test_what_was_changed_on_its_way_is_refused(worker: FarmWorker) -> None:
     with pytest.raises(CkwatchError, match="was changed on its way"):
-        worker._tree(MESSAGE, [b"int other;\n"])
+        worker._tree(MESSAGE, {MESSAGE.files[0][1]: b"int other;\n"})
+
+
+def test_a_content_is_sent_once(worker: FarmWorker, tmp_path: Path) -> None:
+    digest = MESSAGE.files[0][1]
+    assert worker._tree(MESSAGE, {}) == (digest,)
+    worker._tree(MESSAGE, CONTENTS)
+    elsewhere = replace(MESSAGE, files=(("<workspace>/other.hpp", digest),))
+    tree = worker._tree(elsewhere, {})
+    assert isinstance(tree, Path)
+    assert (tree / "workspace/other.hpp").read_bytes() == CONTENT
+    (tmp_path / "farm/contents" / digest).write_text("damaged")
+    assert worker._tree(replace(MESSAGE, files=(("<workspace>/third.hpp", digest),)), {}) == (digest,)
 
 
 def test_what_a_worker_announces(worker: FarmWorker) -> None:

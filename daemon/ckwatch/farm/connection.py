@@ -11,12 +11,12 @@ import secrets
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
@@ -42,8 +42,8 @@ MISSED_ANSWERS = 3
 UNFIT_S = 300.0
 """How long a machine that could not compile gets nothing."""
 
-CONTENTS_KEPT = 500
-"""Headers of workspaces that workers are kept from asking for again."""
+WORKERS_WITHOUT = 4
+"""So many workers in a row may lack headers of a source."""
 
 _T = TypeVar("_T")
 
@@ -75,7 +75,6 @@ class FarmConnection:
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         self._loop = loop
         self._client = client
-        self._contents: dict[str, Future[Any]] = {}
         self._facts: dict[str, WorkerFacts] = {}
         self.listed: tuple[ListedWorker, ...] = ()
         self.workers: tuple[KnownWorker, ...] = ()
@@ -98,7 +97,8 @@ class FarmConnection:
     async def close(self) -> None:
         """Let the farm go; what it does for this daemon ends there."""
         try:
-            await _on(self._loop, partial(_close, self._client))
+            with CancelScope(shield=True):
+                await _on(self._loop, partial(_close, self._client))
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -176,8 +176,7 @@ class FarmConnection:
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        key = f"ckwatch-compile-{secrets.token_hex(8)}"
-        packed = await to_thread.run_sync(partial(pack, request, toolchain, key, waiting=waiting, force=force))
+        packed = await to_thread.run_sync(partial(pack, request, toolchain, _new_key(), waiting=waiting, force=force))
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
@@ -194,21 +193,15 @@ class FarmConnection:
         from ckwatch.farm.worker import compile_task
 
         message = packed.message
-        given = self._given({digest: packed.contents[digest] for _, digest in message.files})
-        return await self._run(message.key, resource, allowed, compile_task, message, given)
-
-    def _given(self, contents: Mapping[str, bytes]) -> list[Future[Any]]:
-        """Tasks with these contents: each worker gets each once, and the scheduler can make them anew."""
-        found = []
-        for digest, content in contents.items():
-            future = self._contents.pop(digest, None)
-            if future is None or future.status in ("cancelled", "error", "lost"):
-                future = self._client.submit(bytes, content, key=f"ckwatch-content-{digest}")
-            self._contents[digest] = future
-            found.append(future)
-        while len(self._contents) > max(CONTENTS_KEPT, len(found)):
-            del self._contents[next(iter(self._contents))]
-        return found
+        # Were the contents tasks of their own, the scheduler would send every compile to the workers that have them.
+        contents: dict[str, bytes] = {}
+        for _ in range(WORKERS_WITHOUT):
+            done = await self._run(message.key, resource, allowed, compile_task, message, contents)
+            if not done.lacks:
+                return done
+            contents |= {digest: packed.contents[digest] for digest in done.lacks if digest in packed.contents}
+            message = replace(message, key=_new_key())
+        raise FarmError(f"{done.machine} does not keep the headers that it was sent")
 
     async def _run(
         self, key: str, resource: str, allowed: Iterable[str] | None, task: Callable[..., Any], *arguments: Any
@@ -298,6 +291,10 @@ class FarmConnection:
         finally:
             if on_message is not None and self._client.status == "running":
                 self._client.unsubscribe_topic(key)
+
+
+def _new_key() -> str:
+    return f"ckwatch-compile-{secrets.token_hex(8)}"
 
 
 def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> None:

@@ -74,7 +74,8 @@ class FarmCompile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmCompiled:
-    """What came of a `FarmCompile`: with a `fault` nothing was learned of the source, and `message` says why.
+    """What came of a `FarmCompile`: with a `fault` nothing was learned of the source, and `message` says why. With
+    `lacks` nothing was done: the worker has no files with these SHA-256, and must be sent the job with them.
 
     `log`, `commands` and `headers` (path and SHA-256 of what was read) have names of roots in place of folders.
     `products` are names and contents of files by `ProductKind`.
@@ -82,6 +83,7 @@ class FarmCompiled:
 
     machine: str
     ok: bool = False
+    lacks: tuple[str, ...] = ()
     fault: CompileFault | None = None
     message: str = ""
     log: str = ""

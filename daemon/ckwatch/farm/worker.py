@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -50,6 +50,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import Launcher, run_process
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import read_file
 
 FOLDER_VARIABLE = "CKWATCH_FARM_FOLDER"
 """Names the folder that a worker keeps to."""
@@ -57,6 +59,9 @@ FOLDER_VARIABLE = "CKWATCH_FARM_FOLDER"
 STORE_LIMIT_BYTES = 5 * 2**30
 TREES_KEPT = 50
 """Trees of workspaces' headers, and compilers for them."""
+
+CONTENTS_KEPT = 5000
+"""Headers of workspaces, by their content."""
 
 CLEANUP_S = 600.0
 POLL_S = 0.05
@@ -164,8 +169,9 @@ class FarmWorker(WorkerPlugin):
         await self._known.wait()
         return self._facts
 
-    async def compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
-        """Compile, or take what the store has; a fault of this machine is a value."""
+    async def compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
+        """Compile, or take what the store has; a fault of this machine is a value. `contents` are those of the
+        job's files, by SHA-256, that were not sent before."""
         await self._known.wait()
         with CancelScope() as scope:
             self._running[job.key] = scope
@@ -180,11 +186,13 @@ class FarmWorker(WorkerPlugin):
                 del self._running[job.key]
         return FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
 
-    async def _compile(self, job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+    async def _compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
         toolchain, store = self._toolchain, self._store
         if toolchain is None or store is None:
             raise CkwatchError("it has no toolchain any more")
         tree = await to_thread.run_sync(self._tree, job, contents)
+        if isinstance(tree, tuple):
+            return FarmCompiled(machine=self._facts.machine, lacks=tree)
         folders = {name: tree / name for name in job.roots} | dict(toolchain.roots)
         roots = PathRoots(folders)
         # What is compiled speaks of the folders that the daemon has.
@@ -216,8 +224,9 @@ class FarmWorker(WorkerPlugin):
         """Whether both passes of a compile have a core."""
         return 2 * len(self._running) <= (os.cpu_count() or 1)
 
-    def _tree(self, job: FarmCompile, contents: Sequence[bytes]) -> Path:
-        """The folder with the headers of the workspace that the source may include, made of what was sent."""
+    def _tree(self, job: FarmCompile, contents: Mapping[str, bytes]) -> Path | tuple[str, ...]:
+        """The folder with the headers of the workspace that the source may include, made of what was sent now and
+        before; or the SHA-256 of contents that never were."""
         listed = [f"{name}\0{digest}\n" for name, digest in job.files]
         name = hashlib.sha256("".join(sorted([*listed, *job.roots])).encode()).hexdigest()[:32]
         parent = self._folder / "trees"
@@ -226,22 +235,42 @@ class FarmWorker(WorkerPlugin):
             with suppress(OSError):
                 os.utime(tree)
             return tree
+        kept = {digest: self._kept(digest, contents.get(digest)) for _, digest in job.files}
+        if lacking := tuple(digest for digest, content in kept.items() if content is None):
+            return lacking
         new = parent / f".{name}-{secrets.token_hex(4)}"
         try:
             for root in job.roots:
                 (new / _plain(root)).mkdir(parents=True, exist_ok=True)
-            for (path, digest), content in zip(job.files, contents, strict=True):
-                if hashlib.sha256(content).hexdigest() != digest:
-                    raise CkwatchError(f"{path} was changed on its way")
+            for path, digest in job.files:
                 root, _, rest = path.partition("/")
                 target = new / _plain(root.strip("<>")) / _plain(rest)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+                target.write_bytes(kept[digest] or b"")
             with suppress(OSError):  # another worker of this machine was first
                 new.rename(tree)
         finally:
             shutil.rmtree(new, ignore_errors=True)
         return tree
+
+    def _kept(self, digest: str, sent: bytes | None) -> bytes | None:
+        """The content with this SHA-256: what was sent, which is kept, or what has been kept; None for neither."""
+        file = self._folder / "contents" / _plain(digest)
+        if sent is None:
+            try:
+                sent = read_file(file)
+            except OSError:
+                return None
+            if hashlib.sha256(sent).hexdigest() != digest:
+                return None
+            with suppress(OSError):
+                os.utime(file)
+            return sent
+        if hashlib.sha256(sent).hexdigest() != digest:
+            raise CkwatchError(f"the file with the SHA-256 {digest} was changed on its way")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, sent, flushed=False)
+        return sent
 
     def _builder(self, name: str, toolchain: Toolchain, store: ArtifactStore) -> Builder:
         known = self._builders.pop(name, None)
@@ -316,6 +345,10 @@ class FarmWorker(WorkerPlugin):
             trees = sorted((self._folder / "trees").iterdir(), key=lambda tree: tree.stat().st_mtime)
             for tree in trees[:-TREES_KEPT]:
                 shutil.rmtree(tree, ignore_errors=True)
+        with suppress(OSError):
+            contents = sorted((self._folder / "contents").iterdir(), key=lambda file: file.stat().st_mtime)
+            for file in contents[:-CONTENTS_KEPT]:
+                file.unlink(missing_ok=True)
 
 
 def device_resource(device: DeviceFacts) -> str:
@@ -353,7 +386,7 @@ async def describe(dask_worker: Worker) -> WorkerFacts:
     return await _own(dask_worker).facts()
 
 
-async def compile_task(job: FarmCompile, contents: Sequence[bytes]) -> FarmCompiled:
+async def compile_task(job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
     """A task: `FarmWorker.compile`."""
     return await _own(get_worker()).compile(job, contents)
 

@@ -1,0 +1,135 @@
+"""The real hipcc on a worker: what comes back is what this machine would have made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.request import CompileOutcome, CompileRequest, ProductKind
+from ckwatch.compile.staged_build import StagedCompiler
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.farm.connection import FarmConnection
+from ckwatch.farm.messages import toolchain_identity
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.targets import Language
+from ckwatch.system.async_processes import run_process
+from daemon_bench import Bench
+from farm_bench import FarmBench
+from patience import PATIENCE_S
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+SOURCE = """\
+#include <hip/hip_runtime.h>
+#include "own/scale.hpp"
+__global__ void scale(float* x) {{ x[threadIdx.x] = own::scaled(x[threadIdx.x], {factor}); }}
+extern "C" __attribute__((visibility("default"))) int k(float* x, hipStream_t stream) {{
+    scale<<<dim3(1), dim3(64), 0, stream>>>(x);
+    return {returned};
+}}
+"""
+OWN = """\
+#pragma once
+#include "file.hpp"
+namespace own {
+inline __device__ float scaled(float x, int factor) { return x * factor + file()[0]; }
+}
+"""
+FILE = "namespace own { inline __device__ const char* file() { return __FILE__; } }\n"
+
+
+@dataclass
+class RealFarm:
+    """A worker with this machine's toolchain, a connection with it, and this machine's store."""
+
+    connection: FarmConnection
+    toolchain: Toolchain
+    identity: str
+    store: ArtifactStore
+    workspace: Path
+
+    def request(self, factor: int, returned: str = "0") -> CompileRequest:
+        source = SOURCE.format(factor=factor, returned=returned)
+        return CompileRequest(source, "k", Language.HIP, "gfx942", include_folders=(self.workspace,))
+
+    def builder(self, store: ArtifactStore) -> Builder:
+        return Builder(self.toolchain, store, make_ladder=lambda: StagedCompiler(self.toolchain, store, run_process))
+
+    async def elsewhere(self, request: CompileRequest, folder: Path) -> CompileOutcome:
+        return await self.connection.compile(
+            request, folder, self.toolchain, self.identity, self.store.contents, waiting=0, force=False
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarmBench]:
+    monkeypatch.setenv("CKWATCH_FARM_FOLDER", str(tmp_path / "worker"))
+    farm = FarmBench(Bench(tmp_path))
+    farm.start_scheduler()
+    farm.start_worker(preload="ckwatch.farm.worker")
+    yield farm
+    farm.close()
+
+
+@asynccontextmanager
+async def real_farm(bench: FarmBench, tmp_path: Path) -> AsyncIterator[RealFarm]:
+    workspace = tmp_path / "my workspace"
+    (workspace / "own").mkdir(parents=True)
+    (workspace / "own/scale.hpp").write_text(OWN)
+    (workspace / "own/file.hpp").write_text(FILE)
+    for path in workspace.rglob("*.hpp"):
+        os.utime(path, (1, 1))
+    try:
+        toolchain = replace(await anyio.to_thread.run_sync(discover), workspace=workspace)
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    with ArtifactStore(tmp_path / "here") as store:
+        identity = await anyio.to_thread.run_sync(toolchain_identity, toolchain, store.contents)
+        connection = await FarmConnection.open(bench.address, None)
+        with anyio.fail_after(PATIENCE_S):
+            while not connection.slots(identity):
+                await anyio.sleep(0.1)
+                await connection.refresh()
+        yield RealFarm(connection, toolchain, identity, store, workspace)
+        await connection.close()
+
+
+async def test_a_worker_makes_the_same_to_the_byte(bench: FarmBench, tmp_path: Path) -> None:
+    async with real_farm(bench, tmp_path) as farm:
+        request = farm.request(3)
+        there = await farm.builder(farm.store).build(request, elsewhere=farm.elsewhere)
+        assert there.ok, there.message
+        assert there.artifact is not None
+        with ArtifactStore(tmp_path / "other") as other:
+            here = await farm.builder(other).build(request)
+            assert here.artifact is not None
+            assert (there.key, there.artifact.headers) == (here.key, here.artifact.headers)
+            assert there.artifact.products == here.artifact.products
+            for kind in ProductKind:
+                theirs, ours = there.artifact.product(kind.value), here.artifact.product(kind.value)
+                assert (theirs is None) == (ours is None), kind
+                if theirs is not None and ours is not None:
+                    assert theirs.read_bytes() == ours.read_bytes(), kind
+        again = await farm.builder(farm.store).build(request)
+        assert again.from_store
+
+
+async def test_a_mistake_is_reported_as_here(bench: FarmBench, tmp_path: Path) -> None:
+    async with real_farm(bench, tmp_path) as farm:
+        result = await farm.builder(farm.store).build(farm.request(4, "nothing"), elsewhere=farm.elsewhere)
+        assert not result.ok
+        assert result.artifact is not None, "a failed compile is kept, too"
+        assert result.log.startswith("kernel.hip:6:12:")
+        assert "use of undeclared identifier 'nothing'" in result.log
+        (farm.workspace / "own/scale.hpp").write_text(OWN.replace("* factor", "* factr"))
+        result = await farm.builder(farm.store).build(farm.request(5), elsewhere=farm.elsewhere)
+        assert f"{farm.workspace}/own/scale.hpp:4:" in result.log, "its place is that of this machine"
