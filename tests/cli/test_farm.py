@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.cli.schema import command_schema
 from ckwatch.farm import cluster
 from ckwatch.farm.certificates import make_certificates
 from farm_bench import until
@@ -40,6 +42,7 @@ def listing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, An
     capsys.readouterr()
     ckwatch(workspace, "status", "--json")
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema_rs.validate(command_schema("farm status"), found)
     return found
 
 

@@ -316,6 +316,15 @@ def test_tuning(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert reader.seen == {"TuneStarted", "TuneStep", "TuneSummary"}
 
 
+def test_the_farm(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With workers it is printed in tests/cli/test_farm.py."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(small)
+    (small / "ckwatch.toml").write_text('[farm]\ncluster = "local"\n')
+    assert reader.run("farm status", status=1)[0]["up"] is False
+    assert reader.seen == {"FarmListing"}
+
+
 def test_every_type_is_printed_by_a_test() -> None:
     """The sets that the tests above end with."""
     text = Path(__file__).read_text()

@@ -41,6 +41,7 @@ COMMANDS = {
     "import": ["import", "inductor", "own.py"],
     "templates": ["templates", "list"],
     "store": ["store", "size"],
+    "farm": ["farm", "down"],
     "schema": ["schema", "store", "gc"],
     "web": ["web", "--export", "site"],
     "completion": ["completion", "bash"],
