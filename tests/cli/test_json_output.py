@@ -275,8 +275,6 @@ def test_the_daemon_and_the_environment(
     reader.run("templates list")
     reader.run("store size")
     reader.run("store gc")
-    (small / "ckwatch.toml").write_text('[farm]\ncluster = "local"\n')
-    reader.run("farm status", status=1)
     # there may be a compiler or not
     monkeypatch.setenv("PATH", "/nonexistent")
     reader.run("doctor", status=2)
@@ -285,7 +283,7 @@ def test_the_daemon_and_the_environment(
     assert main(["stop", "-C", str(small)]) == 0
     assert reader.seen == {
         *("NoDaemon", "CancelledUnits", "Change", "RunningDaemon", "TemplateList", "StoreSize", "StoreCleaned"),
-        *("CheckedEnvironment", "OrphanedDaemon", "FarmListing"),
+        *("CheckedEnvironment", "OrphanedDaemon"),
     }
 
 

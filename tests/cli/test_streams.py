@@ -34,7 +34,6 @@ COMMANDS = {
     "explain": ["explain", "k"],
     "inspect": ["inspect", "--calibration"],
     "rank": ["rank", "k", "--shape", "s"],
-    "farm": ["farm", "down"],
     "doctor": ["doctor"],
     "toolchain": ["toolchain", "remove", "none"],
     "list": ["list"],
