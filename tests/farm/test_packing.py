@@ -37,7 +37,7 @@ def request_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n",
 
 
 def packed_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n", **more: object) -> PackedCompile:
-    return pack(request_of(toolchain, source, **more), toolchain, "key", waiting=3, force=True)
+    return pack(request_of(toolchain, source, **more), toolchain, "1a2b", "key", waiting=3, force=True)
 
 
 def digest(path: Path) -> str:

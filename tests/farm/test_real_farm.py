@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -16,8 +17,10 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, ProductKind
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.installations import read_manifest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.farm.connection import FarmConnection
+from ckwatch.farm.giving import PIECE_BYTES, pack_toolchain, receive
 from ckwatch.farm.messages import toolchain_identity
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
@@ -61,6 +64,13 @@ class RealFarm:
         source = SOURCE.format(factor=factor, returned=returned)
         return CompileRequest(source, "k", Language.HIP, "gfx942", include_folders=(self.workspace,))
 
+    async def until_slots(self) -> None:
+        """Return when the worker compiles."""
+        with anyio.fail_after(PATIENCE_S):
+            while not self.connection.slots(self.identity):
+                await anyio.sleep(0.1)
+                await self.connection.refresh()
+
     def builder(self, store: ArtifactStore) -> Builder:
         return Builder(self.toolchain, store, make_ladder=lambda: StagedCompiler(self.toolchain, store, run_process))
 
@@ -68,6 +78,46 @@ class RealFarm:
         return await self.connection.compile(
             request, folder, self.toolchain, self.identity, self.store.contents, waiting=0, force=False
         )
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[FarmBench]:
+    """A worker on a machine without a toolchain."""
+    farm = FarmBench(Bench(tmp_path))
+    farm.start_scheduler()
+    nothing = str(tmp_path / "nothing")
+    farm.start_worker(
+        preload="ckwatch.farm.worker", XDG_CACHE_HOME=nothing, PATH=os.defpath, ROCM_PATH="",
+        CKWATCH_FARM_FOLDER=str(tmp_path / "worker"),
+    )  # fmt: skip
+    yield farm
+    farm.close()
+
+
+async def test_a_machine_without_a_toolchain_is_given_one(bare: FarmBench, tmp_path: Path) -> None:
+    async with real_farm(bare, tmp_path, slots=False) as farm:
+        if read_manifest(farm.toolchain.root.parent) is None:
+            pytest.skip("the toolchain here was not installed by ckwatch")
+        packed = await anyio.to_thread.run_sync(pack_toolchain, farm.toolchain, farm.identity, tmp_path / "packed")
+        assert farm.connection.slots(farm.identity) == 0
+        sent: list[int] = []
+        (worker,) = farm.connection.workers
+        begin = list(itertools.islice(packed.pieces(0), 2))
+        for offset, piece in begin:  # as if the daemon had been stopped
+            await anyio.to_thread.run_sync(receive, tmp_path / "worker", packed.sha256, offset, piece)
+        await farm.connection.give(worker, packed, sent.append)
+        assert sent[0] > 2 * PIECE_BYTES, "what has arrived is not sent again"
+        assert sent[-1] == packed.size_bytes
+        await farm.until_slots()
+        there = await farm.builder(farm.store).build(farm.request(3), elsewhere=farm.elsewhere)
+        assert there.ok, there.message
+        assert there.artifact is not None
+        with ArtifactStore(tmp_path / "other") as other:
+            here = await farm.builder(other).build(farm.request(3))
+            assert here.artifact is not None
+            assert (there.key, there.artifact.headers) == (here.key, here.artifact.headers)
+        kept = {path.name for path in (tmp_path / "worker/given").iterdir()}
+        assert kept == {farm.identity}, "nothing else is left"
 
 
 @pytest.fixture
@@ -81,7 +131,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarmBench
 
 
 @asynccontextmanager
-async def real_farm(bench: FarmBench, tmp_path: Path) -> AsyncIterator[RealFarm]:
+async def real_farm(bench: FarmBench, tmp_path: Path, *, slots: bool = True) -> AsyncIterator[RealFarm]:
     workspace = tmp_path / "my workspace"
     (workspace / "own").mkdir(parents=True)
     (workspace / "own/scale.hpp").write_text(OWN)
@@ -95,11 +145,14 @@ async def real_farm(bench: FarmBench, tmp_path: Path) -> AsyncIterator[RealFarm]
     with ArtifactStore(tmp_path / "here") as store:
         identity = await anyio.to_thread.run_sync(toolchain_identity, toolchain, store.contents)
         connection = await FarmConnection.open(bench.address, None)
+        farm = RealFarm(connection, toolchain, identity, store, workspace)
         with anyio.fail_after(PATIENCE_S):
-            while not connection.slots(identity):
+            while not connection.workers:
                 await anyio.sleep(0.1)
                 await connection.refresh()
-        yield RealFarm(connection, toolchain, identity, store, workspace)
+        if slots:
+            await farm.until_slots()
+        yield farm
         await connection.close()
 
 

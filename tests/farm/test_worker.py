@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 
 CONTENT = b"int own;\n"
 MESSAGE = FarmCompile(
-    key="key", source="", symbol="k", arch="gfx942", flags=(), defines=(), include_folders=("<workspace>",),
+    key="key", identity="1a2b", source="", symbol="k", arch="gfx942", flags=(), defines=(), include_folders=("<workspace>",),
     more_exports=(), products=USUAL_PRODUCTS, timeout_s=1.0, stalled_s=1.0, kernel="k",
     files=(("<workspace>/include/own.hpp", hashlib.sha256(CONTENT).hexdigest()),), roots={"workspace": "/ws"},
 )  # fmt: skip
@@ -67,7 +68,8 @@ def test_a_content_is_sent_once(worker: FarmWorker, tmp_path: Path) -> None:
 
 def test_what_a_worker_announces(worker: FarmWorker) -> None:
     gpu = DeviceFacts(name="hip:0", arch="gfx942:sramecc+", description="MI300X", pci="0000:01:00.0")
-    worker._facts = WorkerFacts(machine="box", identity="1a2b", devices=(gpu, gpu))
+    worker._facts = WorkerFacts(machine="box", devices=(gpu, gpu))
+    worker._toolchains = {"1a2b": cast("Any", None)}
     assert worker.resources(4) == {READY: 4.0, compile_resource("1a2b"): 4.0, "hip:gfx942": 2.0}
     assert device_resource(gpu) == "hip:gfx942"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
@@ -21,13 +23,14 @@ from ckwatch.core.events import MAIN, FarmChanged, WarningChanged
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compiler_messages import PostEvent
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.amounts import memory
+from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.wire.messages import FarmStatus
 from ckwatch.workspace.settings import FarmSection
 
 if TYPE_CHECKING:
-    from ckwatch.farm.connection import FarmConnection
+    from ckwatch.farm.connection import FarmConnection, KnownWorker
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,10 @@ class FarmLink:
         self._identity: tuple[Toolchain, str] | None = None
         self._slots = 0
         self._warning: str | None = None
+        self._given: dict[str, str] = {}
+        """Machines that were or are given the toolchain, and what is to be said of that."""
+        self._tasks: TaskGroup | None = None
+        self._packing = anyio.Lock()
         self._devices: tuple[DeviceFacts, ...] = ()
         self.connection: FarmConnection | None = None
         self.on_devices: Callable[[], Awaitable[None]] | None = None
@@ -63,6 +70,10 @@ class FarmLink:
 
     async def run(self) -> None:
         """Until cancelled."""
+        async with plain_errors(), anyio.create_task_group() as self._tasks:
+            await self._keep_connected()
+
+    async def _keep_connected(self) -> None:
         pause_s = POLL_S
         try:
             while True:
@@ -105,14 +116,54 @@ class FarmLink:
             self._address = address
         await self.connection.refresh()
         await self._identify()
-        if self.connection.unfit:
-            return "; ".join(self.connection.unfit.values())
+        if settings.give_toolchain and self._identity is not None:
+            self._give_one(self._identity[1])
+        if said := [*self.connection.unfit.values(), *filter(None, self._given.values())]:
+            return "; ".join(said)
         if self._identity is not None and not self._room():
             return (
                 f"no worker of the farm has this toolchain ({self._identity[0].clang_version}): compiles run on this "
                 "machine; `ckwatch farm status` shows what they have"
             )
         return None
+
+    def _give_one(self, identity: str) -> None:
+        """Begin to give the toolchain to a machine that lacks it."""
+        if self.connection is None or self._tasks is None:
+            return
+        machines = {one.facts.machine for one in self.connection.workers if identity in one.facts.identities}
+        for worker in self.connection.workers:
+            machine = worker.facts.machine
+            if machine not in machines and machine not in self._given:
+                self._given[machine] = f"{machine} is given the toolchain"
+                self._tasks.start_soon(self._give, self.connection, worker, identity)
+                return
+
+    async def _give(self, connection: FarmConnection, worker: KnownWorker, identity: str) -> None:
+        from ckwatch.farm.giving import pack_toolchain
+
+        machine, store = worker.facts.machine, self._tools.store
+        packed = None
+        try:
+            if store is None or self._identity is None or not isinstance(self._identity[0], Toolchain):
+                return
+            pack = partial(pack_toolchain, self._identity[0], identity, store.folder / "given")
+            async with self._packing:
+                packed = await to_thread.run_sync(pack)
+            size = packed.size_bytes
+
+            def sent(done: int) -> None:
+                self._given[machine] = f"{machine} is given the toolchain, {memory(done)} of {memory(size)}"
+
+            await connection.give(worker, packed, sent)
+            self._given[machine] = ""
+            connection.forget(machine)
+        except (CkwatchError, OSError) as error:
+            self._given[machine] = f"{machine} cannot be given the toolchain: {error}"
+        finally:
+            if packed is not None:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(partial(packed.path.unlink, missing_ok=True))
 
     async def _identify(self) -> None:
         compiler, store = self._tools.compiler, self._tools.store

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future, Security
 
     from ckwatch.bench.worker_session import OnMessage
+    from ckwatch.farm.giving import PackedToolchain
 
 log = logging.getLogger(__name__)
 
@@ -155,10 +156,35 @@ class FarmConnection:
             if address in self._facts
         )
 
+    def forget(self, machine: str) -> None:
+        """Ask the workers of a machine again what they have."""
+        self._facts = {address: facts for address, facts in self._facts.items() if facts.machine != machine}
+
     def slots(self, identity: str) -> int:
         """How many compiles of a toolchain of this identity may run at once."""
         resource = compile_resource(identity)
         return sum(int(one.resources.get(resource, 0)) for one in self.workers if one.facts.machine not in self.unfit)
+
+    async def give(self, worker: KnownWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
+        """Give the machine of `worker` a toolchain, or what it lacks of one. `on_sent` gets the bytes that have
+        arrived, in another thread. Raises FarmError where that does not work."""
+        try:
+            await _on(self._loop, partial(self._give, worker, packed, on_sent))
+        except Exception as error:  # of the library, of the worker and of the network
+            raise FarmError(_reason(error)) from error
+
+    async def _give(self, worker: KnownWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
+        from ckwatch.farm.worker import install_received, look_again, receive_piece, received_bytes
+
+        there = [worker.address]
+        arrived = (await self._client.run(received_bytes, packed.sha256, workers=there))[worker.address]
+        pieces = packed.pieces(arrived)
+        while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
+            await self._client.run(receive_piece, packed.sha256, *piece, workers=there)
+            on_sent(piece[0] + len(piece[1]))
+        await self._client.run(install_received, packed.sha256, packed.identity, workers=there)
+        same = [one.address for one in self.workers if one.facts.machine == worker.facts.machine]
+        await self._client.run(look_again, workers=same, on_error="ignore")
 
     async def compile(
         self,
@@ -176,7 +202,9 @@ class FarmConnection:
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        packed = await to_thread.run_sync(partial(pack, request, toolchain, _new_key(), waiting=waiting, force=force))
+        packed = await to_thread.run_sync(
+            partial(pack, request, toolchain, identity, _new_key(), waiting=waiting, force=force)
+        )
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)

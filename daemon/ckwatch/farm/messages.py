@@ -47,14 +47,15 @@ def _files_below(folder: Path) -> Iterator[Path]:
 class FarmCompile:
     """A HIP source for a worker with the same toolchain.
 
-    `key` is the task's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain lie where
-    the worker has them, the others in a tree of `files` (path and SHA-256) that the worker makes. `roots` are the
-    folders behind the names where the source comes from: what is compiled speaks of those. `exports`, `products`,
-    `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`; `waiting`: so many others wait for a compiler; with
-    `force` it is compiled whatever the worker's store has.
+    `key` is the task's, `identity` the toolchain's. Paths begin with the name of a root, `<workspace>/include`: those
+    of the toolchain lie where the worker has them, the others in a tree of `files` (path and SHA-256) that the worker
+    makes. `roots` are the folders behind the names where the source comes from: what is compiled speaks of those.
+    `exports`, `products`, `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`; `waiting`: so many others wait
+    for a compiler; with `force` it is compiled whatever the worker's store has.
     """
 
     key: str
+    identity: str
     source: str
     symbol: str
     arch: str
@@ -95,10 +96,10 @@ class FarmCompiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What a worker is: its machine's name, its toolchain's identity and version (empty where it has none), and
-    the devices that it times on."""
+    """What a worker is: its machine's name, the identities of its toolchains and the version of the first (empty where
+    it has none), and the devices that it times on."""
 
     machine: str
-    identity: str = ""
+    identities: tuple[str, ...] = ()
     toolchain: str = ""
     devices: tuple[DeviceFacts, ...] = ()

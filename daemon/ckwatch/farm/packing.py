@@ -70,7 +70,7 @@ class PackedCompile:
 
 
 def pack(
-    request: CompileRequest, toolchain: CompilerToolchain, key: str, *, waiting: int, force: bool
+    request: CompileRequest, toolchain: CompilerToolchain, identity: str, key: str, *, waiting: int, force: bool
 ) -> PackedCompile:
     """The request as it travels. Raises FarmError for one that only this machine can compile."""
     if request.language is not Language.HIP:
@@ -104,6 +104,7 @@ def pack(
         files.append((name, digest))
     message = FarmCompile(
         key=key,
+        identity=identity,
         source=request.source,
         symbol=request.symbol,
         arch=request.arch,

@@ -38,6 +38,7 @@ from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.farm.giving import given_toolchains, install_given, receive, received
 from ckwatch.farm.messages import (
     READY,
     FarmCompile,
@@ -101,12 +102,17 @@ class FarmWorker(WorkerPlugin):
         self._launch = launch
         self._with_devices = with_devices
         self._facts = WorkerFacts(machine=socket.gethostname())
-        self._toolchain: Toolchain | None = None
+        self._toolchains: dict[str, Toolchain] = {}
         self._store: ArtifactStore | None = None
         self._builders: dict[str, Builder] = {}
         self._running: dict[str, CancelScope] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._known = asyncio.Event()
+
+    @property
+    def folder(self) -> Path:
+        """What it keeps to."""
+        return self._folder
 
     def setup(self, worker: Worker) -> None:
         """Find what there is beside the registration, which does not wait."""
@@ -131,34 +137,45 @@ class FarmWorker(WorkerPlugin):
             scope.cancel()
 
     async def _announce(self, worker: Worker) -> None:
-        toolchain, identity, devices = None, "", Devices(devices=())
+        devices = Devices(devices=())
         try:
             self._store = store = ArtifactStore(self._folder / "store", STORE_LIMIT_BYTES)
             await to_thread.run_sync(store.remove_leftovers)
-            with suppress(CkwatchError):
-                toolchain = await to_thread.run_sync(self._find_toolchain)
-                identity = await to_thread.run_sync(toolchain_identity, toolchain, store.contents)
+            await to_thread.run_sync(self._find_toolchains, store)
             if self._with_devices:
                 found = await find_devices(folder=self._folder)
                 devices = found if isinstance(found, Devices) else devices
         except OSError as error:
             log.error("%s cannot be used: %s", self._folder, error)
-        self._toolchain = toolchain
         machine = socket.gethostname()
         gpus = tuple(replace(device, machine=machine) for device in devices.devices if device.kind != "cpu")
-        title = "" if toolchain is None else toolchain.clang_version
-        self._facts = WorkerFacts(machine=machine, identity=identity, toolchain=title, devices=gpus)
+        self._facts = WorkerFacts(machine=machine, devices=gpus)
         self._known.set()
         while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):  # noqa: ASYNC110  # dask has no event for it
             await anyio.sleep(POLL_S)
         if worker.status in (Status.running, Status.paused):
             await worker.set_resources(**self.resources(worker.state.nthreads))
 
+    def _find_toolchains(self, store: ArtifactStore) -> None:
+        """The machine's own, and those that it was given; for a thread."""
+        found = given_toolchains(self._folder)
+        with suppress(CkwatchError):
+            own = self._find_toolchain()
+            identity = toolchain_identity(own, store.contents)
+            found = {identity: own} | {name: one for name, one in found.items() if name != identity}
+        self._toolchains = found
+
+    async def look_again(self, worker: Worker) -> None:
+        """The machine was given a toolchain."""
+        await self._known.wait()
+        if self._store is not None:
+            await to_thread.run_sync(self._find_toolchains, self._store)
+            await worker.set_resources(**self.resources(worker.state.nthreads))
+
     def resources(self, threads: int) -> dict[str, float]:
         """What is announced, by name."""
         found: dict[str, float] = {READY: float(threads)}
-        if self._facts.identity:
-            found[compile_resource(self._facts.identity)] = float(threads)
+        found |= {compile_resource(identity): float(threads) for identity in self._toolchains}
         for device in self._facts.devices:
             name = device_resource(device)
             found[name] = found.get(name, 0.0) + 1.0
@@ -167,7 +184,9 @@ class FarmWorker(WorkerPlugin):
     async def facts(self) -> WorkerFacts:
         """What the worker has, as soon as it is known."""
         await self._known.wait()
-        return self._facts
+        first = next(iter(self._toolchains.values()), None)
+        version = "" if first is None else first.clang_version
+        return replace(self._facts, identities=tuple(self._toolchains), toolchain=version)
 
     async def compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
         """Compile, or take what the store has; a fault of this machine is a value. `contents` are those of the
@@ -187,7 +206,7 @@ class FarmWorker(WorkerPlugin):
         return FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
 
     async def _compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
-        toolchain, store = self._toolchain, self._store
+        toolchain, store = self._toolchains.get(job.identity), self._store
         if toolchain is None or store is None:
             raise CkwatchError("it has no toolchain any more")
         tree = await to_thread.run_sync(self._tree, job, contents)
@@ -218,7 +237,7 @@ class FarmWorker(WorkerPlugin):
         mapping = replace(toolchain, hip_arguments=(*toolchain.hip_arguments, *maps))
         builder = self._builder(tree.name + "".join(maps), mapping, store)
         result = await builder.build(request, force=job.force, side_by_side=self._has_room(), waiting=job.waiting)
-        return await to_thread.run_sync(self._packed, result, roots, store)
+        return await to_thread.run_sync(self._packed, result, roots, PathRoots(toolchain.roots), store)
 
     def _has_room(self) -> bool:
         """Whether both passes of a compile have a core."""
@@ -287,8 +306,8 @@ class FarmWorker(WorkerPlugin):
 
         return StagedCompiler(toolchain, store, self._launch)
 
-    def _packed(self, result: BuildOutcome, roots: PathRoots, store: ArtifactStore) -> FarmCompiled:
-        """What came of it, as it travels."""
+    def _packed(self, result: BuildOutcome, roots: PathRoots, own: PathRoots, store: ArtifactStore) -> FarmCompiled:
+        """What came of it, as it travels. The store knows the toolchain's folders alone, `own`, by name."""
         artifact = result.artifact
         machine = self._facts.machine
         if artifact is None:
@@ -298,8 +317,6 @@ class FarmWorker(WorkerPlugin):
         headers = store.headers_of(artifact)
         if headers is None:
             raise CkwatchError("the record of its headers has gone")
-        # The store knows the toolchain's folders alone by name.
-        own = PathRoots({} if self._toolchain is None else self._toolchain.roots)
         return FarmCompiled(
             machine=machine,
             ok=artifact.ok,
@@ -384,6 +401,26 @@ def _own(worker: Worker) -> FarmWorker:
 async def describe(dask_worker: Worker) -> WorkerFacts:
     """What the worker has; for `Client.run`."""
     return await _own(dask_worker).facts()
+
+
+async def look_again(dask_worker: Worker) -> None:
+    """`FarmWorker.look_again`; for `Client.run`."""
+    await _own(dask_worker).look_again(dask_worker)
+
+
+async def received_bytes(sha256: str, dask_worker: Worker) -> int:
+    """How much of a toolchain has arrived; for `Client.run`."""
+    return await to_thread.run_sync(received, _own(dask_worker).folder, sha256)
+
+
+async def receive_piece(sha256: str, offset: int, piece: bytes, dask_worker: Worker) -> None:
+    """Keep a piece of a toolchain; for `Client.run`."""
+    await to_thread.run_sync(receive, _own(dask_worker).folder, sha256, offset, piece)
+
+
+async def install_received(sha256: str, identity: str, dask_worker: Worker) -> None:
+    """Make a toolchain of what was received; for `Client.run`."""
+    await install_given(_own(dask_worker).folder, sha256, identity)
 
 
 async def compile_task(job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:

@@ -339,6 +339,11 @@ class FarmSection(Section):
         description="handed to the class of the `cluster`: `queue`, `account`, `walltime`, `cores`, `memory`; "
         "`connect_options` of ssh",
     )
+    give_toolchain: bool = Field(
+        False,
+        description="give machines that lack the toolchain the one that `ckwatch toolchain install` made here, once: "
+        "some hundred megabytes",
+    )
     certificates: AnyPath | None = Field(
         None, description="the folder that `ckwatch farm certificates` has filled; by default in the user's settings"
     )
