@@ -1,4 +1,4 @@
-"""A compiler that is done in a millisecond: what is measured then is what ckwatch does around it.
+"""A compiler that is done in a millisecond, or sleeps first: what is measured then is what ckwatch does around it.
 
 It is a C program, so that its own start costs as little as that of any process. Each run notes the moment at which it
 began, reads nothing, names a thousand headers as CK's instances do, and leaves an object of the right form.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from benchmarks.saving import save
 from ckwatch.engine.build_tools import FindToolchain
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 
@@ -28,6 +29,7 @@ _SYMBOL_BYTES = 120
 _SYMBOL_OFFSET = 1
 
 PROGRAM = r"""
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,8 @@ int main(int count, char **arguments) {
         memcpy(slot, name, strchr(name, ';') - name);
         spill(arguments[count - 1], "wb", data, size);
     } else {
+        char *asleep = slurp(folder, "asleep_ms", &size);
+        poll(0, 0, atoi(asleep));
         char *headers = slurp(folder, "headers", &size);
         spill(getenv("CC_PRINT_HEADERS_FILE"), "ab", headers, size);
         char *data = slurp(folder, "object", &size);
@@ -140,6 +144,7 @@ class QuickCompiler:
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text(f"#pragma once\n// {header.name}\n")
         (self.folder / "headers").write_text("".join(f"{header}\n" for header in headers))
+        self.sleep(0)
         (self.folder / "object").write_bytes(_elf({}))
         (self.folder / "so").write_bytes(_elf(_one_symbol()))
         source = self.folder / "hipcc.c"
@@ -147,12 +152,21 @@ class QuickCompiler:
         compiler = shutil.which("cc") or shutil.which("gcc") or "clang"
         subprocess.run([compiler, "-O2", "-D_GNU_SOURCE", "-o", self.program, source], check=True)
 
+    def sleep(self, seconds: float) -> None:
+        """From now on each compile sleeps so long."""
+        save(self.folder / "asleep_ms", f"{seconds * 1000:.0f}")
+
+    @property
+    def toolchain(self) -> Toolchain:
+        """What builders take for one."""
+        environment = {"PATH": os.defpath, "QUICK_COMPILER": str(self.folder)}
+        return cast("Toolchain", QuickToolchain(self.program, self.folder, self._include, environment=environment))
+
     @property
     def find_toolchain(self) -> FindToolchain:
         """For `open_engine`."""
-        environment = {"PATH": os.defpath, "QUICK_COMPILER": str(self.folder)}
-        toolchain = QuickToolchain(self.program, self.folder, self._include, environment=environment)
-        return cast("FindToolchain", lambda _choice, _environment: cast("Toolchain", toolchain))
+        toolchain = self.toolchain
+        return cast("FindToolchain", lambda _choice, _environment: toolchain)
 
     def started_ns(self) -> list[int]:
         """When each compile since `forget` began, by the monotonic clock; links are left out."""
