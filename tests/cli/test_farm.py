@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,9 +88,9 @@ def test_up_status_down(workspace: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_killed_cluster_leaves_nothing(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ckwatch(workspace, "up", "--trust") == 0
-    assert "the farm is up at tcp://127.0.0.1:" in capsys.readouterr().out, (
-        "without certificates it is for this machine"
-    )
+    said = capsys.readouterr()
+    assert "the farm is up at tcp://127.0.0.1:" in said.out, "without certificates it is for this machine"
+    assert "every user of this machine can run programs as you" in said.err
     found = cluster.running_cluster(workspace)
     assert found is not None
     until(lambda: len(listing(workspace, capsys)["workers"]) > 1, "two workers")
@@ -110,6 +112,33 @@ def test_another_authority_is_refused(
     make_certificates(tmp_path / "other/ckwatch/farm")
     assert ckwatch(workspace, "status") == 2
     assert "does not answer: TLS certificate does not match" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_interrupted_while_it_starts_leaves_nothing(
+    workspace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    command = [sys.executable, "-m", "ckwatch", "farm", "up", "--trust", "-C", str(workspace)]
+    (workspace / "ckwatch.toml").write_text('[farm]\ncluster = "slurm"\nport = 0\n')
+    submits = tmp_path / "sbatch"
+    submits.write_text(f"#!/bin/sh\ntouch {tmp_path}/submitted\nexec sleep 1000\n")
+    submits.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert ckwatch(workspace, "certificates") == 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starting:
+        until((tmp_path / "submitted").exists, "a cluster that starts")
+        assert [ckwatch(workspace, action) for action in ("up", "down")] == [2, 2]
+        assert capsys.readouterr().err.count("the farm is being started or ended") == 2
+        starting.send_signal(number)
+        said, _ = starting.communicate()
+    assert "up at" not in said
+    assert starting.returncode == 128 + number
+    until(lambda: not cluster.is_up(workspace), "the end of the cluster")
+    assert ckwatch(workspace, "down") == 0
 
 
 @pytest.mark.parametrize(

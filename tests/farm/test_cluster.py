@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,6 +113,28 @@ async def test_a_cluster_without_any_worker_is_none() -> None:
     made = StandIn(spec={"a"}, failing={"a"}, workers={})
     with pytest.raises(CkwatchError, match="cannot be started: a: no route to host"):
         await cluster.start(made, FarmSection(cluster="ssh", hosts=["a"]))
+
+
+async def test_jobs_are_submitted_before_there_are_more_of_them() -> None:
+    """So that what a queue says of the first is reported."""
+    asked: list[tuple[str, dict[str, int]]] = []
+    made = StandIn(spec=set(), failing=set(), workers={})
+    made.scale = lambda **jobs: asked.append(("scale", jobs))
+    made.adapt = lambda **bounds: asked.append(("adapt", bounds))
+    await cluster.start(made, FarmSection(cluster="pbs", workers=2, most_workers=9))
+    assert asked == [("scale", {"jobs": 2}), ("adapt", {"minimum_jobs": 2, "maximum_jobs": 9})]
+
+
+@pytest.mark.parametrize(("kind", "package"), [("slurm", "dask_jobqueue"), ("ssh", "asyncssh")])
+def test_packages_that_are_missing_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, package: str
+) -> None:
+    monkeypatch.delitem(sys.modules, "ckwatch.farm.ssh_worker", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    settings = FarmSection.model_validate({"cluster": kind, "hosts": ["a"] if kind == "ssh" else []})
+    with pytest.raises(CkwatchError, match=f"{package} is not installed") as found:
+        cluster.make_cluster(settings, None, tmp_path)
+    assert found.value.hint == "pip install 'ckwatch[farm]'"
 
 
 async def test_one_that_was_killed_is_not_taken_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,14 @@ ENDED_S = 60.0
 
 LAST_LINES = 12
 
+IN_BETWEEN = "the farm is being started or ended", "Try again in a moment."
+
+UNPROTECTED = (
+    "ckwatch: without certificates, every user of this machine can run programs as you through the farm; "
+    "`ckwatch farm certificates` makes some"
+)
+"""Said of a farm on loopback without TLS."""
+
 
 def up(options: argparse.Namespace) -> int:
     """Start the cluster, and wait until its scheduler listens."""
@@ -85,7 +93,9 @@ async def _up(root: Path) -> int:
         require_packages()
         if await to_thread.run_sync(is_up, root):
             found = await to_thread.run_sync(running_cluster, root)
-            print("the farm is already up" if found is None else f"the farm is already up at {found.address}")
+            if found is None:
+                raise CkwatchError(*IN_BETWEEN)
+            print(f"the farm is already up at {found.address}")
             return 0
         log = cluster_log(root)
         read_fd, write_fd = os.pipe()
@@ -110,6 +120,8 @@ async def _up(root: Path) -> int:
             raise CkwatchError("the farm ended while it started", f"{_last_lines(log)}its log is {log}")
         print(f"the farm is up at {found.address}")
         print(f"  process  {found.pid}\n  log      {log}")
+        if found.address.startswith("tcp:"):
+            print(UNPROTECTED, file=sys.stderr)
     return 0
 
 
@@ -159,11 +171,13 @@ def down(options: argparse.Namespace) -> int:
 
 
 async def _down(root: Path) -> int:
-    from ckwatch.farm.cluster import running_cluster
+    from ckwatch.farm.cluster import is_up, running_cluster
 
     async with stoppable():
         found = await to_thread.run_sync(running_cluster, root)
         if found is None:
+            if await to_thread.run_sync(is_up, root):
+                raise CkwatchError(*IN_BETWEEN)
             print("the farm is not up")
             return 0
         with suppress(ProcessLookupError), ProcessHandle(found.pid) as handle:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_dir
 
-from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
+from ckwatch.farm.certificates import INSTALL_HINT, default_certificates_folder, require_packages, security_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
@@ -141,6 +141,8 @@ def make_cluster(settings: FarmSection, security: Security | None, logs: Path) -
         if settings.cluster == "ssh":
             return _ssh(settings, security, options)
         return _queue(settings, security, options, logs)
+    except ImportError as error:
+        raise CkwatchError(f"a farm needs more packages: {error.name} is not installed", INSTALL_HINT) from error
     except TypeError as error:
         raise CkwatchError(
             f"the cluster does not take these options: {error}", "See [farm.options] of ckwatch.toml."
@@ -281,26 +283,30 @@ async def start(cluster: Any, settings: FarmSection) -> None:
 
 
 async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningCluster], None]) -> None:
-    """Run the cluster until SIGTERM or SIGINT. Raises CkwatchError where it cannot be started."""
+    """Run the cluster until SIGTERM or SIGINT, also while it starts. Raises CkwatchError where it cannot be started."""
     import dask
 
     security = farm_security(settings)
-    ended = asyncio.Event()
+    this = asyncio.current_task()
+    assert this is not None  # noqa: S101  # it runs
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        asyncio.get_running_loop().add_signal_handler(number, this.cancel)
     dask.config.set(CONFIGURATION)
     cluster: Any = make_cluster(settings, security, cluster_log(root).with_name("farm-jobs"))
     try:
         await start(cluster, settings)
         ready(RunningCluster(cluster.scheduler_address, os.getpid()))
-        while not ended.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), REPLACED_S)
-            if not ended.is_set():
-                await complete(cluster)
+        while True:
+            await asyncio.sleep(REPLACED_S)
+            await complete(cluster)
+    except asyncio.CancelledError:
+        log.info("ended by a signal")
     finally:
         cluster_file(root).unlink(missing_ok=True)
-        await cluster.close()
+        try:
+            await cluster.close()
+        except Exception:
+            log.exception("not all of the cluster could be ended; what is left ends without a scheduler")
 
 
 def main(arguments: list[str]) -> int:
@@ -342,4 +348,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ended = main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(ended)  # dask would end what is left once more, and wait for it

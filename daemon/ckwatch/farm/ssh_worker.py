@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import asyncssh  # noqa: F401  # dask would miss it later
 from distributed import Nanny
 from distributed.core import Status
 from distributed.deploy.ssh import Worker
