@@ -141,6 +141,18 @@ def test_what_is_interrupted_while_it_starts_leaves_nothing(
     assert ckwatch(workspace, "down") == 0
 
 
+@pytest.mark.parametrize("command", ["up", "status", "down", "certificates"])
+def test_mistakes_in_the_settings_are_shown_at_their_place(
+    workspace: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (workspace / "ckwatch.toml").write_text('[farm]\ncluster = "ssh"\nhosts = ["a"]\nmost_workers = 3\n')
+    assert ckwatch(workspace, command) == 1
+    said = capsys.readouterr().out
+    assert "ckwatch.toml:1:1" in said
+    assert "an ssh cluster has the workers of its `hosts`" in said
+    (workspace / "ckwatch.toml").write_text(SETTINGS)
+
+
 @pytest.mark.parametrize(
     ("text", "command", "message"),
     [

@@ -158,7 +158,6 @@ def test_workers_are_hosts_behind_ssh(workspace: Path, sshd: str, capsys: pytest
     ("more", "message"),
     [
         ('hosts = ["127.0.0.2"]\n', "the cluster cannot be started: 127.0.0.2: [Errno 111]"),
-        ('hosts = ["127.0.0.1"]\nmost_workers = 3\n', "an ssh cluster has the workers of its hosts"),
         ('hosts = ["127.0.0.1"]\noptions.user = "a"\n', "does not take these options: user; there are connect_options"),
     ],
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import dask
 from distributed import Scheduler, Worker
 
 from ckwatch.compile.builder import Builder
@@ -33,7 +34,7 @@ from patience import PATIENCE_S
 
 WORKERS = int(os.environ.get("CKWATCH_FARM_WORKERS", "8"))
 COMPILES = int(os.environ.get("CKWATCH_FARM_COMPILES", "200"))
-DEATH_EVERY_S = 0.3
+DEATH_EVERY_S = 0.3 * max(1, WORKERS // 8)
 
 
 async def compile_at_once(
@@ -97,6 +98,7 @@ class Farm:
 
 @asynccontextmanager
 async def farm_of(folder: Path, toolchain: Any) -> AsyncIterator[Farm]:
+    dask.config.set({"distributed.admin.system-monitor.interval": "1h"})  # 64 of them would keep a core busy
     async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
         farm = Farm(folder, toolchain, scheduler, [])
         try:

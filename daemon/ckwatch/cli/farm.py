@@ -22,12 +22,13 @@ from ckwatch.cli.trust import require_trust
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
-from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle, signal_group, start
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.wire.readiness import LIMIT_BYTES, parse
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
 
@@ -295,13 +296,14 @@ def certificates(options: argparse.Namespace) -> int:
     """Make what is missing, and say what to copy where."""
     from ckwatch.farm.certificates import MEMBER_FILES, default_certificates_folder, make_certificates
 
+    farm = FarmSection()
     try:
-        _, settings = _workspace(options)
-        farm = settings.farm
-    except CkwatchError:
+        find_workspace(options.workspace or working_folder())
+    except CkwatchError:  # certificates are the user's, not a workspace's
         if options.workspace is not None:
             raise
-        farm = FarmSection()
+    else:
+        farm = _workspace(options)[1].farm
     made = make_certificates(farm.certificates or default_certificates_folder(), tuple(options.names))
     output = Output(options)
     if made.new_authority:
@@ -320,4 +322,9 @@ def certificates(options: argparse.Namespace) -> int:
 
 def _workspace(options: argparse.Namespace) -> tuple[Path, Settings]:
     root = find_workspace(options.workspace or working_folder())
-    return root, load_workspace(root).settings
+    loaded = load_workspace(root)
+    named = str(root / FILE_NAME)
+    wrong = tuple(one for one in loaded.diagnostics if one.severity is Severity.ERROR and one.span.path == named)
+    if wrong:  # what is not as it should be would be passed over
+        raise DiagnosedError(wrong)
+    return root, loaded.settings

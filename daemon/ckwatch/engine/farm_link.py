@@ -178,7 +178,9 @@ class FarmLink:
     def _room(self) -> int:
         if self.connection is None or self._identity is None:
             return 0
-        return self.connection.slots(self._identity[1])
+        slots = self.connection.slots(self._identity[1])
+        most = self._settings.most_workers  # a cluster grows while more waits than it has room for
+        return slots if most is None or not slots else max(slots, most)
 
     def status(self, compiling: int) -> FarmStatus | None:
         """What the farm is while it can be reached; `compiling` there are so many compiles."""

@@ -183,8 +183,6 @@ def _ssh(settings: FarmSection, security: Security | None, options: dict[str, An
 
     from ckwatch.farm.ssh_worker import SshWorker
 
-    if settings.most_workers is not None:
-        raise CkwatchError("an ssh cluster has the workers of its hosts", "Leave `most_workers` out of [farm].")
     scheduler = {"cls": Scheduler, "options": _scheduler(settings, security, options)}
     remote = {
         "connect_options": CONNECT_OPTIONS | options.pop("connect_options", {}),

@@ -355,6 +355,10 @@ class FarmSection(Section):
             raise validator_error("two_farms", "`scheduler` and `cluster` are two farms: leave one of them out")
         if (self.cluster == "ssh") != bool(self.hosts):
             raise validator_error("no_hosts", '`hosts` are the machines of `cluster = "ssh"`: one needs the other')
+        if self.most_workers is not None and self.cluster == "ssh":
+            raise validator_error(
+                "few_workers", "an ssh cluster has the workers of its `hosts`: leave `most_workers` out"
+            )
         if self.most_workers is not None and self.most_workers < self.workers:
             raise validator_error("few_workers", "`most_workers` is less than `workers`")
         return self
