@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+import farm_bench
 from ckwatch.engine.daemon_api import DaemonApi
 from daemon_bench import SECONDS, TEMPLATE, Bench, build
 from farm_bench import FarmBench, kill
@@ -174,3 +175,33 @@ async def test_without_a_scheduler_everything_is_done_here(farm: FarmBench) -> N
         farm.start_worker()
         await slots(daemon, 1)
         assert "farm" not in (await daemon.status()).warnings
+
+
+SHAPE = '[[shape]]\nname = "a"\nM = 8\nN = 8\nK = 8\n'
+
+
+async def test_a_timing_goes_to_the_machine_with_the_gpu(farm: FarmBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CKWATCH_FARM_FOLDER", str(farm.bench.folder / "farm"))
+    box = farm.start_worker(preload=str(Path(farm_bench.__file__).with_name("farm_gpu_worker.py")))
+    use(farm)
+    farm.bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"a": {"Tile": 1}}) + SHAPE)
+    async with farm.bench.open() as daemon:
+        with anyio.fail_after(SECONDS):
+            while "gpu-box" not in {  # noqa: ASYNC110
+                one.machine for one in (await daemon.benchmarks.devices(again=False)).devices
+            }:
+                await anyio.sleep(0.1)
+            async with daemon.benchmarks.bench(("k/a",), None, device=None, force=False) as lines:
+                told = [line async for line in lines]
+        (timing, *_) = [line.timing for line in told if line.timing is not None]
+        assert timing.place == "hip:0 on gpu-box"
+        assert timing.machine == "gpu-box"
+        assert "timing" in [line.text for line in told if line.event == "stage"]
+        kill(box)
+        with anyio.fail_after(SECONDS):
+            async with daemon.benchmarks.bench(("k/a",), None, device=None, force=True) as lines:
+                told = [line async for line in lines]
+        assert {line.known for line in told if line.timing is not None} == {True}, "what was measured stays"
+        unit = daemon.loop.state.main.units["k/a@gfx942"]
+        assert unit.timing.untimed_because, "and why there is nothing newer is said"
+        assert "Traceback" not in unit.timing.untimed_because
