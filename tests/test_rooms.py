@@ -65,7 +65,6 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.bench.worker": "its standard input and /proc",
     "ckwatch.cli.streams": "`/dev/null`",
     "ckwatch.cli.export.module_text": "what ships with ckwatch",
-    "ckwatch.cli.farm": "the log's end",
     "ckwatch.cli.logs": "the log, line by line",
     "ckwatch.client.launch": "the log's end",
     "ckwatch.compile.elf": "what was unpacked by an install",

@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from anyio import to_thread
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
+from ckwatch.client.launch import last_words, report_of
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
@@ -27,7 +27,7 @@ from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle, signal_group, start
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch.wire.readiness import LIMIT_BYTES, parse
+from ckwatch.wire.readiness import parse
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 ENDED_S = 60.0
 """How long a cluster may take to end its workers before it is killed."""
 
-LAST_LINES = 12
 
 IN_BETWEEN = "the farm is being started or ended", "Try again in a moment."
 
@@ -107,7 +106,7 @@ async def _up(root: Path) -> int:
                 group = await to_thread.run_sync(_spawn, root, log, write_fd)
             finally:
                 os.close(write_fd)
-            ready = parse(await _received(read_fd))
+            ready = parse(await report_of(read_fd))
         except BaseException:
             if group is not None:
                 signal_group(group, signal.SIGTERM)
@@ -118,7 +117,7 @@ async def _up(root: Path) -> int:
             raise CkwatchError(ready.message, ready.hint)
         found = await to_thread.run_sync(running_cluster, root)
         if found is None:
-            raise CkwatchError("the farm ended while it started", f"{_last_lines(log)}its log is {log}")
+            raise CkwatchError("the farm ended while it started", f"{last_words(log)}its log is {log}")
         print(f"the farm is up at {found.address}")
         print(f"  process  {found.pid}\n  log      {log}")
         if found.address.startswith("tcp:"):
@@ -141,23 +140,6 @@ def _spawn(root: Path, log: Path, write_fd: int) -> int:
     first.wait()
     first.close()
     return first.pid
-
-
-async def _received(read_fd: int) -> bytes:
-    received = b""
-    while len(received) < LIMIT_BYTES:
-        await anyio.wait_readable(read_fd)
-        data = os.read(read_fd, LIMIT_BYTES)
-        if not data:
-            break
-        received += data
-    return received
-
-
-def _last_lines(log: Path) -> str:
-    with suppress(OSError), log.open(encoding="utf-8", errors="replace") as file:
-        return "".join(deque(file, LAST_LINES))
-    return ""
 
 
 def down(options: argparse.Namespace) -> int:

@@ -149,7 +149,7 @@ async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bo
             await to_thread.run_sync(_spawn, root, endpoint, program, write_fd)
         finally:
             os.close(write_fd)
-        readiness = parse(await _received(read_fd))
+        readiness = parse(await report_of(read_fd))
     finally:
         os.close(read_fd)
     return await to_thread.run_sync(_ready, readiness, endpoint)
@@ -160,12 +160,13 @@ def _ready(readiness: Readiness, endpoint: Endpoint) -> bool:
         raise CkwatchError(readiness.message, readiness.hint)
     if readiness.state == "died":
         raise DaemonGoneError(
-            "the daemon died while it started", f"{_last_words(endpoint.log)}its log is {endpoint.log}"
+            "the daemon died while it started", f"{last_words(endpoint.log)}its log is {endpoint.log}"
         )
     return readiness.state == "ready"
 
 
-async def _received(read_fd: int) -> bytes:
+async def report_of(read_fd: int) -> bytes:
+    """All that comes through the pipe of a starting process, which ends with its report."""
     received = b""
     while len(received) < LIMIT_BYTES:
         await anyio.wait_readable(read_fd)
@@ -205,7 +206,8 @@ def _log_file(path: Path) -> IO[bytes]:
     return open(os.devnull, "wb")  # noqa: PTH123  # no path of anybody's
 
 
-def _last_words(log: Path) -> str:
+def last_words(log: Path) -> str:
+    """The last lines of a log; for a thread."""
     with suppress(OSError), log.open(encoding="utf-8", errors="replace") as file:
         return "".join(deque(file, _LAST_WORDS))
     return ""
