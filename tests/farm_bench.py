@@ -18,9 +18,10 @@ PRELOAD = Path(__file__).parent / "farm_worker.py"
 
 
 class FarmBench:
-    """The farm of a bench. `security` are arguments of dask's commands. Close it."""
+    """The farm of a bench, whose scheduler is at `host`. `security` are arguments of dask's commands. Close it."""
 
-    def __init__(self, bench: Bench, security: Sequence[str] = ()) -> None:
+    def __init__(self, bench: Bench, security: Sequence[str] = (), host: str = "127.0.0.1") -> None:
+        self._host = host
         self.bench = bench
         self._security = [*security]
         self._file = bench.folder / "scheduler.json"
@@ -39,7 +40,7 @@ class FarmBench:
         self._file.unlink(missing_ok=True)
         protocol = ["--protocol", "tls"] if self._security else []
         self.scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard", *protocol,
+            "scheduler", "--host", self._host, "--port", str(self._port), "--no-dashboard", *protocol,
             "--scheduler-file", str(self._file), *self._security,
         )  # fmt: skip
         until(self._file.exists, "a scheduler")
@@ -47,23 +48,26 @@ class FarmBench:
         self._port = int(self.address.rpartition(":")[2])
 
     def start_worker(
-        self, *, threads: int = 1, preload: str | None = None, **variables: str
+        self, *, threads: int = 1, preload: str | None = None, namespace: str = "", **variables: str
     ) -> subprocess.Popen[bytes]:
-        """Start one more worker; `variables` of its environment."""
+        """Start one more worker, in a network `namespace` if one is named; `variables` of its environment."""
         worker = self._start(
             "worker", self.address, "--nthreads", str(threads), "--no-nanny", "--no-dashboard",
             "--local-directory", str(self.bench.folder / "dask"), "--death-timeout", str(PATIENCE_S),
             "--preload", preload or str(PRELOAD), *self._security,
+            before=["ip", "netns", "exec", namespace] if namespace else [],
             FARM_BENCH=str(self.bench.folder), **variables,
         )  # fmt: skip
         self.workers.append(worker)
         return worker
 
-    def _start(self, what: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self, what: str, *arguments: str, before: Sequence[str] = (), **variables: str
+    ) -> subprocess.Popen[bytes]:
         log = (self.bench.folder / f"{what}.log").open("ab")
         with log:
             return subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments],
+                [*before, sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **variables},

@@ -115,7 +115,7 @@ def answer(toolchain: FakeToolchain, **more: object) -> FarmCompiled:
 
 def taken(toolchain: FakeToolchain, folder: Path, **more: object) -> CompileOutcome:
     folder.mkdir(exist_ok=True)
-    return unpack(packed_of(toolchain), answer(toolchain, **more), folder, ContentHashes(None).look())
+    return unpack(packed_of(toolchain), answer(toolchain, **more), folder, ContentHashes(None))
 
 
 def test_what_comes_back_is_as_if_it_was_made_here(toolchain: FakeToolchain, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_header_that_would_be_read_here_counts(toolchain: FakeToolchain, tmp_p
     folder = tmp_path / "work"
     folder.mkdir()
     with pytest.raises(FarmError, match=r"was not sent .*ws/ck/ck\.hpp") as found:
-        unpack(packed, answer(toolchain), folder, ContentHashes(None).look())
+        unpack(packed, answer(toolchain), folder, ContentHashes(None))
     assert not isinstance(found.value, UnfitWorkerError)
 
 

@@ -49,13 +49,12 @@ def start_work(state: State, out: Effects) -> None:
         out.append(LookUp(work, unit.unit, view.overlays.copy(), view.options))
     if not state.unwanted:  # some that wait for a compiler may turn out not to be wanted any more
         if state.focus:
+            if _first_is_in_focus(state):
+                timing_schedule.make_room(state, out)
+                _start_here(state, out, only_in_focus=True)
             _fill_farm(state, out)
         timing_schedule.make_room(state, out)
-        while state.compile_queue and not _is_occupied(state) and _fits(state):
-            unit, view = _next(state, state.compile_queue)
-            move(unit, Phase.COMPILING)
-            out.append(_compiler(state, unit, view))
-            publish(out, unit)
+        _start_here(state, out)
         _fill_farm(state, out)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
@@ -119,6 +118,23 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         awaited=any(not request.check_only for request in awaiting(state, unit)),
         usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
     )
+
+
+def _start_here(state: State, out: Effects, *, only_in_focus: bool = False) -> None:
+    """Start compilers of this machine, as many as there is room for."""
+    while state.compile_queue and not _is_occupied(state) and _fits(state):
+        if only_in_focus and not _first_is_in_focus(state):
+            return
+        unit, view = _next(state, state.compile_queue)
+        move(unit, Phase.COMPILING)
+        out.append(_compiler(state, unit, view))
+        publish(out, unit)
+
+
+def _first_is_in_focus(state: State) -> bool:
+    first = state.compile_queue.first()
+    unit = None if first is None else state.find(first)
+    return unit is not None and is_in_focus(state, unit)
 
 
 def _fill_farm(state: State, out: Effects) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CancelScope, to_thread
+from anyio import CancelScope, CapacityLimiter, to_thread
 
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
@@ -81,6 +81,7 @@ class FarmConnection:
         self.workers: tuple[KnownWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
         self._missed = 0
+        self._packing = CapacityLimiter(1)  # many at once would keep what is looked at from its compiler
         self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
         self._listeners: dict[str, OnMessage] = {}
 
@@ -203,7 +204,7 @@ class FarmConnection:
         compiler there.
         """
         packed = await to_thread.run_sync(
-            partial(pack, request, toolchain, identity, _new_key(), waiting=waiting, force=force)
+            partial(pack, request, toolchain, identity, _new_key(), waiting=waiting, force=force), limiter=self._packing
         )
         allowed = None
         if self.unfit:
@@ -211,7 +212,7 @@ class FarmConnection:
         resource = compile_resource(identity)
         done = await _on(self._loop, partial(self._compile, packed, resource, allowed))
         try:
-            return await to_thread.run_sync(lambda: unpack(packed, done, folder, contents.look()))
+            return await to_thread.run_sync(partial(unpack, packed, done, folder, contents))
         except UnfitWorkerError as error:
             why = f"{error.message}: no compiles go there for now"
             self._unfit[error.machine] = why, time.monotonic() + UNFIT_S

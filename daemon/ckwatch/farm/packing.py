@@ -25,14 +25,14 @@ from ckwatch.compile.request import (
     ProductKind,
 )
 from ckwatch.compile.single_call import write_dependencies
-from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
+from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.store.header_sets import PathRoots, not_there
 from ckwatch.farm.messages import FarmCompile, FarmCompiled
 from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
-from ckwatch.system.user_files import read_file
+from ckwatch.system.user_files import file_statuses, read_file
 
 _HERE = re.compile(r"(?:^|[=,:]|(?<=^-[A-Za-z]))/")
 """A path of this machine in a flag."""
@@ -140,7 +140,7 @@ def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> di
     return named
 
 
-def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, look: ContentSnapshot) -> CompileOutcome:
+def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: ContentHashes) -> CompileOutcome:
     """What a compiler here would have left in `folder`.
 
     Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that
@@ -157,15 +157,16 @@ def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, look: Conten
     log = roots.expand_text(done.log)
     missing = tuple(missing_headers(log))
     sent = {name for name, _ in packed.message.files}
-    for name, digest in done.headers.items():
-        if look.digest(path := roots.expand(name)) != digest:
-            raise (
-                FarmError(f"{path} changed meanwhile")
-                if name in sent
-                else UnfitWorkerError(done.machine, f"{done.machine} has another {path} than this machine")
-            )
-    for path in not_there(tuple(headers), missing, packed.folders):
-        if look.exists(path):
+    digests, _ = contents.digests(list(headers))
+    for (name, digest), (path, _), own in zip(done.headers.items(), headers.items(), digests, strict=True):
+        if own == digest:
+            continue
+        if name in sent:
+            raise FarmError(f"{path} changed meanwhile")
+        raise UnfitWorkerError(done.machine, f"{done.machine} has another {path} than this machine")
+    earlier = sorted(not_there(tuple(headers), missing, packed.folders))
+    for path, status in zip(earlier, file_statuses(earlier), strict=True):
+        if status is not None:
             raise FarmError(f"{done.machine} was not sent {path}, which would be read here")
     paths = tuple(sorted(headers))
     files: dict[ProductKind, Path] = {}
