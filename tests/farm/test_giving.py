@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,7 +61,7 @@ def test_nothing_is_unpacked_outside(tmp_path: Path, content: bytes) -> None:
     digest = send(farm, content)
     with pytest.raises(CkwatchError):
         anyio.run(install_given, farm, digest, IDENTITY)
-    assert [*given_folder(farm).iterdir()] == []
+    assert {path.name for path in given_folder(farm).iterdir()} <= {".lock"}
     assert not (tmp_path / "outside").exists()
     assert not (farm / "outside").exists()
 
@@ -90,3 +91,24 @@ def test_what_is_no_toolchain_is_passed_over(tmp_path: Path) -> None:
     assert given_toolchains(tmp_path) == {}
     (given_folder(tmp_path) / IDENTITY / "toolchain").mkdir(parents=True)
     assert given_toolchains(tmp_path) == {}
+
+
+def test_a_second_daemon_leaves_what_is_there(tmp_path: Path) -> None:
+    there = given_folder(tmp_path) / IDENTITY / "toolchain"
+    there.mkdir(parents=True)
+    digest = send(tmp_path, archive((tarfile.TarInfo("toolchain/file"), b"x")))
+    anyio.run(install_given, tmp_path, digest, IDENTITY)
+    assert there.is_dir()
+    assert received(tmp_path, digest) == 0
+
+
+def test_what_killed_workers_left_goes(tmp_path: Path) -> None:
+    left = given_folder(tmp_path) / f".{IDENTITY}-12ab"
+    left.mkdir(parents=True)
+    old = given_folder(tmp_path) / f".{'b' * 64}.part"
+    old.touch()
+    os.utime(old, (1, 1))
+    with pytest.raises(CkwatchError):
+        anyio.run(install_given, tmp_path, send(tmp_path, b"no archive"), IDENTITY)
+    assert not left.exists()
+    assert not old.exists()

@@ -161,6 +161,27 @@ def test_a_result_without_a_shared_object_is_none(toolchain: FakeToolchain, tmp_
 
 
 @pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("kernel.hip:1:10:{1:10-1:17}: fatal error: 'cmath' file not found [Lexical or Preprocessor Issue]\n", "cmath"),
+        ("ld.lld: error: cannot open crti.o: No such file or directory\n", "crti.o"),
+        ("", "the compiler said nothing"),
+    ],
+)
+def test_what_a_machine_lacks_is_no_mistake_of_the_source(
+    toolchain: FakeToolchain, tmp_path: Path, log: str, why: str
+) -> None:
+    with pytest.raises(FarmError, match=why):
+        taken(toolchain, tmp_path / "work", ok=False, log=log, products={})
+
+
+def test_a_mistake_of_the_source_is_one_here(toolchain: FakeToolchain, tmp_path: Path) -> None:
+    log = "kernel.hip:1:1:{1:1-1:4}: error: use of undeclared identifier 'abc' [Semantic Issue]\n"
+    outcome = taken(toolchain, tmp_path / "work", ok=False, log=log, products={})
+    assert (outcome.status, outcome.log) == (CompileStatus.FAILED, log)
+
+
+@pytest.mark.parametrize(
     ("fault", "unfit"),
     [(CompileFault.NO_SPACE, True), (CompileFault.HOST, True), (CompileFault.KILLED, False)],
 )
@@ -187,6 +208,8 @@ def test_a_toolchain_is_the_same_wherever_it_lies(toolchain: FakeToolchain, tmp_
     known = toolchain_identity(other, contents)
     moved.rename(toolchain.include_folders[0])
     assert toolchain_identity(toolchain, contents) == known
+    (toolchain.include_folders[0] / "aside.txt").touch()
+    assert toolchain_identity(toolchain, contents) == known, "the folder may hold anything"
     (toolchain.include_folders[0] / "ck/new.hpp").touch()
     assert toolchain_identity(toolchain, contents) != known
     assert toolchain_identity(replace(other, identity="compiler 2"), contents) != known

@@ -131,6 +131,8 @@ class FarmLink:
         """Begin to give the toolchain to a machine that lacks it."""
         if self.connection is None or self._tasks is None:
             return
+        present = {one.facts.machine for one in self.connection.workers}
+        self._given = {machine: said for machine, said in self._given.items() if machine in present}
         machines = {one.facts.machine for one in self.connection.workers if identity in one.facts.identities}
         for worker in self.connection.workers:
             machine = worker.facts.machine

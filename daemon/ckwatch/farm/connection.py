@@ -148,7 +148,7 @@ class FarmConnection:
             told = await asyncio.wait_for(self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S)
             self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
         for key, (future, allowed, resource) in list(self._waiting.items()):
-            able = {one for one in ready if resource in listed[one]["resources"]}
+            able = {one for one in ready if listed[one]["resources"].get(resource)}
             if not (able if allowed is None else able & allowed):
                 await self._client.cancel([future], force=True, reason="no-worker", msg=f"{key}: no worker is left")
         return tuple(

@@ -10,9 +10,14 @@ import os
 import secrets
 import shutil
 import tarfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import anyio
+from anyio import to_thread
 
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.toolchain.discover import discover
@@ -22,11 +27,16 @@ from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.farm.messages import toolchain_identity
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.durable_files import replace_file
+from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.user_files import digest_file, read_file
 
 PIECE_BYTES = 8 * 2**20
 KEPT = 2
 """Toolchains that a worker's machine was given: the newest."""
+
+LOCK_POLL_S = 0.5
+PART_KEPT_S = 24 * 3600.0
+"""How long pieces wait for the others."""
 
 TREE, HEADERS = "toolchain", ("ck", "ck_tile")
 
@@ -67,8 +77,10 @@ def pack_toolchain(toolchain: Toolchain, identity: str, folder: Path) -> PackedT
             libraries = dict(zip(HEADERS, (toolchain.ck, toolchain.ck_tile), strict=True))
             folders = {name: library.folder for name, library in libraries.items() if library is not None}
             for name, library_folder in folders.items():
-                if name == HEADERS[0] or library_folder != folders.get(HEADERS[0]):
-                    archive.add(library_folder, name)
+                # Of the workspace's choice the folder may be any, such as the user's own.
+                for part in filter(Path.is_dir, (library_folder / one for one in HEADERS)):
+                    if name == HEADERS[0] or library_folder != folders.get(HEADERS[0]):
+                        archive.add(part, f"{name}/{part.name}")
         digest, size = digest_file(path), path.stat().st_size
     except BaseException:
         path.unlink(missing_ok=True)
@@ -103,11 +115,30 @@ async def install_given(farm: Path, sha256: str, identity: str) -> None:
 
     Raises CkwatchError for what is not, and OSError. Nothing is left of it then.
     """
-    from anyio import to_thread
-
     final = given_folder(farm) / _plain(identity)
-    if final.is_dir():
-        return
+    final.parent.mkdir(parents=True, exist_ok=True)
+    while (lock := await to_thread.run_sync(try_lock, final.parent / ".lock")) is None:  # noqa: ASYNC110  # of a process
+        await anyio.sleep(LOCK_POLL_S)
+    try:
+        if not final.is_dir():  # else another daemon was first
+            await to_thread.run_sync(_sweep, final.parent, _part(farm, sha256))
+            await _install(farm, sha256, identity, final)
+    finally:
+        unlock(final.parent / ".lock", lock)
+        _part(farm, sha256).unlink(missing_ok=True)
+
+
+def _sweep(folder: Path, wanted: Path) -> None:
+    """Remove what killed workers have left; the lock is held. Pieces may still be arriving for a day."""
+    for left in folder.glob(".*-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for left in folder.glob(".*.part"):
+        with suppress(OSError):
+            if left != wanted and time.time() - left.stat().st_mtime > PART_KEPT_S:
+                left.unlink()
+
+
+async def _install(farm: Path, sha256: str, identity: str, final: Path) -> None:
     new = final.with_name(f".{final.name}-{secrets.token_hex(4)}")
     try:
         await to_thread.run_sync(_unpack, _part(farm, sha256), sha256, new)
@@ -120,14 +151,14 @@ async def install_given(farm: Path, sha256: str, identity: str) -> None:
         for folder in (new, final):
             await to_thread.run_sync(shutil.rmtree, folder, True)
         raise
-    finally:
-        _part(farm, sha256).unlink(missing_ok=True)
 
 
 def _unpack(archive: Path, sha256: str, target: Path) -> None:
     if digest_file(archive) != sha256:
         raise CkwatchError("the toolchain was changed on its way")
     target.mkdir(parents=True)
+    if not hasattr(tarfile, "data_filter"):
+        raise CkwatchError("its Python cannot unpack what others have packed", "Use Python 3.11.4 or later there.")
     try:
         with tarfile.open(archive) as packed:
             packed.extractall(target, filter="data")

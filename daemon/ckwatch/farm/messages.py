@@ -31,7 +31,8 @@ def toolchain_identity(toolchain: CompilerToolchain, contents: ContentHashes) ->
     """The same for the same compiler and the same Composable Kernel headers, wherever they lie; for a thread."""
     digest = hashlib.sha256(f"{toolchain.identity}\n{toolchain.openmp}\n".encode())
     for folder in toolchain.include_folders:
-        for path in _files_below(folder):
+        # of the workspace's choice the folder may be any, such as the user's own
+        for path in (*_files_below(folder / "ck"), *_files_below(folder / "ck_tile")):
             digest.update(f"{path.relative_to(folder)}\0{contents.digest(str(path))}\n".encode())
     return digest.hexdigest()[:16]
 

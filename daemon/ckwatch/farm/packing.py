@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.dependencies import missing_headers
 from ckwatch.compile.includes import possible_includes
 from ckwatch.compile.request import (
@@ -168,6 +169,8 @@ def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: Co
     for path, status in zip(earlier, file_statuses(earlier), strict=True):
         if status is not None:
             raise FarmError(f"{done.machine} was not sent {path}, which would be read here")
+    if not done.ok and (why := _not_of_the_source(log, missing)):
+        raise FarmError(f"{done.machine}: {why}")
     paths = tuple(sorted(headers))
     files: dict[ProductKind, Path] = {}
     for kind, (name, content) in done.products.items():
@@ -190,6 +193,16 @@ def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: Co
         missing=missing,
         exports=done.exports,
     )
+
+
+def _not_of_the_source(log: str, missing: tuple[str, ...]) -> str:
+    """Why a failure may come of the machine, and is looked at here: a header or a library that it lacks. Empty where
+    the source is at fault."""
+    if missing:
+        return f"it found no {missing[0]}"
+    errors = [one for one in parse_clang_log(log) if one.is_error]
+    unplaced = next((one.text for one in errors if one.position is None), None)
+    return "the compiler said nothing" if not errors else unplaced or ""
 
 
 def _expanded(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:

@@ -169,8 +169,10 @@ class FarmWorker(WorkerPlugin):
         """The machine was given a toolchain."""
         await self._known.wait()
         if self._store is not None:
+            known = self._toolchains
             await to_thread.run_sync(self._find_toolchains, self._store)
-            await worker.set_resources(**self.resources(worker.state.nthreads))
+            gone = {compile_resource(identity): 0.0 for identity in known if identity not in self._toolchains}
+            await worker.set_resources(**gone, **self.resources(worker.state.nthreads))
 
     def resources(self, threads: int) -> dict[str, float]:
         """What is announced, by name."""
