@@ -83,7 +83,6 @@ class FarmConnection:
         self._missed = 0
         self._packing = CapacityLimiter(1)  # many at once would keep what is looked at from its compiler
         self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
-        self._listeners: dict[str, OnMessage] = {}
 
     @classmethod
     async def open(cls, address: str, security: Security | None) -> FarmConnection:

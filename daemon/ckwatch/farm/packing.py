@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ckwatch.checks.clang_output import parse_clang_log
@@ -27,7 +27,6 @@ from ckwatch.compile.request import (
 )
 from ckwatch.compile.single_call import write_dependencies
 from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
-from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.store.header_sets import PathRoots, not_there
 from ckwatch.farm.messages import FarmCompile, FarmCompiled
 from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of
@@ -186,7 +185,9 @@ def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: Co
     return CompileOutcome(
         CompileStatus.OK if done.ok else CompileStatus.FAILED,
         log,
-        tuple(_expanded(command, roots) for command in done.commands),
+        tuple(
+            replace(command, arguments=tuple(map(roots.expand_text, command.arguments))) for command in done.commands
+        ),
         packed.begun_ns,
         files=files,
         headers=paths,
@@ -203,13 +204,3 @@ def _not_of_the_source(log: str, missing: tuple[str, ...]) -> str:
     errors = [one for one in parse_clang_log(log) if one.is_error]
     unplaced = next((one.text for one in errors if one.position is None), None)
     return "the compiler said nothing" if not errors else unplaced or ""
-
-
-def _expanded(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:
-    return CompilerCommand(
-        tuple(map(roots.expand_text, command.arguments)),
-        command.exit_status,
-        command.duration_s,
-        command.peak_memory_bytes,
-        command.begun_s,
-    )

@@ -34,7 +34,6 @@ from ckwatch.bench.worker_session import find_devices, measure
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest, ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
@@ -323,7 +322,10 @@ class FarmWorker(WorkerPlugin):
             machine=machine,
             ok=artifact.ok,
             log=roots.shorten_text(result.log),
-            commands=tuple(_shortened(command, roots) for command in artifact.record.commands),
+            commands=tuple(
+                replace(command, arguments=tuple(map(roots.shorten_text, command.arguments)))
+                for command in artifact.record.commands
+            ),
             headers={roots.shorten(own.expand(name)): digest for name, digest in headers.present.items()},
             exports=artifact.record.exports,
             products={
@@ -381,16 +383,6 @@ def _plain(name: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
         raise CkwatchError(f"`{name}` is no path below a folder")
     return path
-
-
-def _shortened(command: CompilerCommand, roots: PathRoots) -> CompilerCommand:
-    return CompilerCommand(
-        tuple(map(roots.shorten_text, command.arguments)),
-        command.exit_status,
-        command.duration_s,
-        command.peak_memory_bytes,
-        command.begun_s,
-    )
 
 
 def _own(worker: Worker) -> FarmWorker:
