@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 import ckwatch
 import ckwatch_lsp
-from ckwatch.system.python_process import module_command, module_environment
+from ckwatch.system.python_process import module_command, module_environment, shell_python
 
 PACKAGES = (Path(ckwatch.__file__).parent, Path(ckwatch_lsp.__file__).parent)
 NOT_STARTED = {"compile/toolchain/relocate.py", "cli/charts/plot_file.py"}
@@ -37,6 +38,11 @@ def test_entries_that_mean_the_working_folder_are_left_out(given: str, left: str
 
 def test_the_working_folder_is_not_on_the_path() -> None:
     assert module_command("ckwatch", "lsp")[1:] == ("-P", "-m", "ckwatch", "lsp")
+
+
+def test_a_shell_reads_this_python_as_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/home/a b/$(x)/python")
+    assert shlex.split(f"{shell_python()} -m ckwatch") == ["/home/a b/$(x)/python", "-P", "-m", "ckwatch"]
 
 
 def test_every_python_is_started_so() -> None:

@@ -27,6 +27,7 @@ from ckwatch.farm.certificates import INSTALL_HINT, default_certificates_folder,
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
+from ckwatch.system.python_process import shell_python
 from ckwatch.system.user_files import read_file
 from ckwatch.wire import readiness
 from ckwatch.wire.endpoint import endpoint_of
@@ -186,7 +187,7 @@ def _ssh(settings: FarmSection, security: Security | None, options: dict[str, An
     scheduler = {"cls": Scheduler, "options": _scheduler(settings, security, options)}
     remote = {
         "connect_options": CONNECT_OPTIONS | options.pop("connect_options", {}),
-        "remote_python": options.pop("remote_python", f"{shlex.quote(sys.executable)} -P"),
+        "remote_python": options.pop("remote_python", shell_python()),
         "worker_class": "ckwatch.farm.ssh_worker.CertifiedNanny",
         "kwargs": {
             "certificates": None if settings.certificates is None else str(settings.certificates),
@@ -224,7 +225,7 @@ def _queue(settings: FarmSection, security: Security | None, options: dict[str, 
         "processes": 1,
         "memory": "4 GiB",
         "log_directory": str(logs),
-        "python": f"{sys.executable} -P",
+        "python": shell_python(),
     }
     try:
         made: SpecCluster = kind(

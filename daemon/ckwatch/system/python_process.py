@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 
@@ -24,6 +25,11 @@ def script_command(script: str) -> tuple[str, ...]:
 def text_command(program: str, *arguments: str) -> tuple[str, ...]:
     """The command that runs a program's text in this Python without the user's own modules."""
     return (sys.executable, "-I", "-c", program, *arguments)
+
+
+def shell_python() -> str:
+    """This Python as the start of a command line that a shell of another machine reads, with `-P`."""
+    return f"{shlex.quote(sys.executable)} -P"
 
 
 def module_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
