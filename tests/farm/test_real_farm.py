@@ -7,21 +7,25 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from ckwatch.compile.builder import Builder
+from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.precompiled_headers import HEADER_NAME
 from ckwatch.compile.request import CompileOutcome, CompileRequest, ProductKind
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import Artifact
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import read_manifest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.farm.connection import FarmConnection
 from ckwatch.farm.giving import PIECE_BYTES, pack_toolchain, receive
-from ckwatch.farm.messages import toolchain_identity
+from ckwatch.farm.messages import CompileManner, toolchain_identity
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import run_process
@@ -74,9 +78,10 @@ class RealFarm:
     def builder(self, store: ArtifactStore) -> Builder:
         return Builder(self.toolchain, store, make_ladder=lambda: StagedCompiler(self.toolchain, store, run_process))
 
-    async def elsewhere(self, request: CompileRequest, folder: Path) -> CompileOutcome:
+    async def elsewhere(self, request: CompileRequest, folder: Path, *, precompile: bool = False) -> CompileOutcome:
+        manner = CompileManner(precompile=precompile)
         return await self.connection.compile(
-            request, folder, self.toolchain, self.identity, self.store.contents, waiting=0, force=False
+            request, folder, self.toolchain, self.identity, self.store.contents, manner
         )
 
 
@@ -156,6 +161,17 @@ async def real_farm(bench: FarmBench, tmp_path: Path, *, slots: bool = True) -> 
         await connection.close()
 
 
+def assert_same_products(there: Artifact, here: Artifact) -> None:
+    """To the byte, and of the same headers."""
+    assert there.headers == here.headers
+    assert there.products == here.products
+    for kind in ProductKind:
+        theirs, ours = there.product(kind.value), here.product(kind.value)
+        assert (theirs is None) == (ours is None), kind
+        if theirs is not None and ours is not None:
+            assert theirs.read_bytes() == ours.read_bytes(), kind
+
+
 async def test_a_worker_makes_the_same_to_the_byte(bench: FarmBench, tmp_path: Path) -> None:
     async with real_farm(bench, tmp_path) as farm:
         request = farm.request(3)
@@ -166,14 +182,35 @@ async def test_a_worker_makes_the_same_to_the_byte(bench: FarmBench, tmp_path: P
             here = await farm.builder(other).build(request)
             assert here.artifact is not None
             assert (there.key, there.artifact.headers) == (here.key, here.artifact.headers)
-            assert there.artifact.products == here.artifact.products
-            for kind in ProductKind:
-                theirs, ours = there.artifact.product(kind.value), here.artifact.product(kind.value)
-                assert (theirs is None) == (ours is None), kind
-                if theirs is not None and ours is not None:
-                    assert theirs.read_bytes() == ours.read_bytes(), kind
+            assert_same_products(there.artifact, here.artifact)
         again = await farm.builder(farm.store).build(request)
         assert again.from_store
+
+
+async def test_a_worker_precompiles_headers_while_it_compiles_nothing(bench: FarmBench, tmp_path: Path) -> None:
+    made = tmp_path / "worker/store/precompiled"
+    async with real_farm(bench, tmp_path) as farm:
+        assert (await farm.builder(farm.store).build(farm.request(3), elsewhere=farm.elsewhere)).ok
+        elsewhere = partial(farm.elsewhere, precompile=True)
+        assert (await farm.builder(farm.store).build(farm.request(4), elsewhere=elsewhere)).ok
+        with anyio.fail_after(PATIENCE_S):
+            while len([*made.glob(f"*/{HEADER_NAME}")]) < len(PassSide):  # noqa: ASYNC110  # another process makes them
+                await anyio.sleep(0.1)
+        there = await farm.builder(farm.store).build(farm.request(5), elsewhere=elsewhere)
+        without = await farm.builder(farm.store).build(farm.request(6), elsewhere=farm.elsewhere)
+        assert there.artifact is not None
+        assert without.artifact is not None
+        assert [_precompiled(artifact) for artifact in (there.artifact, without.artifact)] == [len(PassSide), 0]
+        with ArtifactStore(tmp_path / "other") as other:
+            here = await farm.builder(other).build(farm.request(5))
+            assert here.artifact is not None
+            assert _precompiled(here.artifact) == 0
+            assert_same_products(there.artifact, here.artifact)
+
+
+def _precompiled(artifact: Artifact) -> int:
+    """How many of its passes read a precompiled header."""
+    return sum("-include-pch" in command.arguments for command in artifact.record.commands)
 
 
 async def test_a_mistake_is_reported_as_here(bench: FarmBench, tmp_path: Path) -> None:

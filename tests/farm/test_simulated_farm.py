@@ -23,7 +23,7 @@ from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.farm.connection import FarmConnection
-from ckwatch.farm.messages import toolchain_identity
+from ckwatch.farm.messages import CompileManner, toolchain_identity
 from ckwatch.farm.packing import FarmError
 from ckwatch.farm.worker import NAME, FarmWorker
 from ckwatch.model.targets import Language
@@ -161,4 +161,4 @@ async def test_workers_that_die_lose_nothing(tmp_path: Path) -> None:
 
 
 async def _compile(connection: FarmConnection, request: CompileRequest, folder: Path, **how: Any) -> Any:
-    return await connection.compile(request, folder, **how, waiting=0, force=False)
+    return await connection.compile(request, folder, **how, manner=CompileManner())

@@ -15,11 +15,11 @@ import anyio
 from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
 from ckwatch.core.events import MAIN, DevicesFound, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
-from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.daemon_api import DaemonApi
@@ -174,7 +174,7 @@ class _Parts:
         self._loop, self._tools, self._recorder = loop, tools, recorder
         self.view_loader = ViewLoader(root, tools, threads)
         self.renders = RenderHandler(tools, self.view_loader, threads)
-        self.background_pch = BackgroundPch(tools, lambda: state.busy)
+        self.background_pch = BackgroundPch(lambda: state.busy)
         common = (tools, self.view_loader, self.renders)
         self.farm = FarmLink(root, self.view_loader, tools, post)
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads, self.farm)

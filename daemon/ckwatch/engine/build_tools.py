@@ -27,6 +27,7 @@ from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.workspace.settings import Settings, ToolchainSection
 
 if TYPE_CHECKING:
+    from ckwatch.compile.background_pch import LadderOf
     from ckwatch.compile.staged_build import StagedCompiler
     from ckwatch.compile.store.shared_store import SharedStore
 
@@ -139,6 +140,14 @@ class BuildTools:
     def precompiles(self) -> bool:
         """Whether precompiled headers are enabled, and the compiler can use them."""
         return self._precompile and self.runs_passes_apart
+
+    @property
+    def ladder_of(self) -> LadderOf | None:
+        """What makes precompiled headers at the time; None where none are to be made."""
+        return self._ladder if self.precompiles else None
+
+    def _ladder(self) -> StagedCompiler | None:
+        return self.compiler.builder.ladder if self.compiler is not None and self.precompiles else None
 
     @property
     def runs_passes_apart(self) -> bool:

@@ -225,17 +225,19 @@ class FarmLink:
             raise CkwatchError(f"there is no connection with {device.machine} any more")
         return await self.connection.measure(job, artifacts, device, time_limit_s=time_limit_s, on_message=on_message)
 
-    async def compile(self, request: CompileRequest, folder: Path, *, waiting: int, force: bool) -> CompileOutcome:
+    async def compile(
+        self, request: CompileRequest, folder: Path, *, unit: str, waiting: int, force: bool
+    ) -> CompileOutcome:
         """Compile on a worker, as `FarmConnection.compile`. Raises FarmError where there is none."""
+        from ckwatch.farm.messages import CompileManner
         from ckwatch.farm.packing import FarmError
 
         store = self._tools.store
         if self.connection is None or self._identity is None or store is None:
             raise FarmError("there is no connection with the farm any more")
         toolchain, identity = self._identity
-        return await self.connection.compile(
-            request, folder, toolchain, identity, store.contents, waiting=waiting, force=force
-        )
+        manner = CompileManner(unit=unit, waiting=waiting, force=force, precompile=self._tools.precompiles)
+        return await self.connection.compile(request, folder, toolchain, identity, store.contents, manner)
 
 
 def _connection_class() -> type[FarmConnection]:

@@ -22,7 +22,7 @@ from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.farm.messages import READY, WorkerFacts, compile_resource
+from ckwatch.farm.messages import READY, CompileManner, WorkerFacts, compile_resource
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
 
@@ -193,18 +193,14 @@ class FarmConnection:
         toolchain: CompilerToolchain,
         identity: str,
         contents: ContentHashes,
-        *,
-        waiting: int,
-        force: bool,
+        manner: CompileManner,
     ) -> CompileOutcome:
         """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here.
 
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        packed = await to_thread.run_sync(
-            partial(pack, request, toolchain, identity, _new_key(), waiting=waiting, force=force), limiter=self._packing
-        )
+        packed = await to_thread.run_sync(pack, request, toolchain, identity, _new_key(), manner, limiter=self._packing)
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)

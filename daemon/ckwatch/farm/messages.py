@@ -45,14 +45,24 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompileManner:
+    """How `unit` is compiled, which has no say in what comes of it: `waiting` so many others wait for a compiler; with
+    `force` whatever the store has; with `precompile` the worker makes precompiled headers, and uses them."""
+
+    unit: str = ""
+    waiting: int = 0
+    force: bool = False
+    precompile: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FarmCompile:
     """A HIP source for a worker with the same toolchain.
 
     `key` is the task's, `identity` the toolchain's. Paths begin with the name of a root, `<workspace>/include`: those
     of the toolchain lie where the worker has them, the others in a tree of `files` (path and SHA-256) that the worker
     makes. `roots` are the folders behind the names where the source comes from: what is compiled speaks of those.
-    `exports`, `products`, `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`; `waiting`: so many others wait
-    for a compiler; with `force` it is compiled whatever the worker's store has.
+    `exports`, `products`, `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`.
     """
 
     key: str
@@ -70,8 +80,7 @@ class FarmCompile:
     kernel: str
     files: tuple[tuple[str, str], ...]
     roots: Mapping[str, str]
-    waiting: int = 0
-    force: bool = False
+    manner: CompileManner = CompileManner()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.bench.worker_protocol import HEAD_BYTES, message
 from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest, ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -105,6 +106,7 @@ class FarmWorker(WorkerPlugin):
         self._store: ArtifactStore | None = None
         self._builders: dict[str, Builder] = {}
         self._running: dict[str, CancelScope] = {}
+        self._background_pch = BackgroundPch(lambda: bool(self._running))
         self._background: set[asyncio.Task[None]] = set()
         self._known = asyncio.Event()
 
@@ -115,7 +117,7 @@ class FarmWorker(WorkerPlugin):
 
     def setup(self, worker: Worker) -> None:
         """Find what there is beside the registration, which does not wait."""
-        for task in (self._announce(worker), self._clean()):
+        for task in (self._announce(worker), self._clean(), self._background_pch.run()):
             self._background.add(asyncio.ensure_future(task))
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # dask's signature
@@ -125,6 +127,7 @@ class FarmWorker(WorkerPlugin):
         for scope in self._running.values():
             scope.cancel()
         with anyio.move_on_after(END_S):
+            await asyncio.gather(*self._background, return_exceptions=True)
             while self._running:  # noqa: ASYNC110  # dask asks for nothing while it closes
                 await anyio.sleep(POLL_S)
         if self._store is not None:
@@ -236,8 +239,11 @@ class FarmWorker(WorkerPlugin):
             kernel=job.kernel,
         )
         mapping = replace(toolchain, hip_arguments=(*toolchain.hip_arguments, *maps))
-        builder = self._builder(tree.name + "".join(maps), mapping, store)
-        result = await builder.build(request, force=job.force, side_by_side=self._has_room(), waiting=job.waiting)
+        manner = job.manner
+        builder = self._builder(f"{tree.name}{manner.precompile}{''.join(maps)}", mapping, store, manner.precompile)
+        result = await builder.build(request, force=manner.force, side_by_side=self._has_room(), waiting=manner.waiting)
+        if manner.precompile and not result.from_store:
+            self._background_pch.note(request, manner.unit, lambda: builder.ladder, built=result.ok, compiled=True)
         return await to_thread.run_sync(self._packed, result, roots, PathRoots(toolchain.roots), store)
 
     def _has_room(self) -> bool:
@@ -292,20 +298,20 @@ class FarmWorker(WorkerPlugin):
         replace_file(file, sent, flushed=False)
         return sent
 
-    def _builder(self, name: str, toolchain: Toolchain, store: ArtifactStore) -> Builder:
+    def _builder(self, name: str, toolchain: Toolchain, store: ArtifactStore, precompile: bool) -> Builder:
         known = self._builders.pop(name, None)
         if known is None:
-            make = partial(self._ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
+            make = partial(self._ladder, toolchain, store, precompile) if isinstance(toolchain, Toolchain) else None
             known = Builder(toolchain, store, launch=self._launch, make_ladder=make)
         self._builders[name] = known
         while len(self._builders) > TREES_KEPT:
             del self._builders[next(iter(self._builders))]
         return known
 
-    def _ladder(self, toolchain: Toolchain, store: ArtifactStore) -> Any:
+    def _ladder(self, toolchain: Toolchain, store: ArtifactStore, precompile: bool) -> Any:
         from ckwatch.compile.staged_build import StagedCompiler
 
-        return StagedCompiler(toolchain, store, self._launch)
+        return StagedCompiler(toolchain, store, self._launch, precompile=lambda: precompile)
 
     def _packed(self, result: BuildOutcome, roots: PathRoots, own: PathRoots, store: ArtifactStore) -> FarmCompiled:
         """What came of it, as it travels. The store knows the toolchain's folders alone, `own`, by name."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from anyio import CapacityLimiter, to_thread
 
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
 from ckwatch.compile.slow_compile import SlowCompile
@@ -21,7 +22,6 @@ from ckwatch.core.events import (
     PassFinished,
     WarningChanged,
 )
-from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.compile_facts import facts_of
@@ -106,12 +106,12 @@ class CompileHandler:
                 waiting=effect.waiting,
                 on_used=used,
                 on_stored=lambda stored: taken.append(take(stored)),
-                elsewhere=partial(self._farm.compile, waiting=effect.waiting, force=effect.force)
+                elsewhere=partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
                 if effect.on_farm
                 else None,
             )
         self.compiled += 1
-        self._background_pch.note(request, effect.unit.id, built=result.ok, compiled=True)
+        self._background_pch.note(request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full

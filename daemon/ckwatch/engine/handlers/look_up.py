@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.core.effects import LookUp
 from ckwatch.core.events import LookUpFinished
-from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.compile_facts import facts_of
 from ckwatch.engine.handlers.load import ViewLoader
@@ -70,5 +70,5 @@ class LookUpHandler:
         request = compile_request(workspace, effect.unit, text)
         facts = await compiler.builder.find_and(request, take, self._snapshot.of(compiler))
         found = facts is not None and facts.outcome is Outcome.BUILT
-        self._background_pch.note(request, effect.unit.id, built=found, compiled=False)
+        self._background_pch.note(request, effect.unit.id, self._tools.ladder_of, built=found, compiled=False)
         return LookUpFinished(effect.work, facts, at=time.time())

@@ -11,6 +11,7 @@ import anyio
 from anyio import CancelScope, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.core.effects import Notify
 from ckwatch.core.events import (
@@ -24,7 +25,6 @@ from ckwatch.core.events import (
     VerifyDropped,
 )
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.loop import EngineLoop

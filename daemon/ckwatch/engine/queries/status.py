@@ -10,11 +10,11 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.notify import HEADERS_TOPIC
-from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.file_diagnostics import skipped_in_sweeps

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
 
 import anyio
 import pytest
 
+from ckwatch.compile.background_pch import KERNELS_KEPT, BackgroundPch
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.precompiled_headers import REPRESENTATIVES
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.engine.background_pch import KERNELS_KEPT, BackgroundPch
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from fake_hip import HEADER_OF, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
 from patience import PATIENCE_S
-
-if TYPE_CHECKING:
-    from ckwatch.engine.build_tools import BuildTools
 
 
 class Background:
@@ -37,10 +32,9 @@ class Background:
             launch=self.hip,
             make_ladder=lambda: StagedCompiler(self.hip.toolchain, store, self.hip),
         )
-        self.tools = SimpleNamespace(compiler=SimpleNamespace(builder=self.builder), precompiles=True)
         self.busy = False
         self.asked = 0
-        self.pch = BackgroundPch(cast("BuildTools", self.tools), self.is_busy, idle_s=0.004)
+        self.pch = BackgroundPch(self.is_busy, idle_s=0.004)
 
     def is_busy(self) -> bool:
         self.asked += 1
@@ -54,7 +48,10 @@ class Background:
         compiled: bool = True,
         unit: str = "k/one@gfx942",
     ) -> None:
-        self.pch.note(asked or request(WARM), unit, built=built, compiled=compiled)
+        self.pch.note(asked or request(WARM), unit, self._ladder, built=built, compiled=compiled)
+
+    def _ladder(self) -> StagedCompiler | None:
+        return self.builder.ladder
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -154,19 +151,14 @@ async def test_none_is_made_while_there_is_something_to_do(background: Backgroun
     assert background.made == INSTANTIATED
 
 
-@pytest.mark.parametrize("what", ["cpp", "no compiler", "not wanted"])
-async def test_what_needs_none(background: Background, what: str) -> None:
-    asked = request(language=Language.CPP) if what == "cpp" else request()
-    if what == "no compiler":
-        background.tools.compiler = None
-    background.tools.precompiles = what != "not wanted"
-    background.note(asked)
+async def test_what_needs_none(background: Background) -> None:
+    background.note(request(language=Language.CPP))
+    background.pch.note(request(WARM), "k/one@gfx942", None, built=True, compiled=True)
     assert not background.pch.pending
 
 
 async def test_the_compiler_goes_before_they_are_made(background: Background) -> None:
-    background.note()
-    background.tools.compiler = None
+    background.pch.note(request(WARM), "k/one@gfx942", lambda: None, built=True, compiled=True)
     async with background.running():
         await background.idle()
     assert background.hip.runs == []

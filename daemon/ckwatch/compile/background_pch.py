@@ -6,26 +6,33 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from ckwatch.compile.precompiled_headers import family_of
 from ckwatch.compile.request import CompileRequest
-from ckwatch.engine.build_tools import BuildTools
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
+
+if TYPE_CHECKING:
+    from ckwatch.compile.staged_build import StagedCompiler
 
 log = logging.getLogger(__name__)
 
 IDLE_S = 1.0
-"""How long the daemon must be idle before a header is made."""
+"""How long nothing must be compiled before a header is made."""
 
 KERNELS_KEPT = 16
 """Units that were compiled, and families of units that were found, whose headers are made: the last ones."""
 
 UNITS_KEPT = 256
 """Units of which it is known that they were built before."""
+
+
+LadderOf = Callable[[], "StagedCompiler | None"]
+"""What takes apart the compiles of a request, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class _Noted:
     built: bool
     compiled: bool
     edited: bool
+    ladder_of: LadderOf
 
     @property
     def kernel(self) -> tuple[str, str]:
@@ -48,8 +56,7 @@ class BackgroundPch:
     A compile that comes while a header is being made does not wait for it.
     """
 
-    def __init__(self, tools: BuildTools, is_busy: Callable[[], bool], idle_s: float = IDLE_S) -> None:
-        self._tools = tools
+    def __init__(self, is_busy: Callable[[], bool], idle_s: float = IDLE_S) -> None:
         self._is_busy = is_busy
         self._idle_s = idle_s
         self._noted: dict[tuple[object, ...], _Noted] = {}
@@ -67,13 +74,16 @@ class BackgroundPch:
         """Whether there may be headers to make."""
         return self.making or bool(self._noted)
 
-    def note(self, request: CompileRequest, unit: str, *, built: bool, compiled: bool) -> None:
+    def note(
+        self, request: CompileRequest, unit: str, ladder_of: LadderOf | None, *, built: bool, compiled: bool
+    ) -> None:
         """Expect a request of `unit` like this again. `built`: its source compiles; `compiled`: it was just now.
+        `ladder_of` is called when headers are to be made; None where none are.
 
         Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute. A unit
         that was built before and is compiled again is one that somebody edits: it is instantiated itself.
         """
-        if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
+        if request.language is not Language.HIP or ladder_of is None:
             return
         shared = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
         own = (*shared, unit)
@@ -87,7 +97,7 @@ class BackgroundPch:
                 del self._built[next(iter(self._built))]
         built |= was is not None and was.built
         compiled |= was is not None and was.compiled
-        self._noted[key] = _Noted(request, unit, built, compiled, edited)
+        self._noted[key] = _Noted(request, unit, built, compiled, edited, ladder_of)
         while len(self._noted) > KERNELS_KEPT:
             del self._noted[next(iter(self._noted))]
         self._news.set()
@@ -132,8 +142,7 @@ class BackgroundPch:
     async def _make_one(self, noted: _Noted) -> bool:
         """Make one missing header; False when none is missing, or none can be made."""
         request, compiled = noted.request, noted.compiled
-        compiler = self._tools.compiler
-        ladder = None if compiler is None else compiler.builder.ladder
+        ladder = noted.ladder_of()
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False
