@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from benchmarks.process_tree import end_tree
+from benchmarks.process_tree import descendants, end_tree
 from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
@@ -25,6 +25,9 @@ STAND_IN = str(Path(__file__).parent / "farm_worker.py")
 
 LIMIT_S = 60.0
 POLL_S = 0.05
+QUIET_S = 3.0
+"""Longer than a worker rests between two precompiled headers."""
+
 SECTION = "\n[farm]\n"
 
 
@@ -56,6 +59,13 @@ class FarmProcesses:
             folder = ("--local-directory", str(self.folder / "dask"))
             options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", *folder, "--preload", preload)
             self._workers.append(self._run("worker", self.address, *options, **own))
+
+    async def until_quiet(self) -> None:
+        """Return when the workers run no compilers, not for precompiled headers either."""
+        quiet_s = 0.0
+        while quiet_s < QUIET_S:
+            await anyio.sleep(POLL_S)
+            quiet_s = 0.0 if any(descendants(worker.pid) for worker in self._workers) else quiet_s + POLL_S
 
     def end_workers(self) -> None:
         """Kill them, and their compilers."""

@@ -18,7 +18,6 @@ DAEMON, LSP = Path(ckwatch.__file__).parent, Path(ckwatch_lsp.__file__).parent
 ON_THE_WAY = (LSP, DAEMON / "engine", DAEMON / "core", DAEMON / "render", DAEMON / "client")
 
 OTHERS = {
-    "compile/background_pch.py": "header precompilation waits until nothing else runs",
     "engine/bootstrap.py": "the store is cleaned up now and then",
     "engine/queries/changes.py": "releases for many followers keep a distance, CHANGES_UNDER_LOAD at most",
     "engine/handlers/measure.py": "a device is given back that no tuning run needs any more",
