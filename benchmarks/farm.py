@@ -9,8 +9,9 @@ needs no core; the daemon's own one is one more compiler, whose units are not co
 unit asked for by itself, with a compiler that takes no time; the daemon's own compiler is kept busy so that it is sent.
 
 With hipcc there is a worker for each core but one, and the daemon compiles one unit at a time as well: as many as the
-daemon without a farm, which began with the same store. All have made the precompiled headers that they want. Each edit gives all instances another tile, as in
-`eight_instances`, and both daemons get the same ones. For the first error, the same daemon is told of the farm and not,
+daemon without a farm, which began with the same store. Each edit gives all instances another tile, as in
+`eight_instances`, and both daemons get the same ones; the first is not counted, after which everybody has precompiled
+headers. For the first error, the same daemon is told of the farm and not,
 in turns; an edit of the template changes all its units, one is looked at, and the farm's workers get the others and use
 no core of this machine.
 """
@@ -330,8 +331,7 @@ async def edited_instances(sending: Watched, alone: Watched, runs: int, samples:
         farm.add_workers(CORES - 1)
         await use(client, example.root, farm, CORES - 1)
         await built_as_it_is(example, client)
-        await farm.until_quiet()
-        for number in range(runs):
+        for number in range(runs + 1):
             text = example.kernel_text(edition(number))
             both = [(sending, samples.hipcc_farm), (alone, samples.hipcc_alone)]
             for (edited, asked, follower), times in both if number % 2 == 0 else reversed(both):
@@ -342,6 +342,7 @@ async def edited_instances(sending: Watched, alone: Watched, runs: int, samples:
                 await farm.until_quiet()
                 times.append(seconds)
             print(f"hipcc: with the farm {samples.hipcc_farm[-1]:.1f} s, without {samples.hipcc_alone[-1]:.1f} s")
+        del samples.hipcc_farm[0], samples.hipcc_alone[0]
 
 
 async def first_errors(edits: Edits, client: Client, runs: int, samples: Samples) -> None:
