@@ -39,7 +39,7 @@ def request_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n",
 
 
 def packed_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n", **more: object) -> PackedCompile:
-    return pack(request_of(toolchain, source, **more), toolchain, "1a2b", "key", MANNER)
+    return pack(request_of(toolchain, source, **more), toolchain, "1a2b", MANNER)
 
 
 def digest(path: Path) -> str:

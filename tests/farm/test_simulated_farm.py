@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import anyio
 import dask
+import pytest
 from distributed import Scheduler, Worker
 
 from ckwatch.compile.builder import Builder
@@ -90,19 +91,22 @@ class Farm:
         """Until cancelled: a worker vanishes amid its work, and another comes."""
         while True:
             await anyio.sleep(DEATH_EVERY_S)
-            worker = self.workers.pop(random.randrange(len(self.workers)))  # noqa: S311
-            await worker.close(timeout=0, executor_wait=False, nanny=False, reason="killed by the test")
-            self.died += 1
+            await self.kill(random.randrange(len(self.workers)))  # noqa: S311
             await self.add()
+
+    async def kill(self, number: int) -> None:
+        """A worker vanishes."""
+        await self.workers.pop(number).close(timeout=0, executor_wait=False, nanny=False, reason="killed by the test")
+        self.died += 1
 
 
 @asynccontextmanager
-async def farm_of(folder: Path, toolchain: Any) -> AsyncIterator[Farm]:
+async def farm_of(folder: Path, toolchain: Any, workers: int = WORKERS) -> AsyncIterator[Farm]:
     dask.config.set({"distributed.admin.system-monitor.interval": "1h"})  # 64 of them would keep a core busy
     async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
         farm = Farm(folder, toolchain, scheduler, [])
         try:
-            for _ in range(WORKERS):
+            for _ in range(workers):
                 await farm.add()
             yield farm
         finally:
@@ -110,15 +114,19 @@ async def farm_of(folder: Path, toolchain: Any) -> AsyncIterator[Farm]:
                 await worker.close(timeout=0, executor_wait=False, nanny=False)
 
 
-async def test_workers_that_die_lose_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def toolchain(tmp_path: Path) -> Any:
     header = tmp_path / "include/h.h"
     header.parent.mkdir()
     header.write_text("int h;\n")
     program = tmp_path / "hipcc"
-    toolchain: Any = BenchToolchain(
+    return BenchToolchain(
         program, program, program, roots={"fake": header.parent}, include_folders=(header.parent,),
         environment={"HEADER": str(header)},
     )  # fmt: skip
+
+
+async def test_workers_that_die_lose_nothing(tmp_path: Path, toolchain: Any) -> None:
     with ArtifactStore(tmp_path / "store") as store:
         identity = toolchain_identity(toolchain, store.contents)
         builder = Builder(toolchain, store, launch=cast("Any", compile_at_once))
@@ -158,6 +166,69 @@ async def test_workers_that_die_lose_nothing(tmp_path: Path) -> None:
         assert store.verify() == []
         assert store.count() == COMPILES
         assert farm.died > 0
+
+
+async def test_a_compile_that_waits_while_a_worker_is_replaced(tmp_path: Path, toolchain: Any) -> None:
+    """A worker says what it can do when the scheduler has dealt out what waits."""
+    request = CompileRequest("int k();\n", "k", Language.HIP, "gfx942")
+    with ArtifactStore(tmp_path / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+        builder = Builder(toolchain, store, launch=cast("Any", compile_at_once))
+        async with farm_of(tmp_path, toolchain, workers=1) as farm:
+            connection = await FarmConnection.open(farm.scheduler.address, None)
+            other = await FarmConnection.open(farm.scheduler.address, None)
+            elsewhere = partial(_compile, connection, toolchain=toolchain, identity=identity, contents=store.contents)
+            with anyio.fail_after(PATIENCE_S):
+                await farm.kill(0)
+                for address in [*farm.scheduler.workers]:  # it has not noticed yet
+                    await farm.scheduler.remove_worker(address, stimulus_id="killed")
+                async with anyio.create_task_group() as tasks:
+                    results = []
+
+                    async def build() -> None:
+                        results.append(await builder.build(request, elsewhere=elsewhere))
+
+                    tasks.start_soon(build)
+                    while not farm.scheduler.unrunnable:  # noqa: ASYNC110  # dask sets no event
+                        await anyio.sleep(0.01)
+                    await farm.add()
+                    await has_slots(other, identity)
+                    while not results:
+                        await connection.refresh()
+                        await anyio.sleep(0.01)
+            await connection.close()
+            await other.close()
+        (result,) = results
+        assert result.ok, result.message
+
+
+async def test_what_waits_ends_with_the_connection(tmp_path: Path, toolchain: Any) -> None:
+    request = CompileRequest("int k();\n", "k", Language.HIP, "gfx942")
+    with ArtifactStore(tmp_path / "store") as store:
+        identity = toolchain_identity(toolchain, store.contents)
+        async with farm_of(tmp_path, toolchain, workers=0) as farm:
+            connection = await FarmConnection.open(farm.scheduler.address, None)
+            compiled = partial(_compile, connection, request, tmp_path, toolchain=toolchain, identity=identity)
+
+            async def close() -> None:
+                while not farm.scheduler.unrunnable:  # noqa: ASYNC110  # dask sets no event
+                    await anyio.sleep(0.01)
+                await connection.close()
+
+            with anyio.fail_after(PATIENCE_S):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(close)
+                    with pytest.raises(FarmError):
+                        await compiled(contents=store.contents)
+                with pytest.raises(FarmError, match="has ended"):
+                    await compiled(contents=store.contents)
+
+
+async def has_slots(connection: FarmConnection, identity: str) -> None:
+    """Return when the connection knows a worker that compiles."""
+    while not connection.slots(identity):
+        await connection.refresh()
+        await anyio.sleep(0.01)
 
 
 async def _compile(connection: FarmConnection, request: CompileRequest, folder: Path, **how: Any) -> Any:

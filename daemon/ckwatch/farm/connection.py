@@ -43,8 +43,13 @@ MISSED_ANSWERS = 3
 UNFIT_S = 300.0
 """How long a machine that could not compile gets nothing."""
 
-WORKERS_WITHOUT = 4
-"""So many workers in a row may lack headers of a source."""
+TRIES = 4
+"""A compile is submitted so often: workers may lack headers of the source, and may go while it waits."""
+
+LET_GO = "the connection with the farm has ended"
+
+STRANDED = "stranded"
+"""Why a task was cancelled that waits although there are workers for it."""
 
 _T = TypeVar("_T")
 
@@ -70,6 +75,10 @@ class KnownWorker:
     facts: WorkerFacts
 
 
+class _StrandedError(FarmError):
+    """A task that waits although there are workers for it."""
+
+
 class FarmConnection:
     """One farm, for as long as its scheduler answers. Open it in a thread with `open`, and close it."""
 
@@ -81,6 +90,7 @@ class FarmConnection:
         self.workers: tuple[KnownWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
         self._missed = 0
+        self._closed = False
         self._packing = CapacityLimiter(1)  # many at once would keep what is looked at from its compiler
         self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
 
@@ -97,11 +107,18 @@ class FarmConnection:
 
     async def close(self) -> None:
         """Let the farm go; what it does for this daemon ends there."""
+        self._closed = True
         try:
             with CancelScope(shield=True):
                 await _on(self._loop, partial(_close, self._client))
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _there(self, make: Callable[[], Awaitable[_T]]) -> _T:
+        """What a coroutine answers that runs where the client does. Raises FarmError once the farm was let go."""
+        if self._closed:
+            raise FarmError(LET_GO)
+        return await _on(self._loop, make)
 
     @property
     def unfit(self) -> dict[str, str]:
@@ -113,7 +130,7 @@ class FarmConnection:
     async def refresh(self) -> None:
         """Learn which workers there are. Raises FarmError when the scheduler is lost."""
         try:
-            self.workers = await _on(self._loop, self._look)
+            self.workers = await self._there(self._look)
             self._missed = 0
         except TimeoutError as error:  # a scheduler that is busy answers the next time
             self._missed += 1
@@ -146,10 +163,14 @@ class FarmConnection:
 
             told = await asyncio.wait_for(self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S)
             self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
-        for key, (future, allowed, resource) in list(self._waiting.items()):
+        waiting = list(self._waiting.items())
+        states = await asyncio.wait_for(scheduler.get_task_status(keys=[key for key, _ in waiting]), CONNECT_S)
+        for key, (future, allowed, resource) in waiting:
             able = {one for one in ready if listed[one]["resources"].get(resource)}
             if not (able if allowed is None else able & allowed):
                 await self._client.cancel([future], force=True, reason="no-worker", msg=f"{key}: no worker is left")
+            elif states[key] == "no-worker":  # the scheduler gives it to none that announces its resources later
+                await self._client.cancel([future], force=True, reason=STRANDED)
         return tuple(
             KnownWorker(address, one["nthreads"], one["resources"], self._facts[address])
             for address, one in listed.items()
@@ -169,7 +190,7 @@ class FarmConnection:
         """Give the machine of `worker` a toolchain, or what it lacks of one. `on_sent` gets the bytes that have
         arrived, in another thread. Raises FarmError where that does not work."""
         try:
-            await _on(self._loop, partial(self._give, worker, packed, on_sent))
+            await self._there(partial(self._give, worker, packed, on_sent))
         except Exception as error:  # of the library, of the worker and of the network
             raise FarmError(_reason(error)) from error
 
@@ -200,12 +221,12 @@ class FarmConnection:
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        packed = await to_thread.run_sync(pack, request, toolchain, identity, _new_key(), manner, limiter=self._packing)
+        packed = await to_thread.run_sync(pack, request, toolchain, identity, manner, limiter=self._packing)
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
         resource = compile_resource(identity)
-        done = await _on(self._loop, partial(self._compile, packed, resource, allowed))
+        done = await self._there(partial(self._compile, packed, resource, allowed))
         try:
             return await to_thread.run_sync(partial(unpack, packed, done, folder, contents))
         except UnfitWorkerError as error:
@@ -216,16 +237,21 @@ class FarmConnection:
     async def _compile(self, packed: PackedCompile, resource: str, allowed: frozenset[str] | None) -> Any:
         from ckwatch.farm.worker import compile_task
 
-        message = packed.message
         # Were the contents tasks of their own, the scheduler would send every compile to the workers that have them.
         contents: dict[str, bytes] = {}
-        for _ in range(WORKERS_WITHOUT):
-            done = await self._run(message.key, resource, allowed, compile_task, message, contents)
+        why = ""
+        for _ in range(TRIES):
+            message = replace(packed.message, key=_new_key())
+            try:
+                done = await self._run(message.key, resource, allowed, compile_task, message, contents)
+            except _StrandedError as error:
+                why = error.message
+                continue
             if not done.lacks:
                 return done
             contents |= {digest: packed.contents[digest] for digest in done.lacks if digest in packed.contents}
-            message = replace(message, key=_new_key())
-        raise FarmError(f"{done.machine} does not keep the headers that it was sent")
+            why = f"{done.machine} does not keep the headers that it was sent"
+        raise FarmError(why)
 
     async def _run(
         self, key: str, resource: str, allowed: Iterable[str] | None, task: Callable[..., Any], *arguments: Any
@@ -245,6 +271,8 @@ class FarmConnection:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # of the library; a worker that dies may raise anything
+            if getattr(error, "reason", None) == STRANDED:
+                raise _StrandedError("the farm's workers went while it waited for them") from error
             raise FarmError(f"the farm did not finish it: {_reason(error)}") from error
         finally:
             del self._waiting[key]
@@ -283,7 +311,7 @@ class FarmConnection:
                 here.call_soon_threadsafe(on_message, message)
 
         measured = partial(self._measure, key, job, list(artifacts), device, time_limit_s, said)
-        done: BenchmarkReport | BenchmarkFailure | None = await _on(self._loop, measured)
+        done: BenchmarkReport | BenchmarkFailure | None = await self._there(measured)
         if done is None:
             raise FarmError("the farm was told to stop the measurement")
         return done
@@ -366,12 +394,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]) -> _T:
-    """What a coroutine answers that runs on the other loop; cancelling cancels it there."""
+    """What a coroutine answers that runs on the other loop; cancelling cancels it there. Raises FarmError where that
+    loop ends before."""
 
     async def run() -> _T:
         return await make()
 
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), loop))
+    try:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), loop))
+    except asyncio.CancelledError:
+        asking = asyncio.current_task()
+        if asking is not None and not asking.cancelling():  # nobody here has cancelled it
+            raise FarmError(LET_GO) from None
+        raise
 
 
 def _reason(error: BaseException) -> str:

@@ -59,13 +59,12 @@ class CompileManner:
 class FarmCompile:
     """A HIP source for a worker with the same toolchain.
 
-    `key` is the task's, `identity` the toolchain's. Paths begin with the name of a root, `<workspace>/include`: those
-    of the toolchain lie where the worker has them, the others in a tree of `files` (path and SHA-256) that the worker
-    makes. `roots` are the folders behind the names where the source comes from: what is compiled speaks of those.
+    `identity` is the toolchain's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain
+    lie where the worker has them, the others in a tree of `files` (path and SHA-256) that the worker makes. `roots` are
+    the folders behind the names where the source comes from: what is compiled speaks of those. `key` is the task's.
     `exports`, `products`, `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`.
     """
 
-    key: str
     identity: str
     source: str
     symbol: str
@@ -81,6 +80,7 @@ class FarmCompile:
     files: tuple[tuple[str, str], ...]
     roots: Mapping[str, str]
     manner: CompileManner = CompileManner()
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,9 +69,7 @@ class PackedCompile:
     begun_ns: int
 
 
-def pack(
-    request: CompileRequest, toolchain: CompilerToolchain, identity: str, key: str, manner: CompileManner
-) -> PackedCompile:
+def pack(request: CompileRequest, toolchain: CompilerToolchain, identity: str, manner: CompileManner) -> PackedCompile:
     """The request as it travels. Raises FarmError for one that only this machine can compile."""
     if request.language is not Language.HIP:
         raise FarmError(
@@ -103,7 +101,6 @@ def pack(
         contents[digest] = content
         files.append((name, digest))
     message = FarmCompile(
-        key=key,
         identity=identity,
         source=request.source,
         symbol=request.symbol,

@@ -30,6 +30,7 @@ from ckwatch.wire.state import Workspace
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
 from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, location, texts_at
 from lsp.figures.made_up import unit
+from patience import PATIENCE_S
 
 TEMPLATE = """\
 {% macro body(n) %}
@@ -305,16 +306,26 @@ async def test_hints_are_off_and_of_types_only_if_wanted() -> None:
             found = await made.of("textDocument/inlayHint", uri, range=whole) or ()
             return [one.label for one in found if one.position.line == 8]
 
+        refreshes = 0
+
+        def is_told() -> bool:
+            """Once for each time that the editor is told to ask again."""
+            nonlocal refreshes
+            before, refreshes = refreshes, made.editor.calls.count(("refresh", "hints"))
+            return refreshes > before
+
+        async def become(*wanted: str) -> None:
+            """The editor asks whenever it is told to."""
+            with anyio.fail_after(PATIENCE_S):
+                while await labels() != [*wanted]:
+                    await made.until(is_told)
+
         assert await labels() == []
         made.set(cpp_hints=True)
         assert await labels() == []
-        await made.until(lambda: ("refresh", "hints") in made.editor.calls)
-        assert await labels() == ["left:"]
+        await become("left:")
         made.set(cpp_hints="all")
-        await made.until(lambda: made.editor.calls.count(("refresh", "hints")) == 2)
-        assert await labels() == []
-        await made.until(lambda: made.editor.calls.count(("refresh", "hints")) == 3)
-        assert await labels() == ["left:", ": int"]
+        await become("left:", ": int")
 
 
 async def test_renaming() -> None:
