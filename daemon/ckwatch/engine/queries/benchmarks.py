@@ -47,7 +47,8 @@ CHANGED = "it was edited or cancelled meanwhile"
 
 @dataclass(slots=True)
 class _FollowedBenchmark:
-    """One request. `pending`: by unit, the shapes that are not reported yet, and the number of the request for them."""
+    """One request. `pending`: by unit, the shapes that are not reported yet, and the number of the request for them;
+    `known`: the measurements that there were before."""
 
     send: MemoryObjectSendStream[BenchLine]
     shapes: tuple[str, ...] | None
@@ -58,6 +59,7 @@ class _FollowedBenchmark:
     flush_instructions: bool = False
     pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
     begun: set[tuple[str, str]] = field(default_factory=set)
+    known: set[int] = field(default_factory=set)
     built: bool = False
     ended: bool = False
 
@@ -162,6 +164,7 @@ class FollowedBenchmarks:
             benchmark.report(BenchLine(event="skipped", unit=name, text=text))
             return
         number = next(self._numbers)
+        benchmark.known.update(row.id for row in unit_timings_to_wire(unit))
         benchmark.pending[name] = (number, wanted)
         what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.race, benchmark.scope)
         flush = benchmark.flush_instructions
@@ -193,10 +196,10 @@ class FollowedBenchmarks:
     def _report_shape(self, benchmark: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
         rows = [] if unit is None else [row for row in unit_timings_to_wire(unit) if row.shape == shape]
         fresh = [row for row in rows if row.standing == "fresh"]
-        known = (name, shape) not in benchmark.begun
         for row in fresh:
+            known = row.id in benchmark.known
             benchmark.report(BenchLine(event="timing", unit=name, shape=shape, timing=row, known=known))
-        if not fresh:
+        if not fresh or (benchmark.force and all(row.id in benchmark.known for row in fresh)):
             why = REMOVED if unit is None else unit.timing.untimed_because or CHANGED
             benchmark.report(BenchLine(event="skipped", unit=name, shape=shape, text=why))
 
