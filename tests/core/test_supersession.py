@@ -53,6 +53,20 @@ def test_what_only_the_compiler_sees_stops_it_at_once(act: Act) -> None:
     assert unit(world, C).phase is Phase.DONE
 
 
+def test_a_change_of_a_header_that_is_reported_twice_stops_no_compiler() -> None:
+    world = built()
+    world.save(H2, "token 1")
+    world.run(*QUICK)
+    assert unit(world, C).phase is Phase.COMPILING
+    world.take_log()
+    world.send(FilesChanged({H2: world.disk.files[H2]}))
+    assert "stop compile k2/c" not in world.take_log()
+    world.save(H2, "token 2")
+    assert "stop compile k2/c" in world.take_log()
+    world.drain()
+    assert unit(world, C).phase is Phase.DONE
+
+
 def test_a_result_that_has_not_seen_a_header_that_changed_is_void() -> None:
     world = built()
     world.save(T2, "token 1\nheader h3")  # nobody has included it before: the machine cannot know who will

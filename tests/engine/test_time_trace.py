@@ -189,6 +189,9 @@ async def test_cancelled_with_its_client(daemon: DaemonApi, bench: Bench, tmp_pa
 
 
 async def test_cancelled_by_another_client(daemon: DaemonApi, bench: Bench) -> None:
+    with anyio.fail_after(SECONDS):
+        while not ((units := daemon.loop.state.main.units) and all(one.settled for one in units.values())):  # noqa: ASYNC110
+            await anyio.sleep(0.01)
     bench.will("slow")
     async with anyio.create_task_group() as tasks:
 

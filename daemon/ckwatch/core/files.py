@@ -125,18 +125,20 @@ def apply_invalidation(state: State, out: Effects, key: UnitKey) -> bool:
 
 
 def _invalidate_dependents(state: State, path: str, digest: str | None, at: float) -> None:
-    state.graph.note_change(path, digest)
+    is_news = state.graph.note_change(path, digest)
     dependents = state.graph.dependents_of_change(path, digest)
-    if not dependents.rerender and not dependents.recompile:
+    # A save may be reported twice. The compilers that the first report has started have read what it told of.
+    recompile = [key for key in dependents.recompile if is_news or (unit := state.find(key)) is None or unit.settled]
+    if not dependents.rerender and not recompile:
         return
     known = any(path in state.graph.reads_of(key) for key in dependents.rerender)
-    what = "was removed" if digest is None else "changed" if known or dependents.recompile else "appeared"
+    what = "was removed" if digest is None else "changed" if known or recompile else "appeared"
     cause = Cause(f"{short(state, path)} {what}", at)
     hidden = {view.name for view in state.views.values() if path in view.overlays}
     # A client's unsaved text hides the file.
     seen = [key for key in dependents.rerender if key.scope not in hidden] if hidden else dependents.rerender
     state.invalidate(seen, Invalidation(cause, recompile=False, edit=True))
-    state.invalidate(dependents.recompile, Invalidation(cause, recompile=True, edit=True))
+    state.invalidate(recompile, Invalidation(cause, recompile=True, edit=True))
 
 
 def short(state: State, path: str) -> str:

@@ -133,10 +133,13 @@ class DependencyGraph:
                 recompile |= dict.fromkeys(key for key in known.units if key in unverified)
         return FileDependents(tuple(rerender), tuple(recompile))
 
-    def note_change(self, path: str, digest: str | None) -> None:
-        """The file was seen with these contents, later than it was last read."""
-        if path in self._known:
-            self._known[path] = digest
+    def note_change(self, path: str, digest: str | None) -> bool:
+        """The file was seen with these contents, later than it was last read. Whether it was last known otherwise, or
+        units may have read it otherwise."""
+        if path not in self._known:
+            return True
+        former, self._known[path] = self._known[path], digest
+        return former != digest or path in self._disputed or bool(self._unverified)
 
     @property
     def templates(self) -> list[str]:
