@@ -11,9 +11,8 @@ unit asked for by itself, with a compiler that takes no time; the daemon's own c
 With hipcc there is a worker for each core but one, and the daemon compiles one unit at a time as well: as many as the
 daemon without a farm, which began with the same store. Each edit gives all instances another tile, as in
 `eight_instances`, and both daemons get the same ones; the first is not counted, after which everybody has precompiled
-headers. For the first error, the same daemon is told of the farm and not,
-in turns; an edit of the template changes all its units, one is looked at, and the farm's workers get the others and use
-no core of this machine.
+headers. For the first error, the same daemon is told of the farm and not, in turns; an edit of the template changes all
+its units, one is looked at, and the farm's workers get the others and use no core of this machine.
 """
 
 from __future__ import annotations

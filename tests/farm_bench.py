@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import anyio
+
+from ckwatch.farm.connection import FarmConnection
 from daemon_bench import Bench
 from patience import PATIENCE_S
 
@@ -102,3 +105,11 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"waited in vain for {what}")
         time.sleep(0.02)
+
+
+async def until_slots(connection: FarmConnection, identity: str) -> None:
+    """Return when the connection knows a worker that compiles with a toolchain of this identity."""
+    with anyio.fail_after(PATIENCE_S):
+        while not connection.slots(identity):
+            await anyio.sleep(0.1)
+            await connection.refresh()

@@ -11,12 +11,12 @@ import pytest
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.store.entries import CompilerCommand
-from ckwatch.farm.messages import CompileManner, FarmCompiled, toolchain_identity
+from ckwatch.farm.messages import CompileOptions, FarmCompiled, toolchain_identity
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.targets import Language
 from fake_compiler import FakeToolchain
 
-MANNER = CompileManner(unit="k/a@gfx942", waiting=3, force=True)
+OPTIONS = CompileOptions(unit="k/a@gfx942", waiting=3, force=True)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def request_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n",
 
 
 def packed_of(toolchain: FakeToolchain, source: str = "#include <ck/ck.hpp>\n", **more: object) -> PackedCompile:
-    return pack(request_of(toolchain, source, **more), toolchain, "1a2b", MANNER)
+    return pack(request_of(toolchain, source, **more), toolchain, "1a2b", OPTIONS)
 
 
 def digest(path: Path) -> str:
@@ -55,7 +55,7 @@ def test_what_the_workspace_has_travels_by_its_content(toolchain: FakeToolchain)
     }
     assert packed.contents[digest(include / "deep.hpp")] == b"int deep;\n"
     assert packed.message.include_folders == ("<workspace>",)
-    assert packed.message.manner == MANNER
+    assert packed.message.options == OPTIONS
 
 
 def test_folders_outside_of_the_workspace_get_names(toolchain: FakeToolchain, tmp_path: Path) -> None:

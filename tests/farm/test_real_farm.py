@@ -25,12 +25,12 @@ from ckwatch.compile.toolchain.installations import read_manifest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.farm.connection import FarmConnection
 from ckwatch.farm.giving import PIECE_BYTES, pack_toolchain, receive
-from ckwatch.farm.messages import CompileManner, toolchain_identity
+from ckwatch.farm.messages import CompileOptions, toolchain_identity
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import run_process
 from daemon_bench import Bench
-from farm_bench import FarmBench
+from farm_bench import FarmBench, until_slots
 from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
@@ -68,20 +68,13 @@ class RealFarm:
         source = SOURCE.format(factor=factor, returned=returned)
         return CompileRequest(source, "k", Language.HIP, "gfx942", include_folders=(self.workspace,))
 
-    async def until_slots(self) -> None:
-        """Return when the worker compiles."""
-        with anyio.fail_after(PATIENCE_S):
-            while not self.connection.slots(self.identity):
-                await anyio.sleep(0.1)
-                await self.connection.refresh()
-
     def builder(self, store: ArtifactStore) -> Builder:
         return Builder(self.toolchain, store, make_ladder=lambda: StagedCompiler(self.toolchain, store, run_process))
 
     async def elsewhere(self, request: CompileRequest, folder: Path, *, precompile: bool = False) -> CompileOutcome:
-        manner = CompileManner(precompile=precompile)
+        options = CompileOptions(precompile=precompile)
         return await self.connection.compile(
-            request, folder, self.toolchain, self.identity, self.store.contents, manner
+            request, folder, self.toolchain, self.identity, self.store.contents, options
         )
 
 
@@ -113,7 +106,7 @@ async def test_a_machine_without_a_toolchain_is_given_one(bare: FarmBench, tmp_p
         await farm.connection.give(worker, packed, sent.append)
         assert sent[0] > 2 * PIECE_BYTES, "what has arrived is not sent again"
         assert sent[-1] == packed.size_bytes
-        await farm.until_slots()
+        await until_slots(farm.connection, farm.identity)
         there = await farm.builder(farm.store).build(farm.request(3), elsewhere=farm.elsewhere)
         assert there.ok, there.message
         assert there.artifact is not None
@@ -156,7 +149,7 @@ async def real_farm(bench: FarmBench, tmp_path: Path, *, slots: bool = True) -> 
                 await anyio.sleep(0.1)
                 await connection.refresh()
         if slots:
-            await farm.until_slots()
+            await until_slots(farm.connection, farm.identity)
         yield farm
         await connection.close()
 

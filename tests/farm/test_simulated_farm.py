@@ -24,13 +24,14 @@ from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.farm.connection import FarmConnection
-from ckwatch.farm.messages import CompileManner, toolchain_identity
+from ckwatch.farm.messages import CompileOptions, toolchain_identity
 from ckwatch.farm.packing import FarmError
 from ckwatch.farm.worker import NAME, FarmWorker
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from daemon_bench import BenchToolchain
 from fake_compiler import OBJECT, dynamic_symbols, elf
+from farm_bench import until_slots
 from patience import PATIENCE_S
 
 WORKERS = int(os.environ.get("CKWATCH_FARM_WORKERS", "8"))
@@ -192,7 +193,7 @@ async def test_a_compile_that_waits_while_a_worker_is_replaced(tmp_path: Path, t
                     while not farm.scheduler.unrunnable:  # noqa: ASYNC110  # dask sets no event
                         await anyio.sleep(0.01)
                     await farm.add()
-                    await has_slots(other, identity)
+                    await until_slots(other, identity)
                     while not results:
                         await connection.refresh()
                         await anyio.sleep(0.01)
@@ -224,12 +225,5 @@ async def test_what_waits_ends_with_the_connection(tmp_path: Path, toolchain: An
                     await compiled(contents=store.contents)
 
 
-async def has_slots(connection: FarmConnection, identity: str) -> None:
-    """Return when the connection knows a worker that compiles."""
-    while not connection.slots(identity):
-        await connection.refresh()
-        await anyio.sleep(0.01)
-
-
 async def _compile(connection: FarmConnection, request: CompileRequest, folder: Path, **how: Any) -> Any:
-    return await connection.compile(request, folder, **how, manner=CompileManner())
+    return await connection.compile(request, folder, **how, options=CompileOptions())

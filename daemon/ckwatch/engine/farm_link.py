@@ -229,15 +229,15 @@ class FarmLink:
         self, request: CompileRequest, folder: Path, *, unit: str, waiting: int, force: bool
     ) -> CompileOutcome:
         """Compile on a worker, as `FarmConnection.compile`. Raises FarmError where there is none."""
-        from ckwatch.farm.messages import CompileManner
+        from ckwatch.farm.messages import CompileOptions
         from ckwatch.farm.packing import FarmError
 
         store = self._tools.store
         if self.connection is None or self._identity is None or store is None:
             raise FarmError("there is no connection with the farm any more")
         toolchain, identity = self._identity
-        manner = CompileManner(unit=unit, waiting=waiting, force=force, precompile=self._tools.precompiles)
-        return await self.connection.compile(request, folder, toolchain, identity, store.contents, manner)
+        options = CompileOptions(unit=unit, waiting=waiting, force=force, precompile=self._tools.precompiles)
+        return await self.connection.compile(request, folder, toolchain, identity, store.contents, options)
 
 
 def _connection_class() -> type[FarmConnection]:

@@ -22,7 +22,7 @@ from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.farm.messages import READY, CompileManner, WorkerFacts, compile_resource
+from ckwatch.farm.messages import READY, CompileOptions, WorkerFacts, compile_resource
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
 
@@ -46,7 +46,7 @@ UNFIT_S = 300.0
 TRIES = 4
 """A compile is submitted so often: workers may lack headers of the source, and may go while it waits."""
 
-LET_GO = "the connection with the farm has ended"
+ENDED = "the connection with the farm has ended"
 
 STRANDED = "stranded"
 """Why a task was cancelled that waits although there are workers for it."""
@@ -75,6 +75,10 @@ class KnownWorker:
     facts: WorkerFacts
 
 
+_Waiting = tuple["Future[Any]", frozenset[str] | None, str]
+"""A task, the workers that may have it (None: all), and the resource that it needs."""
+
+
 class _StrandedError(FarmError):
     """A task that waits although there are workers for it."""
 
@@ -92,7 +96,7 @@ class FarmConnection:
         self._missed = 0
         self._closed = False
         self._packing = CapacityLimiter(1)  # many at once would keep what is looked at from its compiler
-        self._waiting: dict[str, tuple[Future[Any], frozenset[str] | None, str]] = {}
+        self._waiting: dict[str, _Waiting] = {}
 
     @classmethod
     async def open(cls, address: str, security: Security | None) -> FarmConnection:
@@ -114,10 +118,10 @@ class FarmConnection:
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    async def _there(self, make: Callable[[], Awaitable[_T]]) -> _T:
+    async def _on_client_loop(self, make: Callable[[], Awaitable[_T]]) -> _T:
         """What a coroutine answers that runs where the client does. Raises FarmError once the farm was let go."""
         if self._closed:
-            raise FarmError(LET_GO)
+            raise FarmError(ENDED)
         return await _on(self._loop, make)
 
     @property
@@ -130,7 +134,7 @@ class FarmConnection:
     async def refresh(self) -> None:
         """Learn which workers there are. Raises FarmError when the scheduler is lost."""
         try:
-            self.workers = await self._there(self._look)
+            self.workers = await self._on_client_loop(self._look)
             self._missed = 0
         except TimeoutError as error:  # a scheduler that is busy answers the next time
             self._missed += 1
@@ -163,7 +167,19 @@ class FarmConnection:
 
             told = await asyncio.wait_for(self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S)
             self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
-        waiting = list(self._waiting.items())
+        if waiting := list(self._waiting.items()):
+            await self._free_stranded(waiting, ready, listed)
+        return tuple(
+            KnownWorker(address, one["nthreads"], one["resources"], self._facts[address])
+            for address, one in listed.items()
+            if address in self._facts
+        )
+
+    async def _free_stranded(
+        self, waiting: Sequence[tuple[str, _Waiting]], ready: Sequence[str], listed: Mapping[str, Any]
+    ) -> None:
+        """Cancel what no worker will ever take."""
+        scheduler: Any = self._client.scheduler
         states = await asyncio.wait_for(scheduler.get_task_status(keys=[key for key, _ in waiting]), CONNECT_S)
         for key, (future, allowed, resource) in waiting:
             able = {one for one in ready if listed[one]["resources"].get(resource)}
@@ -171,11 +187,6 @@ class FarmConnection:
                 await self._client.cancel([future], force=True, reason="no-worker", msg=f"{key}: no worker is left")
             elif states[key] == "no-worker":  # the scheduler gives it to none that announces its resources later
                 await self._client.cancel([future], force=True, reason=STRANDED)
-        return tuple(
-            KnownWorker(address, one["nthreads"], one["resources"], self._facts[address])
-            for address, one in listed.items()
-            if address in self._facts
-        )
 
     def forget(self, machine: str) -> None:
         """Ask the workers of a machine again what they have."""
@@ -190,7 +201,7 @@ class FarmConnection:
         """Give the machine of `worker` a toolchain, or what it lacks of one. `on_sent` gets the bytes that have
         arrived, in another thread. Raises FarmError where that does not work."""
         try:
-            await self._there(partial(self._give, worker, packed, on_sent))
+            await self._on_client_loop(partial(self._give, worker, packed, on_sent))
         except Exception as error:  # of the library, of the worker and of the network
             raise FarmError(_reason(error)) from error
 
@@ -214,19 +225,19 @@ class FarmConnection:
         toolchain: CompilerToolchain,
         identity: str,
         contents: ContentHashes,
-        manner: CompileManner,
+        options: CompileOptions,
     ) -> CompileOutcome:
         """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here.
 
         Raises FarmError where the farm cannot, and OSError where the folder cannot be written. Cancelling ends the
         compiler there.
         """
-        packed = await to_thread.run_sync(pack, request, toolchain, identity, manner, limiter=self._packing)
+        packed = await to_thread.run_sync(pack, request, toolchain, identity, options, limiter=self._packing)
         allowed = None
         if self.unfit:
             allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
         resource = compile_resource(identity)
-        done = await self._there(partial(self._compile, packed, resource, allowed))
+        done = await self._on_client_loop(partial(self._compile, packed, resource, allowed))
         try:
             return await to_thread.run_sync(partial(unpack, packed, done, folder, contents))
         except UnfitWorkerError as error:
@@ -311,7 +322,7 @@ class FarmConnection:
                 here.call_soon_threadsafe(on_message, message)
 
         measured = partial(self._measure, key, job, list(artifacts), device, time_limit_s, said)
-        done: BenchmarkReport | BenchmarkFailure | None = await self._there(measured)
+        done: BenchmarkReport | BenchmarkFailure | None = await self._on_client_loop(measured)
         if done is None:
             raise FarmError("the farm was told to stop the measurement")
         return done
@@ -405,7 +416,7 @@ async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]
     except asyncio.CancelledError:
         asking = asyncio.current_task()
         if asking is not None and not asking.cancelling():  # nobody here has cancelled it
-            raise FarmError(LET_GO) from None
+            raise FarmError(ENDED) from None
         raise
 
 

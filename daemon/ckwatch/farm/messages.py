@@ -45,7 +45,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileManner:
+class CompileOptions:
     """How `unit` is compiled, which has no say in what comes of it: `waiting` so many others wait for a compiler; with
     `force` whatever the store has; with `precompile` the worker makes precompiled headers, and uses them."""
 
@@ -79,7 +79,7 @@ class FarmCompile:
     kernel: str
     files: tuple[tuple[str, str], ...]
     roots: Mapping[str, str]
-    manner: CompileManner = CompileManner()
+    options: CompileOptions = CompileOptions()
     key: str = ""
 
 

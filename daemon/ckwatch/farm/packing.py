@@ -28,7 +28,7 @@ from ckwatch.compile.request import (
 from ckwatch.compile.single_call import write_dependencies
 from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
 from ckwatch.compile.store.header_sets import PathRoots, not_there
-from ckwatch.farm.messages import CompileManner, FarmCompile, FarmCompiled
+from ckwatch.farm.messages import CompileOptions, FarmCompile, FarmCompiled
 from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
@@ -69,7 +69,9 @@ class PackedCompile:
     begun_ns: int
 
 
-def pack(request: CompileRequest, toolchain: CompilerToolchain, identity: str, manner: CompileManner) -> PackedCompile:
+def pack(
+    request: CompileRequest, toolchain: CompilerToolchain, identity: str, options: CompileOptions
+) -> PackedCompile:
     """The request as it travels. Raises FarmError for one that only this machine can compile."""
     if request.language is not Language.HIP:
         raise FarmError(
@@ -115,7 +117,7 @@ def pack(request: CompileRequest, toolchain: CompilerToolchain, identity: str, m
         kernel=request.kernel,
         files=tuple(files),
         roots={name: str(path) for name, path in named.items()},
-        manner=manner,
+        options=options,
     )
     searched = (*request.include_folders, *toolchain.include_folders)
     return PackedCompile(message, contents, roots, searched, begun_ns)

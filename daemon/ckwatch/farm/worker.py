@@ -239,11 +239,13 @@ class FarmWorker(WorkerPlugin):
             kernel=job.kernel,
         )
         mapping = replace(toolchain, hip_arguments=(*toolchain.hip_arguments, *maps))
-        manner = job.manner
-        builder = self._builder(f"{tree.name}{manner.precompile}{''.join(maps)}", mapping, store, manner.precompile)
-        result = await builder.build(request, force=manner.force, side_by_side=self._has_room(), waiting=manner.waiting)
-        if manner.precompile and not result.from_store:
-            self._background_pch.note(request, manner.unit, lambda: builder.ladder, built=result.ok, compiled=True)
+        options = job.options
+        builder = self._builder(f"{tree.name}{options.precompile}{''.join(maps)}", mapping, store, options.precompile)
+        result = await builder.build(
+            request, force=options.force, side_by_side=self._has_room(), waiting=options.waiting
+        )
+        if options.precompile and not result.from_store:
+            self._background_pch.note(request, options.unit, lambda: builder.ladder, built=result.ok, compiled=True)
         return await to_thread.run_sync(self._packed, result, roots, PathRoots(toolchain.roots), store)
 
     def _has_room(self) -> bool:
