@@ -21,14 +21,14 @@ from anyio import to_thread
 
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.compile.toolchain.installations import MANIFEST, ToolchainManifest, read_manifest
+from ckwatch.compile.toolchain.installations import MANIFEST, read_manifest
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.farm.messages import toolchain_identity
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock
-from ckwatch.system.user_files import digest_file, read_file
+from ckwatch.system.user_files import digest_file
 
 PIECE_BYTES = 8 * 2**20
 KEPT = 2
@@ -142,7 +142,7 @@ async def _install(farm: Path, sha256: str, identity: str, final: Path) -> None:
     new = final.with_name(f".{final.name}-{secrets.token_hex(4)}")
     try:
         await to_thread.run_sync(_unpack, _part(farm, sha256), sha256, new)
-        await relocate(new / TREE, final / TREE)
+        await to_thread.run_sync(relocate, new / TREE, final / TREE)
         await to_thread.run_sync(_settle, new, final)
         found = await to_thread.run_sync(given_toolchains, farm)
         if identity not in found:
@@ -168,7 +168,9 @@ def _unpack(archive: Path, sha256: str, target: Path) -> None:
 
 def _settle(new: Path, final: Path) -> None:
     """Put it in place under a manifest that says where it is, and drop the oldest others."""
-    manifest = ToolchainManifest.from_json(read_file(new / TREE / MANIFEST).decode())
+    manifest = read_manifest(new / TREE)
+    if manifest is None:
+        raise CkwatchError("what was sent is not a complete toolchain")
     replace_file(new / TREE / MANIFEST, replace(manifest, root=final / TREE).to_json().encode())
     new.rename(final)
     others = sorted(_given(final.parent), key=lambda one: one.stat().st_mtime)

@@ -32,7 +32,7 @@ FILES: dict[str, dict[str, str | None]] = {
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     made = Archive(tmp_path / "debs", FILES)
 
-    async def made_executable(root: Path, final: Path) -> int:
+    def made_executable(root: Path, final: Path) -> int:
         assert root != final
         (root / TOOL.path).chmod(0o755)
         return 1
@@ -144,12 +144,12 @@ async def test_a_killed_fetch_leaves_nothing_that_is_trusted(archive: Archive, f
     assert left_in(folder) == [program.parents[2].name]
 
 
-async def test_a_tree_elsewhere_is_not_used(archive: Archive, folder: Path) -> None:
+async def test_a_tree_that_was_moved_is_used_and_a_damaged_one_is_not(archive: Archive, folder: Path) -> None:
     tree = (await fetch(folder)).parents[2]
-    tree.rename(folder / "tool-2-01234567")
-    assert find_trees(folder, "tool-2") == ()
+    moved = tree.rename(folder / "tool-2-01234567")
+    assert find_trees(folder, "tool-2") == (moved,)
     for text in ("", "[]", "{}", '{"layout": 1}'):
-        (folder / "tool-2-01234567/ckwatch-program.json").write_text(text)
+        (moved / "ckwatch-program.json").write_text(text)
         assert find_trees(folder, "tool-2") == ()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from ckwatch.compile.toolchain import relocate
 from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import MANIFEST, set_current
@@ -251,8 +254,26 @@ def test_the_chosen_one_of_several_installed(machine: Path) -> None:
         assert find(machine).root == manifest.root / "usr"
 
 
-def test_a_tree_that_was_moved_is_not_trusted(machine: Path) -> None:
+def test_a_tree_that_was_moved_is_the_same_toolchain(machine: Path) -> None:
+    manifest = make_installed(toolchains(machine))
+    before = find(machine)
+    moved = manifest.root.rename(manifest.root.with_name("rocm-moved"))
+    found = find(machine)
+    assert (found.root, found.identity, found.source) == (moved / "usr", before.identity, before.source)
+    assert found.ck is not None
+    assert found.ck.folder == moved / "ck/include"
+    copy = shutil.copytree(moved, machine / "a copy", symlinks=True)
+    by_path = find(machine, ROCM_PATH=str(copy / "usr"))
+    assert (by_path.root, by_path.identity) == (copy / "usr", before.identity)
+
+
+def test_a_moved_tree_that_cannot_be_changed_says_so(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = make_installed(toolchains(machine))
     manifest.root.rename(manifest.root.with_name("rocm-moved"))
-    with pytest.raises(ToolchainError, match="none installed by ckwatch"):
+
+    def read_only(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(relocate, "replace_file", read_only)
+    with pytest.raises(ToolchainError, match="cannot be changed to run here: Read-only file system"):
         find(machine)

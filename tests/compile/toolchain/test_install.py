@@ -107,7 +107,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     async def no_host_parts(*_: object) -> tuple[str, ...]:
         return ("libomp5: not here",)
 
-    async def no_relocation(root: Path, final: Path) -> int:
+    def no_relocation(root: Path, final: Path) -> int:
         assert root != final
         return 0
 
@@ -181,7 +181,7 @@ async def test_an_interrupted_download_goes_on_where_it_was(archive: Archive) ->
 async def test_a_kill_while_unpacking_leaves_nothing_that_is_trusted(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def killed(*_: object) -> int:
+    def killed(*_: object) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

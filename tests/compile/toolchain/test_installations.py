@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_tree_is_itself_by_whatever_links_it_is_reached(tmp_path: Path) -> Non
     assert installed(tmp_path / "link") == (manifest,)
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / MANIFEST).write_text(manifest.to_json())
-    assert read_manifest(tmp_path / "copy") is None, "it was made for another place"
+    assert read_manifest(tmp_path / "copy") == replace(manifest, root=tmp_path / "copy")
 
 
 def test_a_tree_that_was_moved_to_another_disk_and_linked(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from ckwatch.compile.toolchain.install_steps import (
 )
 from ckwatch.compile.toolchain.installations import remove_tree
 from ckwatch.compile.toolchain.probe import run_tool
-from ckwatch.compile.toolchain.relocate import relocate
+from ckwatch.compile.toolchain.relocate import relocate, settle
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
@@ -63,7 +63,10 @@ class DebianProgram:
 
 
 def find_trees(folder: Path, package: str) -> tuple[Path, ...]:
-    """The complete trees of a package in `folder`, the newest first; in `package`, `*` stands for anything."""
+    """The complete trees of a package in `folder`, the newest first; in `package`, `*` stands for anything.
+
+    Blocks; call from a worker thread.
+    """
     found = [tree for tree in folder.glob(f"{package}-{_HASH}") if _is_complete(tree)]
     return tuple(sorted(found, key=lambda tree: (tree / _MANIFEST).stat().st_mtime, reverse=True))
 
@@ -94,12 +97,14 @@ def _present(folder: Path, wanted: DebianProgram) -> Path | None:
 
 
 def _is_complete(tree: Path) -> bool:
-    """Whether a tree has its manifest and lies where it was relocated for."""
+    """Tell whether a tree has its manifest and runs where it lies, which it is made to do if it was moved there."""
     try:
-        found = json.loads(read_file(tree / _MANIFEST))
-        return bool(found["layout"] == _LAYOUT and os.path.realpath(found["root"]) == os.path.realpath(tree))
-    except (OSError, ValueError, KeyError, TypeError):
+        if json.loads(read_file(tree / _MANIFEST))["layout"] != _LAYOUT:
+            return False
+        settle(tree, _MANIFEST)
+    except (OSError, ValueError, KeyError, TypeError, ToolchainError):
         return False
+    return True
 
 
 async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress) -> Path:
@@ -117,7 +122,7 @@ async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progr
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
         await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
         progress(InstallStep("Relocating"))
-        await relocate(work, final)
+        await anyio.to_thread.run_sync(relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
         progress(InstallStep(f"Trying {Path(wanted.path).name}"))
         await _try(final / wanted.path)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain import installations, relocate
 from ckwatch.compile.toolchain.composable_kernel import (
     CK_VERSION,
     SOURCES_ORIGIN,
@@ -160,6 +160,8 @@ def discover(
             else:
                 manifest = None
             try:
+                if manifest is not None:
+                    _settle(manifest)
                 return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
             except _UnusableError as error:
                 looked.append(f"{source}: {error}")
@@ -173,6 +175,13 @@ def discover(
 
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
+
+
+def _settle(manifest: ToolchainManifest) -> None:
+    try:
+        relocate.settle(manifest.root, installations.MANIFEST)
+    except ToolchainError as error:
+        raise _UnusableError(error.message) from error
 
 
 def _candidates(

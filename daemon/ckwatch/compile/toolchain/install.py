@@ -125,7 +125,7 @@ async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> ins
         major = _llvm_major(work)
         _complete_layout(work, major)
         progress(InstallStep("Relocating"))
-        await relocate(work, final)
+        await anyio.to_thread.run_sync(relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, installations.MANIFEST)
     finally:
         shutil.rmtree(work, ignore_errors=True)

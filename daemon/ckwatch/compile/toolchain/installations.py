@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class InstalledPackage:
 
 @dataclass(frozen=True, slots=True)
 class ToolchainManifest:
-    """What a tree was made of. `root` is the place it was relocated for; elsewhere it does not run.
+    """What a tree was made of, and the folder in which it lies.
 
     `missing` tells what could not be fetched for this host, and why.
     """
@@ -118,12 +118,14 @@ def toolchains_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def read_manifest(tree: Path) -> ToolchainManifest | None:
-    """The manifest of a complete tree that is still found where it was installed, by whatever links; else None."""
+    """The manifest of a complete tree, wherever it was copied or moved (`relocate.settle` makes it run there); else
+    None. Where links lead to it, its root is the name that it was installed under."""
     try:
         manifest = ToolchainManifest.from_json(read_file(tree / MANIFEST).decode())
     except (OSError, ValueError):
         return None
-    return manifest if os.path.realpath(manifest.root) == os.path.realpath(tree) else None
+    is_there = os.path.realpath(manifest.root) == os.path.realpath(tree)
+    return manifest if is_there else replace(manifest, root=tree.absolute())
 
 
 def installed(folder: Path) -> tuple[ToolchainManifest, ...]:

@@ -7,19 +7,24 @@ Libraries get the rpath alone; the C library's own parts stay untouched, the loa
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-
 from ckwatch.compile.elf import names_interpreter
-from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.durable_files import replace_file, temporary_beside
+from ckwatch.system.processes import run_blocking
+from ckwatch.system.user_files import read_file
+
+PATCH_TIMEOUT_S = 600.0
+"""Far above what the largest library takes on a busy machine."""
 
 # glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
 _C_LIBRARY = frozenset(
@@ -80,30 +85,53 @@ def library_folders(root: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in folders if any(folder.glob("*.so*")))
 
 
-async def relocate(root: Path, final: Path) -> int:
-    """Patch everything under `root` to run once it is renamed to `final`; returns how many files were patched.
+def relocate(root: Path, final: Path) -> int:
+    """Patch everything under `root` to run once it is renamed to `final`; return how many files were patched.
 
-    Raises `ToolchainError` when patchelf is missing or refuses a file.
+    Each file is replaced, never written into: it may have other links, and programs may be running. Blocks; call from a
+    worker thread. Raises `ToolchainError` when patchelf is missing or refuses a file, OSError for a read-only folder.
     """
+    files = [elf for elf in elf_files(root) if not is_c_library(elf.path)]
+    if not files:
+        return 0
     patchelf = find_patchelf()
     loader = final / find_loader(root).relative_to(root)
     rpath = ":".join(str(final / folder.relative_to(root)) for folder in library_folders(root))
-    files = [elf for elf in await anyio.to_thread.run_sync(lambda: list(elf_files(root))) if not is_c_library(elf.path)]
-    limit = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
 
-    async def patch(elf: DynamicElf) -> None:
+    def patch(elf: DynamicElf) -> None:
         options = ["--force-rpath", "--set-rpath", rpath]
         if elf.is_program:
             options = ["--set-interpreter", str(loader), *options]
-        async with limit:
-            done = await run_tool([patchelf, *options, elf.path], environment=os.environ)
-        if done.exit_status:
-            raise ToolchainError(f"patchelf cannot relocate {elf.path.name}: {done.stderr.strip()}")
+        new = temporary_beside(elf.path)
+        try:
+            arguments = [patchelf, *options, "--output", str(new), str(elf.path)]
+            done = run_blocking(arguments, environment=os.environ, timeout_s=PATCH_TIMEOUT_S)
+            if done.returncode:
+                raise ToolchainError(f"patchelf cannot relocate {elf.path.name}: {done.stderr.strip()}")
+            shutil.copymode(elf.path, new)
+            new.replace(elf.path)
+        finally:
+            new.unlink(missing_ok=True)
 
-    try:
-        async with anyio.create_task_group() as group:
-            for elf in files:
-                group.start_soon(patch, elf)
-    except* ToolchainError as errors:
-        raise errors.exceptions[0] from None
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        for _ in pool.map(patch, files):
+            pass
     return len(files)
+
+
+def settle(tree: Path, manifest: str) -> None:
+    """Make a complete tree run where it lies, and let its manifest say so, if it was copied, linked or moved there.
+
+    Blocks; call from a worker thread. Raises `ToolchainError` for a tree that cannot be changed.
+    """
+    found = json.loads(read_file(tree / manifest))
+    if os.path.realpath(found["root"]) == os.path.realpath(tree):
+        return
+    try:
+        relocate(tree, tree)
+        replace_file(tree / manifest, (json.dumps(found | {"root": str(tree)}, indent=2) + "\n").encode())
+    except OSError as error:
+        raise ToolchainError(
+            f"{tree} was made to run in {found['root']} and cannot be changed to run here: {error.strerror or error}",
+            "Make the folder writable, or move it back.",
+        ) from error
