@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import gc
+import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -86,18 +88,35 @@ class _SuggestingParser(argparse.ArgumentParser):
             what = "there is no command" if isinstance(action, argparse._SubParsersAction) else "invalid choice:"
             raise argparse.ArgumentError(action, f"{what} '{value}'{_meant(value, choices)}")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The options and what nothing takes; an unknown option comes before a missing argument."""
+        words = sys.argv[1:] if args is None else [*args]
+        others_follow = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
+        own = itertools.takewhile(lambda word: word != "--" and not (others_follow and word[:1] != "-"), words)
+        for word in own:
+            if word[:1] == "-" and not self._knows(word):
+                self.refuse([word])
+        return super().parse_known_args(args, namespace)
+
+    def _knows(self, word: str) -> bool:
+        """Tell whether `word` is an option, or is no attempt at one: `-`, a negative number, a text with blanks."""
+        known = self._option_string_actions
+        is_value = word == "-" or " " in word or self._negative_number_matcher.match(word)
+        return bool(is_value) or word.partition("=")[0] in known or (word[1] != "-" and word[:2] in known)
+
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """End with the arguments that nothing takes."""
         options = [name for action in self._actions for name in action.option_strings]
         word = next((word for word in words if word.startswith("-")), words[0]).partition("=")[0]
         if word.startswith("-"):
-            self.error(f"there is no option {word}{_meant(word, options)}")
+            where = "" if self._subparsers is None else "; options of a command follow it"
+            self.error(f"there is no option {word}{_meant(word, options)}{where}")
         self.error(f"unexpected arguments: {' '.join(words)}")
 
 
 def _meant(word: str, names: Iterable[str]) -> str:
     known = list(names)
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"; did you mean '{near[0]}'?" if near else f" (there are: {', '.join(known)})"
 
 
