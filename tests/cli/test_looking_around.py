@@ -95,6 +95,18 @@ def test_templates_are_listed_with_their_kernels(workspace: Path, capsys: Captur
     assert "part.j2" in {row["name"] for row in answer(capsys, "templates", "list", "--all")["templates"]}
 
 
+def test_built_in_templates_are_listed_without_a_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = {row["name"]: row for row in answer(capsys, "templates", "list")["templates"]}
+    assert found["ck/gemm_universal.hip.j2"]["built_in"]
+    assert not any(row["kernels"] for row in found.values())
+    assert main(["templates", "list"]) == 0
+    assert main(["templates", "list", "-C", str(tmp_path)]) == 2
+    assert "no ckwatch.toml" in capsys.readouterr().err
+
+
 def test_a_copied_template_is_found_before_the_built_in_one(workspace: Path, capsys: Capture) -> None:
     name = "ck/gemm_universal.hip.j2"
     original = {row["name"]: row for row in answer(capsys, "templates", "list")["templates"]}[name]

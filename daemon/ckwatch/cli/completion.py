@@ -48,7 +48,7 @@ def names(kind: str) -> Callable[..., Iterable[str]]:
         except CkwatchError:
             return ()
         if kind == "templates":
-            return tuple(templates_of(workspace))
+            return tuple(templates_of(workspace.template_folders))
         kernels = tuple(kernel.name for kernel in workspace.kernels)
         if kind == "kernels":
             return kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import ckwatch_templates
@@ -12,7 +13,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.unit_patterns import nearest_name
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.discovery import find_workspace, in_workspace, working_folder
 from ckwatch.workspace.loading import DEFAULT_TEMPLATES, Workspace, load_workspace
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
 
@@ -20,14 +21,15 @@ SUFFIX = ".j2"
 
 
 def list_(options: argparse.Namespace) -> int:
-    """Print the templates, the workspace's first."""
+    """Print the templates, the workspace's first; outside of a workspace the built-in ones."""
     output = Output(options)
-    workspace = _workspace(options)
+    workspace = _workspace(options) if options.workspace is not None or in_workspace(working_folder()) else None
+    folders = (ckwatch_templates.ROOT,) if workspace is None else workspace.template_folders
     found = {
-        name: path for name, path in templates_of(workspace).items() if options.all or name.endswith(TEMPLATE_SUFFIXES)
+        name: path for name, path in templates_of(folders).items() if options.all or name.endswith(TEMPLATE_SUFFIXES)
     }
     users: dict[str, list[str]] = {}
-    for kernel in workspace.kernels:
+    for kernel in () if workspace is None else workspace.kernels:
         users.setdefault(kernel.template, []).append(kernel.name)
     if output.json:
         from ckwatch.cli.json_output import ListedTemplate, TemplateList
@@ -39,7 +41,7 @@ def list_(options: argparse.Namespace) -> int:
         output.line(TemplateList(templates=tuple(rows)))
         return 0
     table = [
-        [name, "built-in" if _is_built_in(path) else display_path(str(path), str(workspace.root)),
+        [name, "built-in" if _is_built_in(path) else display_path(str(path), "" if workspace is None else str(workspace.root)),
          ", ".join(users.get(name, []))]
         for name, path in found.items()
     ]  # fmt: skip
@@ -53,7 +55,7 @@ def list_(options: argparse.Namespace) -> int:
 def copy(options: argparse.Namespace) -> int:
     """Copy a template into the workspace's first template folder."""
     workspace = _workspace(options)
-    found = templates_of(workspace)
+    found = templates_of(workspace.template_folders)
     source = found.get(options.name)
     if source is None:
         near = nearest_name(found, options.name)
@@ -80,10 +82,10 @@ def copy(options: argparse.Namespace) -> int:
     return 0
 
 
-def templates_of(workspace: Workspace) -> dict[str, Path]:
-    """The file of each template that the search path finds, by name."""
+def templates_of(folders: Iterable[Path]) -> dict[str, Path]:
+    """The file of each template that a search of `folders` finds, by name."""
     found: dict[str, Path] = {}
-    for folder in workspace.template_folders:
+    for folder in folders:
         for path in sorted(folder.rglob(f"*{SUFFIX}")):
             if path.is_file():
                 found.setdefault(path.relative_to(folder).as_posix(), path)

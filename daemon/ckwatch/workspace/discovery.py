@@ -21,6 +21,11 @@ def working_folder() -> Path:
         raise CkwatchError("the folder that this is run in has been deleted", "Go to one that is there.") from None
 
 
+def in_workspace(folder: Path) -> bool:
+    """Tell whether there is a `ckwatch.toml` in `folder` or above it."""
+    return any((one / FILE_NAME).is_file() for one in (folder, *folder.parents))
+
+
 def find_workspace(start: Path) -> Path:
     """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
 
