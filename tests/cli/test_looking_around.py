@@ -131,8 +131,9 @@ def test_without_a_template_folder_a_copy_makes_one(workspace: Path, capsys: Cap
     ("words", "said"),
     [
         (["gemm_universal.hip.j2"], "did you mean 'ck/gemm_universal.hip.j2'?"),
-        (["hip/gemm_tiled.hip.j2", "../up.j2"], "is no name of a template"),
-        (["hip/gemm_tiled.hip.j2", "mine.txt"], "is no name of a template"),
+        (["hip/gemm_tiled.hip.j2", "../up.j2"], "is not a name of a template"),
+        (["hip/gemm_tiled.hip.j2", "mine.txt"], "is not a name of a template"),
+        (["hip/gemm_tiled.hip.j2", "own/.mine.hip.j2"], "`.mine.hip.j2` is not a name: it begins with a dot"),
     ],
 )
 def test_copies_that_are_refused(workspace: Path, capsys: Capture, words: list[str], said: str) -> None:

@@ -21,7 +21,12 @@ def test_names(name: str) -> None:
     ("name", "reason"),
     [
         *((f"a{chr(code)}b", f"U+{code:04X}") for code in (0, 9, 10, 0x1B, 0x7F, 0x85, 0x200B, 0x2028, 0x202E, 0x2066)),
-        *((name, "is not a name") for name in ("", " ", " a", "a/b", "a@b", ".", "..")),
+        *((name, "cannot be empty") for name in ("", " ")),
+        *((name, "begins or ends with a blank") for name in (" a", "a ")),
+        ("a/b", "separates kernel and instance"),
+        ("a@b", "separates instance and arch"),
+        *((name, "are hidden") for name in (".", "..", ".hidden")),
+        *((name, "for an option") for name in ("-", "--force")),
         ("x" * 121, "121 characters"),
     ],
 )

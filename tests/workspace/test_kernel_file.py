@@ -107,7 +107,7 @@ ROWS = [
     (KERNEL.replace('"t.hip.j2"', '«"gemm_universal.hip.j2"»'), "missing-template", "`ck/gemm_universal.hip.j2`?"),
     (KERNEL.replace('"t.hip.j2"', '«"../templates/t.hip.j2"»'), "missing-template", "there is no template"),
     (KERNEL.replace('"t.hip.j2"', f'«"{"t" * 5000}.hip.j2"»'), "missing-template", "there is no template"),
-    ('name = «"a/b"»\n' + KERNEL, "invalid-name", "has no / @ or control characters"),
+    ('name = «"a/b"»\n' + KERNEL, "invalid-name", "it has a `/`, which separates kernel and instance"),
     ('name = «"a\u202eb"»\n' + KERNEL, "invalid-name", "`a<U+202E>b` is not a name: it holds U+202E"),
     ('name = «"a\\u200Fb"»\n' + KERNEL, "invalid-name", "it holds U+200F"),
     ('name = «"a\u0085b"»\n' + KERNEL, "invalid-name", "it holds U+0085"),
@@ -303,6 +303,16 @@ def test_a_name_given_twice_shows_both_places(tmp_path: Path) -> None:
     (related,) = found.related
     assert related.span is not None
     assert (str(related.span.start), str(found.span.start)) == ("10:8", "13:8")
+
+
+@pytest.mark.parametrize("stem", ["a@b", ".a", "-a", " a"])
+def test_a_file_whose_name_cannot_be_that_of_a_kernel(tmp_path: Path, stem: str) -> None:
+    (found,) = workspace(tmp_path, {f"{stem}.kernel.toml": KERNEL}).diagnostics
+    assert found.code == "kernel-file/invalid-name"
+    assert f"`{stem}` is not a name" in found.message
+    assert "rename" in found.message
+    named = 'name = "good"\n' + KERNEL
+    assert not workspace(tmp_path, {f"{stem}.kernel.toml": named}).diagnostics
 
 
 def test_two_files_with_one_name(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import ckwatch_templates
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output, aligned
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.names import why_no_name
 from ckwatch.model.unit_patterns import nearest_name
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
@@ -63,7 +64,11 @@ def copy(options: argparse.Namespace) -> int:
         raise CkwatchError(f"there is no template '{options.name}'", hint)
     name = PurePosixPath(options.target or options.name)
     if name.is_absolute() or ".." in name.parts or not name.name.endswith(SUFFIX):
-        raise CkwatchError(f"'{name}' is no name of a template", f"it is a path below a template folder, in {SUFFIX}")
+        raise CkwatchError(
+            f"`{name}` is not a name of a template", f"a name is a path below a template folder that ends in {SUFFIX}"
+        )
+    if (reason := next(filter(None, map(why_no_name, name.parts)), None)) is not None:
+        raise CkwatchError(reason)
     target = own_folder(workspace) / name
     if target.exists():
         raise CkwatchError(f"{target} is there already", "give the copy a name of its own: `templates copy NAME NEW`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 NAME_LENGTH_LIMIT = 120
 """Characters of a name."""
@@ -20,6 +21,14 @@ _UNSEEN_IN_NAMES = re.compile(f"[\x00-\x1f{_UNSEEN}]")
 _UNSEEN_IN_MESSAGES = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")
 _LONG_WORD = re.compile(rf"\S{{{WORD_LIMIT + 1},}}")
 
+_UNUSABLE: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (lambda name: name != name.strip(), "it begins or ends with a blank"),
+    (lambda name: "/" in name, "it has a `/`, which separates kernel and instance"),
+    (lambda name: "@" in name, "it has an `@`, which separates instance and arch"),
+    (lambda name: name.startswith("."), "it begins with a dot, and files called so are hidden"),
+    (lambda name: name.startswith("-"), "it begins with a dash, and commands would take it for an option"),
+)
+
 
 def unseen_in(name: str) -> str | None:
     """The first character of `name` that is not seen or reorders others, as `U+202E`; None where there is none."""
@@ -32,9 +41,10 @@ def why_no_name(name: str) -> str | None:
     unseen = unseen_in(name)
     if unseen is not None:
         return f"`{name}` is not a name: it holds {unseen}, a character that cannot be seen"
-    if not name.strip() or "/" in name or "@" in name or name != name.strip() or name in (".", ".."):
-        return f"`{name}` is not a name: a name is not empty and has no / @ or control characters"
-    return why_too_long(name)
+    if not name.strip():
+        return "a name cannot be empty"
+    reason = next((reason for is_so, reason in _UNUSABLE if is_so(name)), None)
+    return why_too_long(name) if reason is None else f"`{name}` is not a name: {reason}"
 
 
 def why_too_long(name: str) -> str | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
-from ckwatch.model.names import unseen_in
+from ckwatch.model.names import unseen_in, why_no_name
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span
 from ckwatch.workspace.compiler_flags import check_flags
@@ -92,10 +92,8 @@ def read_kernel(
     given_name = values.get("name")
     if isinstance(given_name, str):
         name = given_name
-    elif (unseen := unseen_in(name)) is not None:
-        message = (
-            f"the file's name holds {unseen}, a character that cannot be seen; rename it, or give the kernel a `name`"
-        )
+    elif (reason := why_no_name(name)) is not None:
+        message = f"{reason}; the kernel is called after its file: rename that, or give the kernel a `name`"
         problems.add("invalid-name", message, document.beginning)
     template = _template(problems, values.get("template"), search)
     operation = None
@@ -104,7 +102,7 @@ def read_kernel(
     shapes = []
     usable = (
         table is not None
-        and unseen_in(name) is None
+        and why_no_name(name) is None
         and template is not None
         and operation is not None
         and not document.diagnostics

@@ -242,6 +242,19 @@ def test_a_text_that_needs_nothing_of_inductor_stays_alone(root: Path, tmp_path:
     assert errors_of(load_workspace(root)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [(".hidden", "begins with a dot"), ("a/b", "has a `/`"), ("", "cannot be empty")]
+)
+def test_a_name_that_cannot_be_one_writes_nothing(
+    root: Path, tmp_path: Path, capsys: Capture, name: str, reason: str
+) -> None:
+    (tmp_path / "own.py").write_text('T = """{{ header() }}"""\n')
+    before = sorted(root.rglob("*"))
+    assert main(["import", "inductor", str(tmp_path / "own.py"), "--as", name]) == 2
+    assert reason in capsys.readouterr().err
+    assert sorted(root.rglob("*")) == before
+
+
 def test_names_that_nothing_sets_are_said(root: Path, tmp_path: Path, capsys: Capture) -> None:
     body = BODY % "{{ epilogue }} {{ my_option }} {% set mine = 1 %}{{ mine }} {{ arg_name(Bias) }}"
     (tmp_path / "own.py").write_text(f'T = r"""{body}"""\n')

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     text = chosen.text or ""
     base = chosen_base(text, f"{options.file.stem} {chosen.name}", texts)
     parts = parts_of(base, chosen, strings)
-    name = options.called or options.file.stem.removesuffix("_template")
+    name = options.file.stem.removesuffix("_template") if options.called is None else options.called
     if (reason := why_no_name(name)) is not None:
         raise CkwatchError(reason, "--as gives another one")
     template = own_folder(workspace) / f"{name}.hip.j2"
