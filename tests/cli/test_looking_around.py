@@ -180,7 +180,10 @@ def test_a_limit_that_is_no_size(workspace: Path, capsys: Capture) -> None:
         (["bild"], "there is no command 'bild'; did you mean 'build'?"),
         (["toolchain", "lst"], "there is no command 'lst'; did you mean 'list'?"),
         (["--frobnicate"], "there is no option --frobnicate (there are: -h, --help, --version); options of a command"),
-        (["--json", "build"], "there is no option --json (there are: -h, --help, --version); options of a command follow"),
+        (
+            ["--json", "build"],
+            "there is no option --json (there are: -h, --help, --version); options of a command follow",
+        ),
         (["templates", "--frob"], "there is no option --frob (there are: -h, --help); options of a command follow it"),
         (["rank", "--jsno"], "there is no option --jsno; did you mean '--json'?"),
         (["rank", "--shape"], "argument --shape: expected one argument"),

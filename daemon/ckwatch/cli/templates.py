@@ -41,11 +41,11 @@ def list_(options: argparse.Namespace) -> int:
         )
         output.line(TemplateList(templates=tuple(rows)))
         return 0
+    root = "" if workspace is None else str(workspace.root)
     table = [
-        [name, "built-in" if _is_built_in(path) else display_path(str(path), "" if workspace is None else str(workspace.root)),
-         ", ".join(users.get(name, []))]
+        [name, "built-in" if _is_built_in(path) else display_path(str(path), root), ", ".join(users.get(name, []))]
         for name, path in found.items()
-    ]  # fmt: skip
+    ]
     heading, *lines = aligned(table, heading=("NAME", "FILE", "KERNELS"))
     output.text(heading, "bold")
     for line in lines:
