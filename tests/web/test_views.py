@@ -202,13 +202,13 @@ def test_a_tuning_run(chromium: Browser, workspace_of_page: tuple[Path, SyncClie
 def test_what_an_address_names_and_is_gone(site: Site) -> None:
     """It is said, with the way to a near name, at once and when it happens while the window is open."""
     kernel_file = site.root / "tiled.kernel.toml"
-    with site.view("/history", unit="tiled/k61@gfx942", limit="20") as page:
+    with site.view("/history", unit="tiled/k61@gfx942", limit="500") as page:
         expect(page.locator("h1")).to_have_text("History: gone")
         expect(page.locator("main .note")).to_contain_text("unit=tiled/k61@gfx942, which no longer exists")
         expect(page.locator("main section")).to_have_count(0)
         page.get_by_role("link", name=FIRST, exact=True).click()
         expect(page.locator("h1")).to_have_text(f"History: {FIRST}")
-        expect(page).to_have_url(re.compile("limit=20"))
+        expect(page).to_have_url(re.compile("limit=500"))
         expect(region(page, "Timings")).to_be_visible()
         with edited(kernel_file, '"k16"', '"k17"'):
             expect(page.get_by_role("link", name="tiled/k17@gfx942", exact=True)).to_be_visible()

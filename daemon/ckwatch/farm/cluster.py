@@ -179,8 +179,16 @@ def _local(settings: FarmSection, security: Security | None, options: dict[str, 
 
 
 def _ssh(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
-    """As dask's SSHCluster, with the scheduler in this process."""
+    """As dask's SSHCluster, with the scheduler in this process.
+
+    dask puts its configuration on the workers' command lines, which every user there reads. It stays without the
+    sections of other programs, where their passwords and tokens are.
+    """
+    import dask.config
     from distributed import Scheduler, SpecCluster
+
+    for section in dask.config.config.keys() - set().union(*dask.config.defaults):
+        del dask.config.config[section]
 
     from ckwatch.farm.ssh_worker import SshWorker
 
