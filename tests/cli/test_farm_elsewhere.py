@@ -156,7 +156,9 @@ def test_workers_are_hosts_behind_ssh(
     assert "the farm is up at tls://" in capsys.readouterr().out
     until(lambda: len(workers(workspace, capsys)) == 2, "two workers")
     lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in processes("distributed.cli.dask_spec")]
-    told = [deserialize(found[1].decode()) for line in lines if (found := re.search(rb'INHERIT_CONFIG="([^"]+)"', line))]
+    told = [
+        deserialize(found[1].decode()) for line in lines if (found := re.search(rb'INHERIT_CONFIG="([^"]+)"', line))
+    ]
     assert told
     assert all("distributed" in one and "coiled" not in one for one in told)
     assert main(["farm", "down", "-C", str(workspace)]) == 0

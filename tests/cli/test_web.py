@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.system.installation import command_for_extra
 from ckwatch.workspace.trust import trust
 
 BROWSER = """\
@@ -71,7 +72,7 @@ def test_a_port_that_is_taken(capsys: Capture) -> None:
 def test_without_nicegui_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("ckwatch.cli.web.find_spec", lambda _name: None)
     assert main(["web"]) == 2
-    assert "pip install 'ckwatch[web]'" in capsys.readouterr().err
+    assert command_for_extra("web") in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written(small: Path, capsys: Capture) -> None:

