@@ -179,11 +179,12 @@ def daemon_environment() -> dict[str, str]:
 
 
 @contextmanager
-def web(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`ckwatch web`, and the address that it prints."""
-    command = [str(CKWATCH), "web", "--no-open", *options]
+def web(root: Path, *options: str, browser: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`ckwatch web`, which opens the page in `browser` if there is one, and the address that it prints."""
+    command = [str(CKWATCH), "web", *([] if browser else ["--no-open"]), *options]
+    environment = daemon_environment() | {"BROWSER": browser}
     with subprocess.Popen(
-        command, cwd=root, env=daemon_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dask.config import deserialize
 
 import ssh_server
 from ckwatch.cli import main
@@ -145,11 +147,20 @@ def sshd(tmp_path: Path) -> Iterator[str]:
         server.kill()
 
 
-def test_workers_are_hosts_behind_ssh(workspace: Path, sshd: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One of the two hosts is not there."""
+def test_workers_are_hosts_behind_ssh(
+    workspace: Path, sshd: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the two hosts is not there. dask's configuration is on their command lines, without others' tokens."""
+    monkeypatch.setenv("DASK_COILED__TOKEN", "secret")
     assert up(workspace, sshd.format(hosts='hosts = ["127.0.0.1", "127.0.0.2"]\n')) == 0
     assert "the farm is up at tls://" in capsys.readouterr().out
     until(lambda: len(workers(workspace, capsys)) == 2, "two workers")
+    lines = [Path(f"/proc/{one}/cmdline").read_bytes() for one in processes("distributed.cli.dask_spec")]
+    told = [
+        deserialize(found[1].decode()) for line in lines if (found := re.search(rb'INHERIT_CONFIG="([^"]+)"', line))
+    ]
+    assert told
+    assert all("distributed" in one and "coiled" not in one for one in told)
     assert main(["farm", "down", "-C", str(workspace)]) == 0
     until(lambda: not processes("distributed.cli.dask_spec"), "the end of what was started there")
 

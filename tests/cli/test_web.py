@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.system.installation import command_for_extra
 from ckwatch.workspace.trust import trust
+
+BROWSER = """\
+import json, os, stat, sys, urllib.request
+from pathlib import Path
+file = Path(sys.argv[1].removeprefix("file://"))
+address = file.read_text().partition("url=")[2].partition("'")[0]
+token = address.partition("token=")[2].encode()
+lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+found = {
+    "arguments": sys.argv[1:], "modes": [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)],
+    "seen": any(token in line for line in lines),
+    "status": urllib.request.urlopen(address).status, "left": file.exists(),
+}
+Path(os.environ["TOLD"]).write_text(json.dumps(found))
+"""
+"""Opens the file that it is given as a browser does, and tells of it."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -50,10 +72,37 @@ def test_a_port_that_is_taken(capsys: Capture) -> None:
 def test_without_nicegui_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr("ckwatch.cli.web.find_spec", lambda _name: None)
     assert main(["web"]) == 2
-    assert "pip install 'ckwatch[web]'" in capsys.readouterr().err
+    assert command_for_extra("web") in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written(small: Path, capsys: Capture) -> None:
     (small / "file").write_text("")
     assert main(["web", "--export", "file"]) == 2
     assert "file cannot be written" in capsys.readouterr().err
+
+
+def test_no_command_line_has_the_token(small: Path, daemons: Path, tmp_path: Path) -> None:
+    trust(small)
+    browser, told = tmp_path / "browser.py", tmp_path / "told"
+    browser.write_text(BROWSER)
+    os.mkfifo(told)
+    environment = os.environ | {"BROWSER": f"{sys.executable} {browser} %s", "TOLD": str(told)}
+    command = [sys.executable, "-m", "ckwatch", "web"]
+    with subprocess.Popen(command, cwd=small, env=environment, stdout=subprocess.DEVNULL) as process:
+        found = json.loads(told.read_text())
+        process.send_signal(signal.SIGTERM)
+    (url,) = found.pop("arguments")
+    assert url.startswith("file://")
+    assert found == {"modes": [0o700, 0o600], "seen": False, "status": 200, "left": False}
+    assert not Path(url.removeprefix("file://")).parent.exists()
+
+
+def test_without_a_browser_it_says_so(small: Path, daemons: Path) -> None:
+    trust(small)
+    environment = os.environ | {"BROWSER": "false"}
+    command = [sys.executable, "-m", "ckwatch", "web"]
+    with subprocess.Popen(command, cwd=small, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ckwatch: no browser was opened: open the address above\n"
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()

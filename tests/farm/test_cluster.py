@@ -18,6 +18,7 @@ from distributed.core import Status
 from ckwatch.farm import cluster
 from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates, security_of
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.installation import command_for_extra
 from ckwatch.workspace.settings import FarmSection
 from patience import PATIENCE_S
 
@@ -134,7 +135,7 @@ def test_packages_that_are_missing_are_named(
     settings = FarmSection.model_validate({"cluster": kind, "hosts": ["a"] if kind == "ssh" else []})
     with pytest.raises(CkwatchError, match=f"{package} is not installed") as found:
         cluster.make_cluster(settings, None, tmp_path)
-    assert found.value.hint == "pip install 'ckwatch[farm]'"
+    assert found.value.hint == command_for_extra("farm")
 
 
 async def test_one_that_was_killed_is_not_taken_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import stat
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from ckwatch_web.access import TOKEN_S, Guard, Keys
+from ckwatch_web.access import TOKEN_S, Guard, Keys, entrance
 
 PORT = 4321
 HOST = f"127.0.0.1:{PORT}"
@@ -197,3 +199,19 @@ async def test_a_websocket_needs_host_origin_and_cookie(keys: Keys) -> None:
     for name in good:
         sent = await websocket(guard, {key: one for key, one in good.items() if key != name})
         assert [message["type"] for message in sent] == ["websocket.close"], name
+
+
+async def test_a_file_leads_one_browser_to_the_page(tmp_path: Path, browser: httpx.AsyncClient, keys: Keys) -> None:
+    with entrance(tmp_path, PORT, keys) as file:
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)]
+        assert modes == [0o700, 0o600]
+        text = file.read_text()
+        assert "<meta name=referrer content=no-referrer>" in text
+        address = text.partition("url=")[2].partition("'")[0]
+        assert address.startswith(f"http://{HOST}/?token=")
+        headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}  # as after a page from a disk
+        assert "set-cookie" in (await browser.get(address, headers=headers)).headers
+        assert not file.exists()
+    with entrance(tmp_path, PORT, keys) as file:
+        assert file.exists()
+    assert not file.parent.exists()

@@ -146,11 +146,11 @@ async def test_names_are_text() -> None:
 
 
 async def test_an_empty_kernel_says_what_to_do() -> None:
-    content = await show(feed_of([unit_row("a")]), {})
+    content = await show(feed_of([unit_row("a")], baselines=[]), {})
     (note,) = content.blocks
     assert isinstance(note, Note)
     assert note.text == "Nothing was timed: `ckwatch bench k` takes timings."
-    assert len((await show(feed_of([]), {})).blocks) == 1
+    assert len((await show(feed_of([], baselines=[]), {})).blocks) == 1
 
 
 def comparison(verdict: str, ratio: float) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
@@ -266,6 +267,26 @@ def test_without_the_token_there_is_nothing(chromium: Browser, site: Site) -> No
     assert used.status == 403
     assert "used already" in page.content()
     stranger.close()
+
+
+def test_the_file_that_a_browser_is_given_opens_the_page(
+    chromium: Browser, workspace_of_page: Workspace, tmp_path: Path
+) -> None:
+    root, _ = workspace_of_page
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$1" > "{told}"\n')
+    (tmp_path / "browser").chmod(0o700)
+    with web(root, browser=str(tmp_path / "browser")):
+        url = told.read_text().strip()
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_role("status").filter(has_text="live").wait_for()
+        assert page.evaluate("document.referrer") == ""
+        assert "token" not in page.url
+        assert not Path(url.removeprefix("file://")).exists()
+        context.close()
 
 
 def test_a_script_in_the_page_is_not_run(site: Site) -> None:

@@ -197,3 +197,32 @@ def test_a_tuning_run(chromium: Browser, workspace_of_page: tuple[Path, SyncClie
         expect(page.locator("main")).to_contain_text(best.instance)
         (known,) = site.client.tuning_runs("gemm")
         assert known.best["small"].median_us == best.median_us
+
+
+def test_what_an_address_names_and_is_gone(site: Site) -> None:
+    """It is said, with the way to a near name, at once and when it happens while the window is open."""
+    kernel_file = site.root / "tiled.kernel.toml"
+    with site.view("/history", unit="tiled/k61@gfx942", limit="500") as page:
+        expect(page.locator("h1")).to_have_text("History: gone")
+        expect(page.locator("main .note")).to_contain_text("unit=tiled/k61@gfx942, which no longer exists")
+        expect(page.locator("main section")).to_have_count(0)
+        page.get_by_role("link", name=FIRST, exact=True).click()
+        expect(page.locator("h1")).to_have_text(f"History: {FIRST}")
+        expect(page).to_have_url(re.compile("limit=500"))
+        expect(region(page, "Timings")).to_be_visible()
+        with edited(kernel_file, '"k16"', '"k17"'):
+            expect(page.get_by_role("link", name="tiled/k17@gfx942", exact=True)).to_be_visible()
+            expect(page.locator("main section")).to_have_count(0)
+            page.get_by_label("Unit").click()
+            page.get_by_role("option", name="tiled/k17@gfx942").click()
+            expect(page.locator("h1")).to_have_text("History: tiled/k17@gfx942")
+    site.client.build("tiled")
+
+
+def test_what_was_chosen_for_another_kernel_is_not_gone(site: Site) -> None:
+    with site.view("/roofline", kernel="tiled", unit=FIRST) as page:
+        expect(region(page, "Timings and their bounds")).to_be_visible()
+        page.get_by_label("Kernel").click()
+        page.get_by_role("option", name="gemm", exact=True).click()
+        expect(page.locator("h1")).to_contain_text("Roofline: gemm")
+        expect(page).not_to_have_url(re.compile("unit=tiled"))

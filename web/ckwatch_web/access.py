@@ -3,7 +3,8 @@
 A page on loopback can be reached by every program of the machine, by other users of it, and by every page that the
 browser has open. So each request must name this server in `Host` (a name that was rebound to 127.0.0.1 does not), come
 from this page where it says where it comes from, and carry a cookie that is given for a token. A token opens the page
-once. Headers keep the page out of frames, and scripts other than its own out of the page.
+once. Every user of the machine can read command lines, so a browser that is started gets the path of a private file
+that leads to the address. Headers keep the page out of frames, and scripts other than its own out of the page.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import hmac
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -58,18 +62,20 @@ class Keys:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._value = secrets.token_urlsafe(32)
-        self._tokens: dict[str, float] = {}
+        self._tokens: dict[str, tuple[float, Path | None]] = {}
 
-    def new_token(self) -> str:
-        """A token that opens the page in one browser."""
+    def new_token(self, file: Path | None = None) -> str:
+        """A token that opens the page in one browser; `file`, which names it, is removed then."""
         token = secrets.token_urlsafe(32)
-        self._tokens[token] = self._now() + TOKEN_S
+        self._tokens[token] = self._now() + TOKEN_S, file
         return token
 
     def cookie_for(self, token: str) -> str | None:
         """The cookie's value, for a token that was not used; it is used now. None for any other text."""
-        until = self._tokens.pop(token, None)
-        return self._value if until is not None and self._now() <= until else None
+        until, file = self._tokens.pop(token, (-1.0, None))
+        if file is not None:
+            file.unlink(missing_ok=True)
+        return self._value if self._now() <= until else None
 
     def fits(self, value: str) -> bool:
         """Whether this is the cookie's value."""
@@ -90,9 +96,21 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def address_of(port: int, keys: Keys, path: str = "/") -> str:
-    """The address of a page on this server that opens it in one browser; `path` may have a query."""
-    return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token()}"
+def address_of(port: int, keys: Keys, path: str = "/", file: Path | None = None) -> str:
+    """The address of a page on this server that opens it in one browser; `path` may have a query, `file` is as of
+    `new_token`."""
+    return f"http://{HOST}:{port}{path}{'&' if '?' in path else '?'}{TOKEN}={keys.new_token(file)}"
+
+
+@contextmanager
+def entrance(folder: Path, port: int, keys: Keys) -> Iterator[Path]:
+    """A file within `folder` that leads one browser to the page: only the user can read it, and it is removed when it
+    was used, or at the end. Raises OSError."""
+    with TemporaryDirectory(prefix="ckwatch-web-", dir=folder, ignore_cleanup_errors=True) as private:
+        file = Path(private) / "open.html"
+        file.touch(mode=0o600)
+        file.write_text(_ENTER.format(target=escape(address_of(port, keys, file=file))), encoding="utf-8")
+        yield file
 
 
 class Guard:
@@ -205,6 +223,7 @@ _LENGTHS = (b"content-length", b"cache-control")
 
 _STYLE = (
     "<!DOCTYPE html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    "<meta name=referrer content=no-referrer>"
     "<title>ckwatch</title><style>:root{{color-scheme:light dark}}body{{font:16px/1.5 system-ui,sans-serif;"
     "max-width:40rem;margin:4rem auto;padding:0 1rem}}</style>"
 )

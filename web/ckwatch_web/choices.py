@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from heapq import nlargest
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ckwatch import CkwatchError
 from ckwatch_web.content import Choice
 from ckwatch_web.view import Query
 
 if TYPE_CHECKING:
     from ckwatch_web.feed import Feed, UnitRow
 
+MOST_NEAR = 5
+COMPARED, COMPARED_LENGTH = 200, 200
+"""So many names are compared letter by letter, and so much of one that may have any length."""
+
+
+class GoneError(CkwatchError):
+    """The address names something that is not there. `choice` has what is, with no value."""
+
+    def __init__(self, choice: Choice, named: str) -> None:
+        super().__init__(f"The address names {choice.key}={named}, which no longer exists here, or never did.")
+        self.choice = choice
+        self.named = named
+
+    def near(self) -> list[str]:
+        """Names like the one that is gone, the nearest first. Takes up to 0.1 s."""
+        sought = self.named[:COMPARED_LENGTH]
+
+        pairs = {*pairwise(sought)}
+
+        def alike(name: str) -> int:
+            return len(pairs & {*pairwise(name)})
+
+        return get_close_matches(sought, nlargest(COMPARED, self.choice.options, key=alike), n=MOST_NEAR)
+
 
 def choose(key: str, label: str, options: Iterable[str] | Mapping[str, str], query: Query, default: str = "") -> Choice:
-    """A choice with what the address says, as far as that is there; else `default`, or the first."""
+    """A choice with what the address says; else `default`, or the first. Raises GoneError if what the address says is
+    not among the options."""
     named = dict(options) if isinstance(options, Mapping) else {one: one for one in options}
     value = query.get(key, "")
-    if value not in named:
+    if value and value not in named:
+        raise GoneError(Choice(key=key, label=label, options=named, value=""), value)
+    if not value:
         value = default if default in named else next(iter(named), "")
     return Choice(key=key, label=label, options=named, value=value)
 
@@ -33,9 +64,9 @@ def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Un
 
 
 def chosen_unit(feed: Feed, query: Query, key: str = "unit") -> str:
-    """The unit that the address names, else the one that was timed or built last; empty without any."""
-    named = query.get(key, "")
-    if named in feed.units:
+    """The unit that the address names, also if it is gone, else the one that was timed or built last; empty without
+    any."""
+    if named := query.get(key, ""):
         return named
     last = max(feed.units.values(), key=_news, default=None)
     return "" if last is None else last.id

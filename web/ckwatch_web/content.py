@@ -86,6 +86,8 @@ class Note:
     text: str
     kind: Literal["text", "hint", "warning", "error"] = "text"
     place: TextPlace | None = None
+    links: tuple[tuple[str, str], ...] = ()
+    """Texts and addresses on this server; files have none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import anyio
+from anyio import to_thread
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from ckwatch import CkwatchError
 from ckwatch_web import grid
+from ckwatch_web.choices import GoneError
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Content, Facts, Note, Plot, Table, changes
 from ckwatch_web.places import TextPlace, place_in
 from ckwatch_web.plots import painted
@@ -88,6 +90,8 @@ class LivePage:
         self._view = view
         self._feed = feed
         self._query = query
+        self._moved_from: set[str] | None = None
+        """Keys of the query whose values were chosen for what another choice was before; None once that is shown."""
         self._allow_changes = allow_changes
         self._views = views
         self._invite = invite
@@ -127,13 +131,19 @@ class LivePage:
         self._screen = BrowserScreen(dark=dark, width=int(found.get("width") or 1280))
         while True:
             revision = self._feed.revision
-            depends = self._view.depends(self._feed, self._query)
+            depends = self._depends()
             self._again = anyio.Event()
             await self._show()
-            while not self._again.is_set() and self._view.depends(self._feed, self._query) == depends:
+            while not self._again.is_set() and self._depends() == depends:
                 self._tell()
                 revision = await self._changed(revision)
                 await anyio.sleep(GATHER_S if self._content is not None else 0)
+
+    def _depends(self) -> Hashable:
+        try:
+            return self._view.depends(self._feed, self._query)
+        except GoneError as gone:
+            return tuple(gone.choice.options)
 
     async def _changed(self, revision: int) -> int:
         """Wait until the workspace changes, or this window's address does."""
@@ -154,6 +164,12 @@ class LivePage:
             return
         try:
             content = await self._view.show(self._feed, dict(self._query))
+        except GoneError as gone:
+            if gone.choice.key in (self._moved_from or ()):
+                del self._query[gone.choice.key]
+                self._again.set()
+                return
+            content = await self._without(gone)
         except CkwatchError as error:
             content = Content(title="", blocks=(Note(key="error", text=str(error), kind="error"),))
             if self._content is not None:  # what was chosen stays to be chosen anew
@@ -163,6 +179,18 @@ class LivePage:
             text = "This view failed, which is a mistake in ckwatch; the terminal of `ckwatch web` has the details."
             content = Content(title="", blocks=(Note(key="error", text=text, kind="error"),))
         self._draw(content)
+        if self._moved_from is not None:
+            self._moved_from = None
+            ui.navigate.history.replace(self.address)
+
+    async def _without(self, gone: GoneError) -> Content:
+        """In place of a view of something that is not there: what there is to choose, and links to what it may be."""
+        near = await to_thread.run_sync(gone.near)
+        key, named = gone.choice.key, gone.choice.options
+        links = tuple((named[one], self._address({**self._query, key: one})) for one in near)
+        note = Note(key="gone", text=gone.message + (" Did you mean:" if near else ""), kind="error", links=links)
+        choices = {choice.key: choice for choice in (*_choices(self._content), gone.choice)}
+        return Content(title="gone", blocks=(*choices.values(), note))
 
     def _tell(self) -> None:
         """The line below the title."""
@@ -220,8 +248,10 @@ class LivePage:
     # Blocks. Each method draws one, and returns what changes it.
 
     def _choice(self, block: Choice) -> Callable[[Choice], None]:
+        shown = block
+
         def chosen(event: ValueChangeEventArguments[Any]) -> None:
-            if event.value is not None:
+            if event.value not in (None, shown.value):  # else it was the view that set it
                 self._go({block.key: str(event.value)})
 
         select: ValueElement[Any] = ui.select(
@@ -230,6 +260,8 @@ class LivePage:
         ).props("outlined dense options-dense")  # fmt: skip
 
         def change(new: Choice) -> None:
+            nonlocal shown
+            shown = new
             select.set_options(dict(new.options), value=new.value or None)  # type: ignore[attr-defined]  # a select
 
         return change
@@ -392,11 +424,17 @@ class LivePage:
 
     def _note(self, block: Note) -> Callable[[Note], None]:
         text = _element("p", block.text)
+        links = ui.element("div").classes("place")
         lead = self._ways()
 
         def change(new: Note) -> None:
             text.text = new.text
             text.classes(replace=f"note note-{new.kind}")
+            links.clear()
+            links.set_visibility(bool(new.links))
+            with links:
+                for name, address in new.links:
+                    ui.link(name, address)
             lead(new.place)
 
         change(block)
@@ -427,16 +465,22 @@ class LivePage:
         return ui.button(label, on_click=act).props("flat dense no-caps")
 
     def _go(self, query: dict[str, str]) -> None:
-        """Show the same view of something else, and say so in the address."""
-        self._query |= query
-        ui.navigate.history.replace(self.address)
+        """Show the same view of something else, and say so in the address.
+
+        What was chosen before is kept as far as it is there: another kernel may have no such arch.
+        """
+        choices = [choice for choice in _choices(self._content) if choice.value or choice.key in query]
+        at = next(at for at, choice in enumerate(choices) if choice.key in query)
+        self._query = {choice.key: choice.value for choice in choices[:at]} | self._query | query
+        self._moved_from = {choice.key for choice in choices[at + 1 :]}
         self._again.set()
 
     @property
     def address(self) -> str:
         """Of what is shown, on this server."""
-        query = {choice.key: choice.value for choice in _choices(self._content)} if self._content else {}
-        query |= self._query
+        return self._address({choice.key: choice.value for choice in _choices(self._content)} | self._query)
+
+    def _address(self, query: Mapping[str, str]) -> str:
         return self._view.path + (f"?{urlencode(query)}" if query else "")
 
     def _copy_link(self) -> None:
@@ -452,7 +496,7 @@ class LivePage:
         ui.notify(f"copied {text}")
 
     def _save_table(self, key: str) -> None:
-        query = {choice.key: choice.value for choice in _choices(self._content)} if self._content else {}
+        query = {choice.key: choice.value for choice in _choices(self._content)}
         ui.download(f"/csv/{self._view.name}/{key}?{urlencode(query | self._query)}", f"{self._view.name}-{key}.csv")
 
     def _save_plot(self, chart: ui.echart, key: str) -> None:

@@ -674,7 +674,7 @@ def _add_daemon(parser: ProgramParser) -> None:
         "web",
         command("web:run"),
         "Open a page that shows what is fast and what changed",
-        "It is served on loopback alone, until Ctrl-C, and needs `pip install 'ckwatch[web]'`.",
+        "It is served on loopback alone, until Ctrl-C, and needs the extra `web`.",
     )
     web.add_patterns()
     web.add_argument("--export", type=Path, metavar="DIR", help="write the views of these units into DIR as HTML")

@@ -7,9 +7,12 @@ import getpass
 import socket
 import sys
 import webbrowser
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,12 +22,17 @@ from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
+from ckwatch.system.installation import command_for_extra
+from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
 
 
 SOCKET_IO_CLIENTS = ("aiohttp", "requests")
+
+SNAPS = Path("/var/lib/snapd")
+"""Is there where browsers may be snaps."""
 
 SWITCH_S = 0.0005
 """How long one thread may keep the others of this process waiting: files are read in threads while events are."""
@@ -33,7 +41,7 @@ SWITCH_S = 0.0005
 def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
     if find_spec("nicegui") is None:
-        raise CkwatchError("the page needs NiceGUI, which is not installed", "pip install 'ckwatch[web]'")
+        raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
     if options.words and options.export is None:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
     if options.traces and options.export is None:
@@ -50,21 +58,47 @@ async def _serve(client: Client, options: argparse.Namespace) -> int:
     access, feed = import_module("ckwatch_web.access"), import_module("ckwatch_web.feed").Feed(client)
     listener: socket.socket = access.listen(options.port)
     keys, port = access.Keys(), listener.getsockname()[1]
-    address = access.address_of(port, keys)
-    print(address, flush=True)
+    print(access.address_of(port, keys), flush=True)
     if options.share:
         print(_how_to_share(port), file=sys.stderr, flush=True)
     sys.setswitchinterval(SWITCH_S)
     with young_only():
         async with anyio.create_task_group() as tasks:
             if not (options.no_open or options.share):
-                tasks.start_soon(partial(to_thread.run_sync, webbrowser.open, address))
+                tasks.start_soon(_open_browser, client.root, partial(access.entrance, port=port, keys=keys))
             server = await to_thread.run_sync(_load_server)  # while a browser starts
             tasks.start_soon(feed.run)
             tasks.start_soon(collect_when_idle, lambda: False)
             await server.serve(feed, listener, keys, allow_changes=options.allow_changes)
             tasks.cancel_scope.cancel()
     return 0
+
+
+async def _open_browser(root: Path, entrance: Callable[[Path], AbstractContextManager[Path]]) -> None:
+    """Start a browser with a file that leads to the page, and keep the file until it is used."""
+    why = "no browser was opened"
+    try:
+        with entrance(_folder_for_browsers(root)) as file:
+            opened = await to_thread.run_sync(webbrowser.open, file.as_uri(), abandon_on_cancel=True)
+            if opened or not file.exists():
+                await anyio.sleep_forever()
+    except OSError as error:
+        why = f"{error.filename} cannot be written: {error.strerror}"
+    except CkwatchError as error:
+        why = error.message
+    print(f"ckwatch: {why}: open the address above", file=sys.stderr, flush=True)
+
+
+def _folder_for_browsers(root: Path) -> Path:
+    """Where only the user can read what is put, and a browser can. Raises CkwatchError.
+
+    A browser that is a snap reads neither the runtime folder nor hidden ones.
+    """
+    if SNAPS.is_dir():
+        return Path.home()
+    folder = endpoint_of(root).socket.parent
+    prepare_folder(folder)
+    return folder
 
 
 def _load_server() -> Any:

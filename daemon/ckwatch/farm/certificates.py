@@ -18,6 +18,7 @@ from platformdirs import user_config_path
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
+from ckwatch.system.installation import command_for_extra
 from ckwatch.system.user_files import read_file
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ MEMBER_DAYS = 365
 RENEWED_DAYS = 60
 """A member's certificate that ends so soon is made anew."""
 
-INSTALL_HINT = "pip install 'ckwatch[farm]'"
 MAKE_HINT = "`ckwatch farm certificates` makes them; on other machines, copy the folder that it made for them."
 
 
@@ -153,7 +153,9 @@ def require_packages() -> None:
         import cryptography  # noqa: F401
         import distributed  # noqa: F401
     except ImportError as error:
-        raise CkwatchError(f"a farm needs more packages: {error.name} is not installed", INSTALL_HINT) from None
+        raise CkwatchError(
+            f"a farm needs more packages: {error.name} is not installed", command_for_extra("farm")
+        ) from None
 
 
 def _certificate(path: Path) -> Certificate:

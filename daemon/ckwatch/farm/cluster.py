@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_dir
 
-from ckwatch.farm.certificates import INSTALL_HINT, default_certificates_folder, require_packages, security_of
+from ckwatch.farm.certificates import default_certificates_folder, require_packages, security_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
+from ckwatch.system.installation import command_for_extra
 from ckwatch.system.python_process import shell_python
 from ckwatch.system.user_files import read_file
 from ckwatch.wire import readiness
@@ -143,7 +144,9 @@ def make_cluster(settings: FarmSection, security: Security | None, logs: Path) -
             return _ssh(settings, security, options)
         return _queue(settings, security, options, logs)
     except ImportError as error:
-        raise CkwatchError(f"a farm needs more packages: {error.name} is not installed", INSTALL_HINT) from error
+        raise CkwatchError(
+            f"a farm needs more packages: {error.name} is not installed", command_for_extra("farm")
+        ) from error
     except TypeError as error:
         raise CkwatchError(
             f"the cluster does not take these options: {error}", "See [farm.options] of ckwatch.toml."
@@ -179,8 +182,16 @@ def _local(settings: FarmSection, security: Security | None, options: dict[str, 
 
 
 def _ssh(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> SpecCluster:
-    """As dask's SSHCluster, with the scheduler in this process."""
+    """As dask's SSHCluster, with the scheduler in this process.
+
+    dask puts its configuration on the workers' command lines, which every user there reads. It stays without the
+    sections of other programs, where their passwords and tokens are.
+    """
+    import dask.config
     from distributed import Scheduler, SpecCluster
+
+    for section in dask.config.config.keys() - set().union(*dask.config.defaults):
+        del dask.config.config[section]
 
     from ckwatch.farm.ssh_worker import SshWorker
 

@@ -340,7 +340,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
     monkeypatch.setattr("ckwatch.cli.charts.plot_file.import_module", missing)
     with pytest.raises(CkwatchError, match=message) as caught:
         check_target(tmp_path / "x.svg")
-    assert "pip install" in str(caught.value.hint)
+    assert "matplotlib>=3.9" in str(caught.value.hint)
 
 
 def test_a_file_that_cannot_be_written_stays(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ckwatch.compile.toolchain.model import FixedToolchainChoice
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
+from ckwatch.system.installation import command_for_packages
 from rocm_trees import make_program
 
 NVCC = """echo 'Cuda compilation tools, release {version}, V{version}.88'
@@ -98,7 +99,7 @@ async def test_the_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     nvcc, cutlass, bindings = cuda_checks(env, [H200])
     assert nvcc.state is CheckState.OK
     assert nvcc.detail.startswith("nvcc 13.0.88, CUDA_HOME: ")
-    assert (cutlass.state, cutlass.fix) == (CheckState.NOTE, "pip install nvidia-cutlass")
+    assert (cutlass.state, cutlass.fix) == (CheckState.NOTE, command_for_packages("nvidia-cutlass"))
     assert bindings.name == "cuda-bindings"
     for archs, state in ((("gfx942",), CheckState.NOTE), (("sm_90a",), CheckState.MISSING)):
         report = await examine(FixedToolchainChoice(), env, archs=archs)

@@ -306,9 +306,10 @@ async def show(feed: Feed, query: Query) -> Content:
     unit = choice.value
     if not unit:
         return Content(title="", blocks=(Note(key="empty", text="There are no units to compare.", kind="hint"),))
+    row = feed.units[unit]
     baselines = await feed.client.baselines()
     others = {PREVIOUS: "previous build", **{f"{BASELINE}:{one.name}": f"baseline {one.name}" for one in baselines}}
-    options = others | {one: one for one in sorted(feed.units) if one != unit}
+    options = others | {one: one for one in sorted(feed.units)}
     asked = dict(query)
     if asked.get("against") == BASELINE and baselines:
         asked["against"] = f"{BASELINE}:{baselines[0].name}"
@@ -322,7 +323,7 @@ async def show(feed: Feed, query: Query) -> Content:
     except CkwatchError as error:
         notes.append(Note(key="compare", text=_with_hint(error), kind="hint"))
     theirs = (await _side(feed, against, notes))[0] if against in feed.units else earlier(against, analysis, compared)
-    blocks: list[Block] = [choice, other, part, _about(feed.units[unit], "A")]
+    blocks: list[Block] = [choice, other, part, _about(row, "A")]
     if against in feed.units:
         blocks.append(_about(feed.units[against], "B"))
     picture = ratio_plot(compared)

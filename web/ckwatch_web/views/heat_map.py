@@ -433,10 +433,10 @@ async def show(feed: Feed, query: Query) -> Content:
     shapes = await to_thread.run_sync(shapes_of, units)
     part = choose("shapes", "Shapes", parts_of(shapes), query)
     chosen = [kernel, arch, device, cache, part]
+    against = against_choice(await feed.client.baselines(), query)
     if not shapes:
         text = f"Nothing was timed: `ckwatch bench {kernel.value}` takes timings."
         return Content(title=kernel.value, blocks=(*fitting(chosen), Note(key="empty", text=text, kind="hint")))
-    against = against_choice(await feed.client.baselines(), query)
     lines = await to_thread.run_sync(lines_of, units, cache.value, device.value, against.value)
     compared, notes = await compare(feed.client, kernel.value, lines, cache.value, against.value)
     start = int(part.value)

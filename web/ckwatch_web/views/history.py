@@ -24,7 +24,7 @@ from ckwatch.wire.figures_text import (
     is_figure,
     rate_of,
 )
-from ckwatch_web.choices import choose, unit_choice
+from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
 from ckwatch_web.view import PageView, Query
@@ -344,8 +344,7 @@ def facts_of(row: UnitRow) -> tuple[tuple[str, str], ...]:
 
 def depends(feed: Feed, query: Query) -> Hashable:
     """The unit's row."""
-    chosen = query.get("unit", "")
-    return feed.units.get(chosen if chosen in feed.units else unit_choice(feed, query).value)
+    return feed.units.get(chosen_unit(feed, query))
 
 
 VIEW = PageView(name="history", title="History", show=show, depends=depends)

@@ -205,9 +205,9 @@ async def _shapes(feed: Feed, kernel: str, arch: str) -> list[str]:
 
 async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
+    kernel, arch = _kernel_and_arch(feed, query)
     if not feed.units:
         return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
-    kernel, arch = _kernel_and_arch(feed, query)
     units = _units_of(feed, kernel.value, arch.value)
     shape = choose("shape", "Shape", await _shapes(feed, kernel.value, arch.value), query)
     part = choose("part", "For", parts_of(arch.value), query)
@@ -251,13 +251,12 @@ def ranking_blocks(
 
 def _kernel_and_arch(feed: Feed, query: Query) -> tuple[Choice, Choice]:
     """Those of the address, which may name a unit instead."""
-    row = feed.units.get(query.get("unit", ""))
-    if row is not None:
-        query = {"kernel": row.kernel, "arch": row.arch} | dict(query)
-    kernel = kernel_choice(feed, query)
+    unit = choose("unit", "Unit", feed.units, query)
+    row = feed.units[unit.value] if query.get("unit") else None
+    kernel = kernel_choice(feed, query if row is None else {"kernel": row.kernel} | dict(query))
     archs = sorted({row.arch for row in feed.units.values() if row.kernel == kernel.value})
     known = next((one for one in archs if parts_of(one)), "")
-    return kernel, choose("arch", "Arch", archs, query, known)
+    return kernel, choose("arch", "Arch", archs, query, row.arch if row is not None and row.arch in archs else known)
 
 
 def _units_of(feed: Feed, kernel: str, arch: str) -> list[UnitRow]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ckwatch_web.feed import Feed, TimingRow, UnitRow
 
 ALL = "all"
+CACHES = {ALL: "cold and hot", "cold": "cold", "hot": "hot"}
 MOST_POINTS = 2000
 """Of a plot, the fastest of each shape first."""
 
@@ -420,12 +421,13 @@ async def show(feed: Feed, query: Query) -> Content:
     if not shapes:
         return await _predicted(feed, query, units)
     shape = choose("shape", "Shape", {ALL: "all shapes"} | {name: name for name in shapes}, query)
-    cache = choose("cache", "Cache", {ALL: "cold and hot", "cold": "cold", "hot": "hot"}, query)
+    cache = choose("cache", "Cache", CACHES, query)
     timed = await to_thread.run_sync(timed_of, units, shape.value, cache.value)
     best = next((one.unit for own in timed.values() for one in own), None)
     selectable = sorted(unit.id for unit in units if unit.artifact)
     unit = choose("unit", "Predicted parts of", selectable, query, "" if best is None else best.id)
     chosen = [one for one in (kernel, shape, cache, unit) if len(one.options) > 1]
+    row = feed.units.get(unit.value)
     analysis = await _analysis(feed, unit.value)
 
     def blocks() -> tuple[Block, ...]:
@@ -438,8 +440,8 @@ async def show(feed: Feed, query: Query) -> Content:
             text = f"{MOST_DEVICES} of {len(timed)} kinds of devices are drawn, those used last; the table has all."
             made.append(Note(key="devices", text=text, kind="hint"))
         made.append(timings_table(timed, limits_of(timed, [] if analysis is None else [analysis])))
-        if analysis is not None and analysis.shapes:
-            made.append(parts_table(feed.units[unit.value], analysis))
+        if row is not None and analysis is not None and analysis.shapes:
+            made.append(parts_table(row, analysis))
         return tuple(made)
 
     return Content(title=kernel.value, blocks=await to_thread.run_sync(blocks))
@@ -457,6 +459,8 @@ async def _analysis(feed: Feed, unit: str) -> Analysis | None:
 async def _predicted(feed: Feed, query: Query, units: Sequence[UnitRow]) -> Content:
     """The view of a kernel that was not timed."""
     kernel = kernel_choice(feed, query)
+    choose("unit", "Unit", sorted(unit.id for unit in units), query)
+    choose("cache", "Cache", CACHES, query)
     arch = choose("arch", "Arch", sorted({unit.arch for unit in units if unit.artifact}), query)
     own = [unit for unit in units if unit.arch == arch.value]
     first = next((unit for unit in own if unit.artifact), None)

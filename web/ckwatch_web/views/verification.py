@@ -201,9 +201,8 @@ def unit_blocks(known: UnitVerification, row: UnitRow) -> list[Block]:
 
 
 def _unit(feed: Feed, query: Query) -> str:
-    """The unit of the address; else the first that is wrong, else one that was verified."""
-    named = query.get("unit", "")
-    if named in feed.units:
+    """The unit of the address, also if it is gone; else the first that is wrong, else one that was verified."""
+    if named := query.get("unit", ""):
         return named
     rows = feed.units.values()
     return min(rows, key=lambda row: STATES.index(state_of(row)), default=None).id if feed.units else ""  # type: ignore[union-attr]  # there are some
@@ -212,9 +211,9 @@ def _unit(feed: Feed, query: Query) -> str:
 async def show(feed: Feed, query: Query) -> Content:
     """The whole view."""
     rows = list(feed.units.values())
+    choice: Choice = choose("unit", "Unit", sorted(feed.units), query, _unit(feed, query))
     if not rows:
         return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
-    choice: Choice = choose("unit", "Unit", sorted(feed.units), query, _unit(feed, query))
     row = feed.units[choice.value]
     blocks: list[Block] = [choice, Action(key="verify", label="Verify the unit", enabled=not row.verifying)]
     blocks.append(Note(key="emulated", text=LABEL))
@@ -229,7 +228,7 @@ async def show(feed: Feed, query: Query) -> Content:
 async def verify(feed: Feed, query: Query) -> str:
     """Build the unit and have it executed, unless that is known."""
     unit = _unit(feed, query)
-    if not unit:
+    if unit not in feed.units:
         raise CkwatchError("there is no such unit")
     found = await feed.client.verify(unit)
     return "; ".join(f"{one.unit}: {one.summary}" for one in found)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.system.installation import command_for_packages
 
 _FAULT, _CODE, _LOST = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.LOST
 
@@ -89,7 +90,7 @@ def binding() -> Any:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise BenchmarkError(
-            FailureKind.NO_DRIVER, f"cuda-bindings cannot be imported: {error}", "install the package cuda-bindings"
+            FailureKind.NO_DRIVER, f"cuda-bindings cannot be imported: {error}", command_for_packages("cuda-bindings")
         ) from error
 
 

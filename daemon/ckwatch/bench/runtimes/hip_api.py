@@ -15,6 +15,7 @@ from typing import Any
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.system.installation import command_for_packages
 
 _FAULT, _CODE, _MEMORY = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.NO_MEMORY
 
@@ -121,7 +122,7 @@ def binding() -> Any:
         return importlib.import_module("rocm.bindings.hip")
     except ImportError as error:
         raise BenchmarkError(
-            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", "install the package rocm-bindings-hip"
+            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", command_for_packages("hip-python")
         ) from error
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
+from ckwatch.system.installation import command_for_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,16 +31,9 @@ def check_target(path: Path) -> Path:
     try:
         import_module(LIBRARY)
     except ImportError as error:
-        pip = f"{shlex.quote(sys.executable)} -m pip install"
-        if error.name is not None and error.name.partition(".")[0] != LIBRARY:
-            raise CkwatchError(
-                f"matplotlib cannot be loaded: {error}",
-                f"run `{pip} --upgrade matplotlib`",
-            ) from None
-        raise CkwatchError(
-            "--plot needs matplotlib, which is not installed",
-            f"run `{pip} matplotlib`",
-        ) from None
+        damaged = error.name is not None and error.name.partition(".")[0] != LIBRARY
+        what = f"matplotlib cannot be loaded: {error}" if damaged else "--plot needs matplotlib, which is not installed"
+        raise CkwatchError(what, f"run `{command_for_extra('plot', again=damaged)}`") from None
     target = path.absolute()
     if target.is_dir():
         raise CkwatchError(f"cannot write {path}: it is a folder")

@@ -41,11 +41,16 @@ from ckwatch.compile.store.packed_entries import (
     unpack,
 )
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.installation import command_for_extra, command_for_packages
 from ckwatch.system.left_behind import LeftBehindError, TimeLimitedCalls
 from ckwatch.system.user_files import TEXT_LIMIT_BYTES
 
 _ENTRY = re.compile(r"[0-9a-f]{64}\.zip")
 _LOGIN = re.compile(r"(?<=//)[^/@\s]*@|\?\S*")
+DRIVERS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
+           "sftp": "paramiko", "ssh": "paramiko"}  # fmt: skip
+"""The package of each protocol of fsspec that needs one."""
+
 _WHOLE_PUTS = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory"})
 """Protocols of object stores: there are no folders, and an object is seen when it is complete."""
 
@@ -422,7 +427,8 @@ def _open(location: str) -> _Remote:
     try:
         from fsspec.core import filesystem, url_to_fs
     except ImportError:
-        raise CkwatchError("needs fsspec, which is not installed (the extra `shared` of ckwatch)") from None
+        text = "needs fsspec, which is not installed (the extra `shared` of ckwatch)"
+        raise CkwatchError(f"{text}: `{command_for_extra('shared')}`") from None
     protocol, is_url, _ = location.partition("://")
     try:
         # an instance of its own: one that has failed may not get over it
@@ -432,7 +438,8 @@ def _open(location: str) -> _Remote:
             else (filesystem("file", skip_instance_cache=True), location)
         )
     except ImportError as error:
-        raise CkwatchError(f"cannot be used without its driver ({_reason(error)})") from None
+        adding = f": `{command_for_packages(DRIVERS[protocol])}`" if protocol in DRIVERS else ""
+        raise CkwatchError(f"cannot be used without its driver ({_reason(error)}){adding}") from None
     except ValueError as error:
         if "Protocol not known" not in str(error):
             raise

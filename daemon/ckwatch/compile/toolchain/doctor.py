@@ -30,9 +30,10 @@ from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, has_
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
-from ckwatch.compile.toolchain.nvcc import CUDA_INSTALL_HINT, CUTLASS_HINT, NvccToolchain, find_nvcc
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, find_nvcc
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.installation import command_for_packages
 
 
 def _is_importable(name: str) -> bool:
@@ -250,12 +251,13 @@ def cuda_checks(
     try:
         found = find_nvcc(env)
     except ToolchainError as error:
-        checks = [DoctorCheck("CUDA", absent, " ".join(error.message.split()), error.hint or CUDA_INSTALL_HINT)]
+        checks = [DoctorCheck("CUDA", absent, " ".join(error.message.split()), error.hint or cuda_install_hint())]
     else:
         detail = f"nvcc {found.version}, {found.source}: {found.nvcc}; host compiler {found.host_version}"
         checks = [DoctorCheck("CUDA", CheckState.OK, detail)]
         if found.cutlass is None:
-            checks.append(DoctorCheck("CUTLASS", absent, "no headers found", CUTLASS_HINT))
+            fix = command_for_packages("nvidia-cutlass")
+            checks.append(DoctorCheck("CUTLASS", absent, "no headers found", fix))
         else:
             headers = found.cutlass
             checks.append(
@@ -265,7 +267,7 @@ def cuda_checks(
         if _is_importable("cuda.bindings"):
             checks.append(DoctorCheck("cuda-bindings", CheckState.OK, "importable"))
         else:
-            fix = "pip install cuda-bindings nvidia-ml-py"
+            fix = command_for_packages("cuda-bindings", "nvidia-ml-py")
             checks.append(DoctorCheck("cuda-bindings", absent, "not installed: kernels cannot be timed", fix))
     return tuple(checks)
 
@@ -280,9 +282,6 @@ def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
         fix = "sudo usermod -aG render,video $USER, then log in again"
         return [DoctorCheck("AMD GPU", CheckState.NOTE, "you may not open /dev/kfd", fix)]
     if not has_hip_python():
-        return [
-            DoctorCheck(
-                "hip-python", CheckState.NOTE, "not installed: kernels cannot be timed", "pip install hip-python"
-            )
-        ]
+        fix = command_for_packages("hip-python")
+        return [DoctorCheck("hip-python", CheckState.NOTE, "not installed: kernels cannot be timed", fix)]
     return [DoctorCheck("hip-python", CheckState.OK, "importable")]

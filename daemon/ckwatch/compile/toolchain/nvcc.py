@@ -20,16 +20,18 @@ from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.installation import command_for_packages
 from ckwatch.system.user_files import read_file
 
-CUDA_INSTALL_HINT = (
-    "Install the CUDA toolkit, or the packages nvidia-cuda-nvcc, nvidia-cuda-crt, nvidia-nvvm, nvidia-cuda-runtime and "
-    "nvidia-cuda-cccl beside ckwatch, or set CUDA_HOME."
-)
-CUTLASS_HINT = "pip install nvidia-cutlass"
+CUDA_PACKAGES = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 # These change what is compiled without showing in a compile's arguments, which are its key.
 _HIDDEN_INPUTS = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
+
+
+def cuda_install_hint() -> str:
+    """Ways to get nvcc."""
+    return f"Install the CUDA toolkit, or set CUDA_HOME, or run `{command_for_packages(*CUDA_PACKAGES)}`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def find_nvcc(env: Mapping[str, str] | None = None, *, usual: Path = Path("/usr/
         if nvcc is not None and os.access(nvcc, os.X_OK) and nvcc.is_file():
             return _assemble(source, nvcc, env)
         looked.append(f"{source}: {'not set' if nvcc is None else f'no {nvcc}'}")
-    raise ToolchainError("no CUDA compiler found\n" + "\n".join(f"  {line}" for line in looked), CUDA_INSTALL_HINT)
+    raise ToolchainError("no CUDA compiler found\n" + "\n".join(f"  {line}" for line in looked), cuda_install_hint())
 
 
 def find_cutlass() -> HeaderLibrary | None:
