@@ -110,4 +110,4 @@ def _counted(names: list[str], total: int) -> str:
         return f"all {total} instances refuse this shape"
     named = ", ".join(f"`{name}`" for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{len(names)} of {total} instances {'refuse' if len(names) > 1 else 'refuses'} this shape ({named}{more})"
+    return f"{len(names)} of {total} instances refuse this shape ({named}{more})"

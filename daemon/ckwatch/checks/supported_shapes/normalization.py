@@ -28,7 +28,7 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
     if n % vector:
         yield Refusal(f"N = {n} is no multiple of Vector_N = {vector}", f"Vector_N = {gcd(n, vector)}")
     if parameters.get("kTwoPass") is not True and n > block_n:
-        yield Refusal(f"N = {n} is above {width}, and kTwoPass is false", "kTwoPass = true")
+        yield Refusal(f"N = {n} is above {width}, and kTwoPass is false", f"Repeat_N = {-(-n // (threads * vector))}")
     if parameters.get("kPadN") is False and n % block_n:
         yield Refusal(f"N = {n} is no multiple of {width}, and kPadN is false", "kPadN = true")
     for name, stride, size in _strides(problem, rows):
