@@ -56,8 +56,8 @@ Only the compiler checks those.
 
 ### `refused-shape`
 
-A warning at a `[[shape]]` of the kernel file: which of its instances would compute nothing on it, why, and what to write
-instead. It is what CK checks when the kernel is called; an instance that has errors is not counted.
+A warning at a `[[shape]]` of the kernel file: which of its instances would compute nothing on it, why, and what to
+write instead. It is what CK checks when the kernel is called; an instance that has errors is not counted.
 
 ### `ck-arch`
 
