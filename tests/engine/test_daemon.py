@@ -22,6 +22,7 @@ from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import ShownPlace, State, Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
 from patience import PATIENCE_S
+from workspaces import gemm_kernel
 
 
 @pytest.fixture
@@ -314,6 +315,29 @@ async def test_an_overlay_of_a_kernel_file_adds_units_for_its_client(bench: Benc
             await build(daemon, "k/three")
         await daemon.forget("ann")
         assert set(await build(daemon)) == {"one", "two"}
+
+
+async def test_a_shape_that_an_instance_refuses_is_followed_through_edits(bench: Bench) -> None:
+    parameters = {"BlkGemmPipelineVer": "v1", "MPerBlock": 64, "NPerBlock": 64, "KPerBlock": 64, "GemmSpec": "Default"}
+    shape = "[[shape]]\nM = 64\nN = 64\nK = {}\n"
+    kernel = gemm_kernel("k.hip.j2", {"one": {"Tile": 1, **parameters}, "two": {"Tile": 2, **parameters}})
+    bench.write("templates/macros.j2", f"// {' '.join(f'{{{{ {name} }}}}' for name in parameters)}\n")
+    path = bench.write("k.kernel.toml", kernel + shape.format(96))
+
+    def refused(seen: Follower) -> list[str]:
+        file = seen.files.get(path)
+        return [one.message for one in file.diagnostics if one.code == "rule/refused-shape"] if file else []
+
+    async with bench.open() as daemon, following(daemon) as disk, following(daemon, "ann") as ann:
+        await disk.until(lambda s: any("all 2 instances refuse this shape: K = 96" in one for one in refused(s)))
+        assert "rule/refused-shape" in [one.code for one in (await daemon.workspace(None)).diagnostics]
+        await daemon.overlay("ann", path, kernel + shape.format(128))
+        await ann.until(lambda s: path in s.files and not refused(s))
+        assert refused(disk)
+        bench.write("k.kernel.toml", kernel + shape.format(160))
+        await disk.until(lambda s: any("K = 160" in one for one in refused(s)))
+        bench.write("k.kernel.toml", kernel.replace("KPerBlock = 64", 'KPerBlock = "64"') + shape.format(160))
+        await disk.until(lambda s: path in s.files and not refused(s))
 
 
 async def test_changes_while_the_daemon_was_down(bench: Bench) -> None:

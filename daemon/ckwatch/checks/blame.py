@@ -137,7 +137,9 @@ class _Trial:
     """What trying other values of a suspect has shown: the broken rules that end with the best of them, `value`.
 
     `share` is the part of the other instances that take it from the same place, `everywhere` says that `value` is right
-    for these, too, `innocent` that one of them is right as it is, and `rarity` is the part that has another value.
+    for these, too, `innocent` that one of them is right as it is, `warned` that with `value` it does not do what it
+    says. `explained` is the part of the other instances with errors that `value` mends, too, and `rarity` the part that
+    has another value.
     """
 
     suspect: _Suspect
@@ -147,6 +149,8 @@ class _Trial:
     share: float
     everywhere: bool
     innocent: bool
+    warned: bool
+    explained: float
     rarity: float
 
     def weight(self, lead: tuple[str, ...]) -> float:
@@ -155,7 +159,7 @@ class _Trial:
         found = 4.0 * self.share * self.everywhere - 4.0 * self.innocent + self.rarity
         if one.mirror is not None:
             found += 8.0 if value == one.mirror and value != one.present else -2.0 if one.present == one.mirror else 0.0
-        found += 3.0 * _is_odd(one.present) + 2.0 * (value in one.borrowed)
+        found += 20.0 * self.explained + 3.0 * _is_odd(one.present) + 2.0 * (value in one.borrowed)
         found -= isinstance(one.present, str)
         found += {name: 1.5 / (1 + at) for at, name in enumerate(lead)}.get(one.name, 0.0)
         if value is not None:
@@ -163,6 +167,7 @@ class _Trial:
             found -= (
                 8.0 * (_is_least(value) and value != one.mirror and value not in one.borrowed)
                 + 6.0 * (one.own is None)
+                + 8.0 * self.warned
                 + 0.3 * min(_steps(one.present, value), 4.0)
             )
         return found
@@ -242,10 +247,14 @@ class Blame:
             value = chosen.value if is_all else None
             yield Culprit(suspect.name, suspect.own, suspect.span, tuple(ended), value, chosen.everywhere)
 
-    def _rank(self, trial: _Trial, remaining: Sequence[Violation], rules: set[str]) -> tuple[bool, int, float]:
-        about = [one for one in remaining if _is_about(trial.suspect, one)]
+    def _rank(self, trial: _Trial, remaining: Sequence[Violation], rules: set[str]) -> tuple[bool, bool, int, float]:
+        suspect = trial.suspect
+        about = [one for one in remaining if _is_about(suspect, one)]
         lead = self._blamed.get(about[0].rule, ()) if about else ()
-        return trial.is_new and bool(about), len(trial.cleared & rules), trial.weight(lead)
+        # smaller types than the operation's make anything fit
+        ended = [one for one in remaining if one.rule in trial.cleared]
+        likely = suspect.own is not None or not all(map(_is_of_memory, ended or about))
+        return trial.is_new and bool(about), likely, len(trial.cleared & rules), trial.weight(lead)
 
     def _trials(self, violations: Sequence[Violation], broken: frozenset[str]) -> list[_Trial]:
         """Of the suspects that all rules are about, if one of them is behind all; else of all suspects."""
@@ -331,17 +340,22 @@ class Blame:
     def _trial(self, suspect: _Suspect, broken: frozenset[str]) -> _Trial:
         value: ParameterValue | None = None
         cleared: frozenset[str] = frozenset()
+        warned = True
         for tried in suspect.alternatives:
-            left = self._broken(self._with(self._emitted.arguments, suspect, tried))
+            arguments = self._with(self._emitted.arguments, suspect, tried)
+            found = broken_rules(self._emitted.device_operation, arguments, self._unit.arch, source=self._text)
+            left = frozenset(slug for slug, severity in found.items() if severity is Severity.ERROR)
+            warns = len(found) > len(left)
             # a rule is silent while one that it builds upon is broken: what is broken then was not mended
-            if left <= broken and len(broken - left) > len(cleared):
-                value, cleared = tried, broken - left
-            if cleared == broken:
+            if left < broken and (len(broken - left), not warns) > (len(cleared), not warned):
+                value, cleared, warned = tried, broken - left, warns
+            if cleared == broken and not warned:
                 break
         own = suspect.own
         # what the operation says holds for all
         sharing = [one for one in self._others if own is None or one.spans.get(own) == suspect.span]
         have_it = self._have_it(sharing, cleared or broken)
+        fixed = self._explained(suspect, value, sharing) if value is not None and cleared == broken else 0.0
         different = [one for one in self._others if own is not None and one.parameters.get(own) != suspect.present]
         return _Trial(
             suspect,
@@ -351,6 +365,8 @@ class Blame:
             share=len(sharing) / len(self._others) if self._others else 0.0,
             everywhere=value is not None and cleared == broken and self._is_good_for(suspect, value, sharing),
             innocent=have_it is False,
+            warned=warned and value is not None,
+            explained=fixed,
             rarity=len(different) / len(self._others) if self._others else 0.0,
         )
 
@@ -362,6 +378,16 @@ class Blame:
             if arguments is not None:
                 answers.append(bool(self._broken(arguments) & rules))
         return all(answers) if answers else None
+
+    def _explained(self, suspect: _Suspect, value: ParameterValue, sharing: Sequence[Instance]) -> float:
+        """Of the other instances that break rules, the part that breaks none with another value of the suspect."""
+        failing = mended = 0
+        for other in _some(self._others):
+            arguments = self._arguments_of(other)
+            if arguments is not None and self._broken(arguments):
+                failing += 1
+                mended += other in sharing and not self._broken(self._with(arguments, suspect, value))
+        return mended / failing if failing else 0.0
 
     def _is_good_for(self, suspect: _Suspect, value: ParameterValue, sharing: Sequence[Instance]) -> bool:
         """Whether the others that take the value from the same place break no rule with another one, either."""
@@ -416,7 +442,9 @@ def _put(argument: ParameterValue, present: ParameterValue, value: ParameterValu
 
 
 def _put_within(argument: tuple[int, ...], present: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...] | None:
-    if len(present) != 1 or len(value) != 1 or present == (1,) or present[0] not in argument:
+    if len(present) != 1 or len(value) != 1 or present[0] not in argument:
+        return None
+    if present == (1,) and set(argument) != {1}:  # which of them is it?
         return None
     return tuple(value[0] if one == present[0] else one for one in argument)
 
@@ -429,6 +457,10 @@ def _exchanged_elements(value: tuple[int, ...]) -> list[ParameterValue]:
     ]
     powers = [(*value[:at], power, *value[at + 1 :]) for at in places for power in POWERS[:9]]
     return [*swapped, *powers]
+
+
+def _is_of_memory(violation: Violation) -> bool:
+    return violation.condition.endswith("<= LdsLimit")
 
 
 def _is_about(suspect: _Suspect, violation: Violation) -> bool:

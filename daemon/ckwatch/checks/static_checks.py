@@ -64,10 +64,22 @@ def static_checks(
         found += rule_diagnostics(unit, rendered.text, rendered.source_map, wrong=wrong, passed=passed)
         if not any(one.severity is Severity.ERROR for one in found):
             found += unchecked_diagnostics(unit, rendered.text)
+        found = _without_unsupported(unit, found)
     every = (*outcome.diagnostics, *found)
     if unit.instance.sweep is not None and is_refused_by_rules(every):
         return replace(outcome, diagnostics=tuple(map(_as_information, every)), skipped=True)
     return replace(outcome, diagnostics=every)
+
+
+def _without_unsupported(unit: Unit, found: list[Diagnostic]) -> list[Diagnostic]:
+    """Without keys of the operation that do not go with a parameter whose value is wrong by itself."""
+    errors = {one.span for one in found if one.severity is Severity.ERROR}
+    wrong = {name for name, span in unit.instance.spans.items() if span in errors}
+    return [
+        one
+        for one in found
+        if one.code != "kernel-file/unsupported" or wrong.isdisjoint(re.findall(r"\w+", one.message))
+    ]
 
 
 def is_refused_by_rules(found: Iterable[Diagnostic]) -> bool:

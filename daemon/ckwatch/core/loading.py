@@ -140,7 +140,7 @@ def take_over(state: State, out: Effects, at: float) -> None:
             continue
         while left > 0 and (view.pending or view.taking):
             if not view.taking:
-                _begin_kernel(state, view, next(iter(view.pending)))
+                _begin_kernel(state, out, view, next(iter(view.pending)))
                 left -= 1
             else:
                 name, unit = view.taking.pop()
@@ -160,7 +160,7 @@ def _order_as_in_files(view: View) -> None:
         view.units = {name: view.units[name] for name in {**members, **view.units} if name in view.units}
 
 
-def _begin_kernel(state: State, view: View, name: str) -> None:
+def _begin_kernel(state: State, out: Effects, view: View, name: str) -> None:
     del view.pending[name]
     old, new = view.kernels.get(name), view.found.get(name)
     here = {} if new is None else {unit.id: unit for unit in new.units}
@@ -169,6 +169,8 @@ def _begin_kernel(state: State, view: View, name: str) -> None:
         view.kernels.pop(name, None)
     else:
         view.kernels[name] = new
+        if new is not old and new.kernel.shapes:
+            out.append(Changed(view.name, f"file/{new.kernel.path}"))  # instances may refuse others of its shapes
     if view.name == MAIN:
         for client_view in state.client_views:
             if name in client_view.kernels:

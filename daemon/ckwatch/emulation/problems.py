@@ -14,6 +14,7 @@ from functools import cache
 from math import isqrt
 from typing import NamedTuple
 
+from ckwatch.checks.refused_shapes import NO_SPLIT_K
 from ckwatch.checks.supported_shapes import named_as_ck, shape_rules, slices_of, unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
@@ -48,7 +49,6 @@ _PADDING = 32
 _LARGE_PADDING = (1 << 16) + _PADDING
 _STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
 _FLOATS_WITH_INFINITY = frozenset({"f16", "bf16", "f32", "f64"})
-_NO_SPLIT_K = "kBatch must be 1 without split_k = true in [operation]"
 
 
 class GapFill(StrEnum):
@@ -330,7 +330,7 @@ def _trial(unit: Unit, name: str, problem: KernelProblem) -> Trial:
     parameters = unit.instance.parameters
     refusal = None if shape_rules(parameters) is None else unsupported_reason(parameters, problem)
     if not refusal and slices_of(problem) > 1 and not _splits_k(unit):
-        refusal = _NO_SPLIT_K
+        refusal = NO_SPLIT_K
     return Trial(name=name, shape=shape_text(unit.kernel.operation, problem), problem=problem, refusal=refusal)
 
 

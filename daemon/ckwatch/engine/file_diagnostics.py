@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ckwatch.checks.fold import fold
+from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.checks.skipped import skip_summaries
 from ckwatch.core.events import MAIN, UnitKey
 from ckwatch.core.state import State
@@ -18,13 +19,17 @@ DiagnosticsByUnit = Mapping[str, tuple[model.Diagnostic, ...]]
 
 
 def fold_diagnostics(
-    workspace: Iterable[model.Diagnostic], fresh: DiagnosticsByUnit, stale: DiagnosticsByUnit, unit_count: int
+    workspace: Iterable[model.Diagnostic],
+    fresh: DiagnosticsByUnit,
+    stale: DiagnosticsByUnit,
+    unit_count: int,
+    shapes: Callable[[], Iterable[model.Diagnostic]] = tuple,
 ) -> tuple[wire.Diagnostic, ...]:
-    """The workspace's own diagnostics, then the units', equal ones once.
+    """The workspace's own diagnostics, those of `shapes`, then the units', equal ones once.
 
     A diagnostic is stale when all units in which it arises are being worked on.
     """
-    own = (diagnostic_to_wire(diagnostic, stale=False) for diagnostic in workspace)
+    own = (diagnostic_to_wire(diagnostic, stale=False) for diagnostic in (*workspace, *shapes()))
     units = fold({**fresh, **stale}, unit_count)
     return (*own, *(diagnostic_to_wire(one, stale=not any(unit in fresh for unit in one.units)) for one in units))
 
@@ -80,6 +85,24 @@ def file_diagnostics(
     skipped = _skip_summaries(units.values())
     workspace = (*own.diagnostics.get(path, ()), *(one for one in skipped if one.span.path == path))
     return workspace, fresh, stale, max(readers, kernels, len(units))
+
+
+def refused_shapes(
+    state: State, diagnosed: DiagnosedFiles, refusals: ShapeRefusals, scope: str, path: str = ""
+) -> Callable[[], Iterable[model.Diagnostic]] | None:
+    """A function that makes the warnings about shapes that instances refuse, for a thread; None where there is none to
+    make. Those of one file, or of all. Instances with an error in their kernel file do not count."""
+    view = state.views.get(scope, state.main)
+    own = view if view.workspace is not None else state.main
+    kernels = [one.kernel for one in own.kernels.values() if one.kernel.shapes and path in ("", one.kernel.path)]
+    if not kernels or not view.options.rules:
+        return None
+    failing: dict[str, set[str]] = {}
+    for kernel in kernels:
+        for unit in _units_with_diagnostics(state, diagnosed, scope, kernel.path).values():
+            if unit.render.facts is not None and not unit.render.facts.ok:
+                failing.setdefault(kernel.name, set()).add(unit.unit.instance.name)
+    return lambda: [one for each in kernels for one in refusals.warnings(each, failing.get(each.name, ()))]
 
 
 def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tuple[model.Diagnostic, ...]:

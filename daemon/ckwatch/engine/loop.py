@@ -17,6 +17,7 @@ import anyio.lowlevel
 from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
+from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.compile.store.entries import LostArtifactError
 from ckwatch.core.effects import (
     Analyze,
@@ -80,6 +81,7 @@ class EngineLoop:
         self.state = state
         self.feed = ChangeFeed()
         self.diagnosed = DiagnosedFiles()
+        self.shape_refusals = ShapeRefusals()
         self.on_notify: Callable[[list[Notify]], None] = lambda _notifications: None
         self.on_files_changed: Callable[[], None] = lambda: None
         self.on_follow: Callable[[], None] = lambda: None

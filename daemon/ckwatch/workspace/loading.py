@@ -24,11 +24,11 @@ from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
 from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read_kernel
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
-from ckwatch.workspace.problems import Problems
-from ckwatch.workspace.settings import Settings
+from ckwatch.workspace.problems import Problems, place_of
+from ckwatch.workspace.settings import FarmSection, Settings
 from ckwatch.workspace.sweep import SweepPlan
 from ckwatch.workspace.template_search import TemplateLookup, TemplateSearch
-from ckwatch.workspace.toml_document import KeyPath, document_of
+from ckwatch.workspace.toml_document import KeyPath, TomlDocument, document_of
 from ckwatch.workspace.trust import is_shared
 from ckwatch.workspace.writers import Writers
 
@@ -138,6 +138,7 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     problems.found += problems.document.diagnostics
     settings = reading.permitted(root, problems, _settings(problems, root))
     check_flags(problems, settings.compile.flags, ("compile", "flags"), str(root))
+    _report_unused_farm_keys(problems, settings.farm)
     folders, missing = _template_folders(problems, settings, root)
     search = reading.templates(folders, texts.by_path)
     diagnostics = list(read.diagnostics)
@@ -221,7 +222,7 @@ def _settings(problems: Problems, root: Path) -> Settings:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False):
-                _remove(cleaned, detail["loc"])
+                _remove(cleaned, place_of(detail))
     return Settings()
 
 
@@ -246,6 +247,28 @@ def _template_folders(problems: Problems, settings: Settings, root: Path) -> tup
             problems.at_value(place, "missing-folder", f"there is no folder {folder}")
             missing = True
     return (*dict.fromkeys(folders), ckwatch_templates.ROOT), missing
+
+
+def _report_unused_farm_keys(problems: Problems, farm: FarmSection) -> None:
+    """Warn of keys that are of no use without a cluster, and of certificates that are not there; of a table without
+    errors, which may be why."""
+    document = problems.document
+    given = document.values.get("farm")
+    keys = list(given) if isinstance(given, dict) else []
+    lines = {line for key in keys for line in range(*_lines(document, ("farm", key)))}
+    if any(one.span.start.line in lines for one in problems.found):
+        return
+    for key in ("workers", "most_workers", "port", "options") if farm.cluster is None else ():
+        if key in keys:
+            message = f"`{key}` is of a `cluster`, and there is none"
+            problems.at_key(("farm", key), "no-cluster", message, severity=Severity.WARNING)
+    if farm.certificates is not None and not is_folder(farm.certificates):
+        message = f"there is no folder {farm.certificates}; `ckwatch farm certificates` fills one"
+        problems.at_value(("farm", "certificates"), "no-certificates", message, severity=Severity.WARNING)
+
+
+def _lines(document: TomlDocument, path: KeyPath) -> tuple[int, int]:
+    return document.key_span_of(path).start.line, document.span_of(path).end.line + 1
 
 
 def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:

@@ -89,6 +89,8 @@ class ParameterReader:
     is_typed: Callable[[str], bool] = _is_untyped
     key_spans: dict[Span, Span] = field(default_factory=dict)
     """Where the keys of values stand, by the places of the values."""
+    meant: set[str] = field(default_factory=set)
+    """Parameters that are missing where others are reported as slips of them."""
     _kinds: dict[str, list[tuple[str, Span]]] = field(default_factory=lambda: defaultdict(list))
     _judged: dict[str, tuple[str, str] | None] = field(default_factory=dict)
     _near: dict[str, str | None] = field(default_factory=dict)
@@ -121,6 +123,8 @@ class ParameterReader:
             return True
         code, message = objection
         span = self.problems.document.key_span_of(path)
+        if code == "unknown-parameter" and near is not None:
+            self.meant.add(near)
         is_free = code == "unknown-parameter" and near is not None and near not in beside
         self.problems.add(code, message, span, fixes=(Fix(span, near),) if is_free and near is not None else ())
         return False

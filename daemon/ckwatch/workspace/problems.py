@@ -7,6 +7,7 @@ and wrong types; its errors become diagnostics here, in the words of TOML.
 from __future__ import annotations
 
 import difflib
+import re
 import types
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -147,7 +148,7 @@ class Problems:
         details: Sequence[ErrorDetails],
     ) -> None:
         # the last step of the place of a problem in a key of a table is "[key]"
-        where = tuple(step for step in detail["loc"] if step != "[key]")
+        where = tuple(step for step in place_of(detail) if step != "[key]")
         path = base + where
         kind = detail["type"]
         if kind == "extra_forbidden":
@@ -158,6 +159,13 @@ class Problems:
             self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
         elif kind in EXPECTED_TYPES:
             self.wrong_type(path, EXPECTED_TYPES[kind], detail["input"])
+        elif kind == "literal_error":
+            known = re.findall(r"'([^']*)'", detail["ctx"]["expected"])
+            value = detail["input"]
+            if isinstance(value, str):
+                self.unknown_name(path, "unknown-value", f"unknown {_name(path)}, `{value}`", value, known)
+            else:
+                self.wrong_type(path, f"one of {join_names(known)}", value)
         elif kind in ("too_short", "too_long"):
             length = detail["ctx"]["actual_length"]
             limit = (
@@ -196,6 +204,12 @@ class Problems:
     def wrong_type(self, path: KeyPath, expected: str, value: object) -> None:
         """Report a value of the wrong type."""
         self.at_value(path, "wrong-type", f"{_name(path)} must be {expected}, not {describe_value(value)}")
+
+
+def place_of(detail: ErrorDetails) -> tuple[int | str, ...]:
+    """Where a problem that pydantic has found stands."""
+    at = detail.get("ctx", {}).get("at")
+    return (*detail["loc"][:-1], at) if at else detail["loc"]
 
 
 def _unknown_for(missing: ErrorDetails, details: Sequence[ErrorDetails]) -> str | None:
@@ -306,7 +320,7 @@ def unknown_value_error(what: str, value: str, known: Iterable[str], hint: str =
     return validator_error(f"unknown_{what.replace(' ', '_')}", message, nearest(value, known))
 
 
-def validator_error(code: str, message: str, replacement: str | None = None) -> PydanticCustomError:
-    """An error of a validator; its text is taken as it is."""
+def validator_error(code: str, message: str, replacement: str | None = None, *, at: str = "") -> PydanticCustomError:
+    """An error of a validator; its text is taken as it is. `at`: the key beside the value's that it stands at."""
     # pydantic formats the template with the context: the text goes in as a value, so that braces in it are kept
-    return PydanticCustomError(code, "{text}", {"text": message, "replacement": replacement or ""})  # type: ignore[arg-type, unused-ignore]
+    return PydanticCustomError(code, "{text}", {"text": message, "replacement": replacement or "", "at": at})  # type: ignore[arg-type, unused-ignore]

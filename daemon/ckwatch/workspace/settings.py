@@ -6,9 +6,9 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
@@ -147,7 +147,7 @@ def shared_store(value: Any, info: ValidationInfo) -> Any:
 def farm_address(value: str) -> str:
     """The address of a scheduler: `tls://HOST:PORT`, or `tcp://` on this machine alone."""
     found = _FARM_ADDRESS.fullmatch(value)
-    if found is None:
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
         raise validator_error("invalid_address", f"`{value}` is not the address of a scheduler; write tls://HOST:8786")
     if found["protocol"] == "tcp" and found["host"] not in LOOPBACK:
         raise validator_error(
@@ -155,6 +155,13 @@ def farm_address(value: str) -> str:
             "who can reach a scheduler can run programs on all of its workers: write tls://, with the certificates of "
             "`ckwatch farm certificates`; tcp:// is for this machine alone (127.0.0.1)",
         )
+    return value
+
+
+def host_name(value: str) -> str:
+    """A machine as ssh knows it."""
+    if not re.fullmatch(r"[^\s-]\S*", program_argument(value)):
+        raise validator_error("invalid_argument", f"`{value}` is not the name of a machine")
     return value
 
 
@@ -176,6 +183,7 @@ Pattern = Annotated[str, AfterValidator(relative_pattern)]
 Macro = Annotated[str, AfterValidator(macro_name)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
 Argument = Annotated[str, AfterValidator(program_argument)]
+HostName = Annotated[str, AfterValidator(host_name)]
 SharedStore = Annotated[str, BeforeValidator(shared_store)]
 FarmAddress = Annotated[str, AfterValidator(farm_address)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -330,7 +338,7 @@ class FarmSection(Section):
     most_workers: Annotated[int, Field(ge=1)] | None = Field(
         None, description="a `cluster` grows to so many workers while there is work for them"
     )
-    hosts: list[Argument] = Field([], description='the machines of an `"ssh"` cluster')
+    hosts: list[HostName] = Field([], validate_default=True, description='the machines of an `"ssh"` cluster')
     port: Annotated[int, Field(ge=0, le=65535)] = Field(
         8786, description="where the scheduler of a `cluster` listens; 0: any port"
     )
@@ -348,20 +356,32 @@ class FarmSection(Section):
         None, description="the folder that `ckwatch farm certificates` has filled; by default in the user's settings"
     )
 
-    @model_validator(mode="after")
-    def _go_together(self) -> Self:
-        """Raises for settings of which one makes the other useless."""
-        if self.scheduler is not None and self.cluster is not None:
+    @field_validator("cluster")
+    @classmethod
+    def _is_the_only_farm(cls, cluster: str | None, info: ValidationInfo) -> str | None:
+        if cluster is not None and info.data.get("scheduler") is not None:
             raise validator_error("two_farms", "`scheduler` and `cluster` are two farms: leave one of them out")
-        if (self.cluster == "ssh") != bool(self.hosts):
-            raise validator_error("no_hosts", '`hosts` are the machines of `cluster = "ssh"`: one needs the other')
-        if self.most_workers is not None and self.cluster == "ssh":
+        return cluster
+
+    @field_validator("most_workers")
+    @classmethod
+    def _may_grow(cls, most_workers: int | None, info: ValidationInfo) -> int | None:
+        if most_workers is not None and info.data.get("cluster") == "ssh":
             raise validator_error(
                 "few_workers", "an ssh cluster has the workers of its `hosts`: leave `most_workers` out"
             )
-        if self.most_workers is not None and self.most_workers < self.workers:
-            raise validator_error("few_workers", "`most_workers` is less than `workers`")
-        return self
+        workers = info.data.get("workers", 1)
+        if most_workers is not None and most_workers < workers:
+            raise validator_error("few_workers", f"`most_workers` = {most_workers} is less than `workers` = {workers}")
+        return most_workers
+
+    @field_validator("hosts")
+    @classmethod
+    def _go_with_ssh(cls, hosts: list[str], info: ValidationInfo) -> list[str]:
+        if "cluster" in info.data and (info.data["cluster"] == "ssh") != bool(hosts):
+            message = '`hosts` are the machines of `cluster = "ssh"`: one needs the other'
+            raise validator_error("no_hosts", message, at="hosts" if hosts else "cluster")
+        return hosts
 
 
 class CppSection(Section):

@@ -128,12 +128,16 @@ def read_sweep(
         # Jinja2 takes a tenth of a second to load, and most files have neither
         from ckwatch.workspace.sweep_conditions import read_conditions, read_derivations
 
-        known = [*fixed, *table.parameters]
-        derived = read_derivations(problems, table.derived, (*path, "derived"), known)
+        # what is wrong with [defaults], or with a name, has been reported
+        written = problems.document.values.get("defaults")
+        known = list(dict.fromkeys([*fixed, *(written if isinstance(written, dict) else ()), *table.parameters]))
+        derived = read_derivations(problems, table.derived, (*path, "derived"), known, reader.meant)
         document = problems.document
         reader.key_spans.update((document.span_of(one.path), document.key_span_of(one.path)) for one in derived)
         if table.where is not None:
-            conditions = read_conditions(problems, table.where, (*path, "where"), [*known, *table.derived])
+            conditions = read_conditions(
+                problems, table.where, (*path, "where"), [*known, *table.derived], reader.meant
+            )
     if problems.errors_found > before:
         return None
     return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions), tuple(derived), table.tune)

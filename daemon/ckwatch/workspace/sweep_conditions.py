@@ -62,10 +62,13 @@ class ConditionEnvironment(ImmutableSandboxedEnvironment):
 _ENVIRONMENT = ConditionEnvironment()
 
 
-def read_conditions(problems: Problems, texts: Any, base: KeyPath, known: Collection[str]) -> list[Condition]:
-    """The conditions at `base`, an array of strings or one string; `known` are the parameters they may mention."""
+def read_conditions(
+    problems: Problems, texts: Any, base: KeyPath, known: Collection[str], missing: Collection[str] = ()
+) -> list[Condition]:
+    """The conditions at `base`, an array of strings or one string; `known` are the parameters they may mention. That
+    those in `missing` are has been reported."""
     if isinstance(texts, str):
-        found = _condition(problems, texts, base, known)
+        found = _condition(problems, texts, base, known, missing)
         return [found] if found else []
     if not isinstance(texts, list):
         problems.wrong_type(base, "an array of strings", texts)
@@ -74,17 +77,18 @@ def read_conditions(problems: Problems, texts: Any, base: KeyPath, known: Collec
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             problems.wrong_type((*base, index), "a string", text)
-        elif condition := _condition(problems, text, (*base, index), known):
+        elif condition := _condition(problems, text, (*base, index), known, missing):
             conditions.append(condition)
     return conditions
 
 
 def read_derivations(
-    problems: Problems, table: Mapping[str, Any], base: KeyPath, known: Collection[str]
+    problems: Problems, table: Mapping[str, Any], base: KeyPath, known: Collection[str], missing: Collection[str] = ()
 ) -> list[Derivation]:
     """The expressions in the `table` at `base`, by parameter, each after those that it mentions.
 
-    `known` are the parameters with values; those of `table` may be mentioned, too.
+    `known` are the parameters with values; those of `table` may be mentioned, too. That those in `missing` are has been
+    reported.
     """
     found: dict[str, Derivation] = {}
     for name, text in table.items():
@@ -92,7 +96,7 @@ def read_derivations(
         if not isinstance(text, str):
             expected = 'a string with an expression, such as "MPerBlock // 64"'
             problems.wrong_type(path, expected, text)
-        elif (read := _read(problems, text, path, [*known, *table], "expression")) is not None:
+        elif (read := _read(problems, text, path, [*known, *table], missing, "expression")) is not None:
             found[name] = Derivation(name, text, read[0], path, read[1])
     ordered: list[Derivation] = []
     done = table.keys() - found.keys()
@@ -108,13 +112,15 @@ def read_derivations(
     return ordered
 
 
-def _condition(problems: Problems, text: str, path: KeyPath, known: Collection[str]) -> Condition | None:
-    read = _read(problems, text, path, known, "condition")
+def _condition(
+    problems: Problems, text: str, path: KeyPath, known: Collection[str], missing: Collection[str]
+) -> Condition | None:
+    read = _read(problems, text, path, known, missing, "condition")
     return None if read is None else Condition(text, read[0], path, read[1])
 
 
 def _read(
-    problems: Problems, text: str, path: KeyPath, known: Collection[str], what: str
+    problems: Problems, text: str, path: KeyPath, known: Collection[str], missing: Collection[str], what: str
 ) -> tuple[frozenset[str], Evaluation] | None:
     """The names in a condition or expression, and its evaluation."""
     try:
@@ -124,7 +130,7 @@ def _read(
         problems.at_value(path, f"invalid-{what}", f"`{text[:80]}` is not {article} {what}: {error}")
         return None
     wrong = names - set(known)
-    for name in sorted(wrong):
+    for name in sorted(wrong.difference(missing)):
         message = f"the {what} mentions `{name}`, which no parameter is called; {did_you_mean(name, known)}"
         at = re.search(rf"\b{re.escape(name)}\b", text)
         span = problems.document.span_within(path, at.start(), at.end()) if at else problems.document.span_of(path)

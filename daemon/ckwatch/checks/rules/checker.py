@@ -85,7 +85,7 @@ def check_instance(
     if operation is None:
         return ()
     broken, asserted = _broken(operation, arguments, arch, source)
-    taking_part = Counter(name for rule, _ in broken.values() for name in operation.parameters_of(rule.names))
+    taking_part = Counter(name for rule, found in broken.values() for name in found.behind(rule))
     return tuple(
         _violation(operation, rule, found, taking_part, _severity(rule, asserted)) for rule, found in broken.values()
     )
@@ -180,6 +180,24 @@ class _InstanceValues:
         except UnknownValueError:
             return False
 
+    def behind(self, rule: Rule) -> tuple[str, ...]:
+        """The parameters that a broken rule hangs on, through definitions: with other values of the rest it is broken,
+        too."""
+        found: dict[str, None] = {}
+        waiting = [*reversed(rule.expression.names_behind(self.lookup)), *reversed(rule.guarding)]
+        while waiting:
+            name = waiting.pop()
+            definition, parameter = self.operation.definitions.get(name), self.operation.parameters.get(name)
+            if parameter is not None and name not in self.arguments and parameter.default in self.operation.parameters:
+                waiting.append(parameter.default)
+            elif definition is None:
+                found |= {name: None} if parameter is not None else {}
+            elif definition.expression is None:
+                waiting += reversed(definition.uses)
+            else:
+                waiting += reversed(definition.expression.names_behind(self.lookup))
+        return tuple(found)
+
     def _find(self, name: str) -> Value:
         definition = self.operation.definitions.get(name)
         if definition is not None:
@@ -244,7 +262,7 @@ def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str)
 def _violation(
     operation: DeviceOperation, rule: Rule, values: _InstanceValues, taking_part: Counter[str], severity: Severity
 ) -> Violation:
-    parameters = operation.parameters_of(rule.names)
+    parameters = values.behind(rule)
     candidates = [name for name in rule.blame if name in parameters] or list(parameters)
     blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)), default="")
     return Violation(

@@ -132,7 +132,10 @@ def _number(lookup: Lookup, name: str) -> int:
 
 def _bytes_of(parameter: str) -> Definition:
     def compute(lookup: Lookup) -> Value:
-        return ELEMENT_BYTES[str(lookup(parameter))]
+        dtype = str(lookup(parameter))
+        if dtype not in ELEMENT_BYTES:
+            raise UnknownValueError(dtype)
+        return ELEMENT_BYTES[dtype]
 
     return Definition(f"sizeof_{parameter}", f"sizeof({parameter})", f"bytes of one {parameter}", compute, (parameter,))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -96,6 +96,15 @@ class Expression:
     def holds(self, lookup: Lookup) -> bool:
         """The value as a truth value; raises as `value` does."""
         return bool(self.value(lookup))
+
+    def names_behind(self, lookup: Lookup) -> tuple[str, ...]:
+        """The names that the value hangs on, in their order: those of branches that are taken, of operands that decide,
+        and of the terms of a maximum that break the condition by themselves, or are it."""
+        found: dict[str, None] = {}
+        tree = _parse(self.text)
+        for name in _names_behind(tree, tree, lookup):
+            found[name] = None
+        return tuple(name for name in self.names if name in found)
 
     def substituted(self, lookup: Lookup) -> str:
         """The text with values in place of names; a name without a value stays."""
@@ -235,6 +244,43 @@ def _connection(conjunction: bool, operands: Sequence[Callable[[Lookup], Any]]) 
         return conjunction
 
     return evaluate
+
+
+def _names_behind(node: ast.expr, tree: ast.expr, lookup: Lookup) -> Iterator[str]:
+    parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            taken = _value_or_none(test, lookup)
+            parts = parts if taken is None else [test, body if taken else orelse]
+        case ast.BoolOp(op=operator, values=operands):
+            deciding = [
+                part for part in operands if _value_or_none(part, lookup) in (not isinstance(operator, ast.And), None)
+            ]
+            parts = list(deciding or operands)
+        case ast.Call(func=ast.Name(id=name), args=terms):
+            chosen = (
+                terms if name not in ("max", "min") else [one for one in terms if _decides(one, node, tree, lookup)]
+            )
+            parts = list(chosen or terms)
+    for part in parts:
+        yield from _names_behind(part, tree, lookup)
+
+
+def _decides(term: ast.expr, of: ast.Call, tree: ast.expr, lookup: Lookup) -> bool:
+    """Whether a term of a maximum or minimum breaks a comparison by itself; elsewhere, whether it is the maximum."""
+    if not isinstance(tree, ast.Compare):
+        return _value_or_none(term, lookup) in (_value_or_none(of, lookup), None)
+    alone = _parse(ast.unparse(tree).replace(ast.unparse(of), f"({ast.unparse(term)})"))
+    return not _value_or_none(alone, lookup)
+
+
+def _value_or_none(node: ast.expr, lookup: Lookup) -> Any:
+    try:
+        return _evaluate(node, lookup)
+    except (UnknownValueError, ZeroDivisorError):
+        return None
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -54,6 +54,11 @@ power of two, or has a value that is rare among the kernel's instances. The fix 
 A hint at the kernel file's `template`: which device operations have no rules, and which arguments could not be read.
 Only the compiler checks those.
 
+### `refused-shape`
+
+A warning at a `[[shape]]` of the kernel file: which of its instances would compute nothing on it, why, and what to
+write instead. It is what CK checks when the kernel is called; an instance that has errors is not counted.
+
 ### `ck-arch`
 
 An error at the arch, for a source that includes CK's headers: the compiler knows gfx1250, CK 1.2.0 does not. Of gfx12,

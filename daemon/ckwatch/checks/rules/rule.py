@@ -120,8 +120,12 @@ class Rule:
     @property
     def names(self) -> tuple[str, ...]:
         """What the rule is about: the names in its condition, and in `when` unless that only asks for a kernel."""
-        guards = (name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
-        return tuple(dict.fromkeys((*self.expression.names, *guards)))
+        return tuple(dict.fromkeys((*self.expression.names, *self.guarding)))
+
+    @property
+    def guarding(self) -> tuple[str, ...]:
+        """The names in `when`, unless that only asks for a kernel."""
+        return tuple(name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.supported_shapes.ck_tile_fmha import CK_TILE_FMHA
 from ckwatch.checks.supported_shapes.ck_tile_gemm import CK_TILE_GEMM
-from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules, slices_of
+from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules, slices_of
 from ckwatch.checks.supported_shapes.grouped_convolution import GROUPED_CONVOLUTION
 from ckwatch.checks.supported_shapes.moe_gemm import MOE_GEMM
 from ckwatch.checks.supported_shapes.normalization import NORMALIZATION
@@ -16,7 +16,16 @@ from ckwatch.checks.supported_shapes.universal_gemm import UNIVERSAL_GEMM
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
 
-__all__ = ["FAMILIES", "Parameters", "ShapeRules", "named_as_ck", "shape_rules", "slices_of", "unsupported_reason"]
+__all__ = [
+    "FAMILIES",
+    "Parameters",
+    "Refusal",
+    "ShapeRules",
+    "named_as_ck",
+    "shape_rules",
+    "slices_of",
+    "unsupported_reason",
+]
 
 FAMILIES: tuple[ShapeRules, ...] = (
     GROUPED_CONVOLUTION,
@@ -53,4 +62,4 @@ def _bare(value: ParameterValue) -> ParameterValue:
 def unsupported_reason(parameters: Parameters, problem: KernelProblem) -> str:
     """Why an instance does not support a problem, empty if it does or its family is not known."""
     family = shape_rules(parameters)
-    return "" if family is None else next(family.reasons(parameters, problem), "")
+    return "" if family is None else next(family.refusals(parameters, problem), Refusal("")).reason

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckwatch.checks.rules.ck_tile_fmha import OPERATION
-from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules
+from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
 from ckwatch.model.kernel_problem import KernelProblem
 
 MOST_BLOCKS = 65535
@@ -17,25 +17,28 @@ MOST_DISTANCE = 32767
 """ALiBi's distances are differences of 16-bit integers: `ck_tile/ops/fmha/block/block_position_encoding.hpp`."""
 
 
-def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
+def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem, whose operation is attention."""
+    if problem.rows is None or problem.rows.reference != "attention":
+        return
     known = {OPERATION.canonical(name) or name: value for name, value in parameters.items()}
     sizes = {one.name: int(one.value) for one in problem.arguments if one.buffer is None and one.value is not None}
     for name, tile, pad in (("seqlen_q", "kM0", "kPadSeqLenQ"), ("seqlen_k", "kN0", "kPadSeqLenK")):
         whole = known.get(tile)
         if name in sizes and known.get(pad) is False and isinstance(whole, int) and whole > 0 and sizes[name] % whole:
-            yield f"{name} = {sizes[name]} is no multiple of {tile} = {whole}, and {pad} is false"
+            reason = f"{name} = {sizes[name]} is no multiple of {tile} = {whole}, and {pad} is false"
+            yield Refusal(reason, f"{pad} = true")
     if sizes["batch"] > MOST_BLOCKS:
-        yield f"batch = {sizes['batch']} is above {MOST_BLOCKS}, the most that a grid has along an axis"
+        yield Refusal(f"batch = {sizes['batch']} is above {MOST_BLOCKS}, the most that a grid has along an axis")
     longest = max(value for name, value in sizes.items() if name in _LENGTHS)
     if longest > MOST_DISTANCE and any(argument.name == "AlibiSlopes" for argument in problem.arguments):
-        yield f"of {longest} tokens CK Tile cannot count ALiBi's distances, in 16 bits"
+        yield Refusal(f"of {longest} tokens CK Tile cannot count ALiBi's distances, in 16 bits")
 
 
 _LENGTHS = ("seqlen_q", "seqlen_k", "max_seqlen_q", "max_seqlen_k")
 
 CK_TILE_FMHA = ShapeRules(
     describes=lambda parameters: {"kM0", "kQKHeaddim"} <= {OPERATION.canonical(name) for name in parameters},
-    reasons=reasons,
+    refusals=refusals,
     splits_k=lambda _: False,
 )

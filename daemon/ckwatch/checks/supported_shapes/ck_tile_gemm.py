@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from ckwatch.checks.rules.checker import value_of
 from ckwatch.checks.rules.ck_tile_gemm import NAME, OPERATION
-from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules, contiguous_axis, slices_of
+from ckwatch.checks.supported_shapes.family import (
+    Parameters,
+    Refusal,
+    ShapeRules,
+    contiguous_axis,
+    sizes_near,
+    slices_of,
+)
 from ckwatch.checks.supported_shapes.universal_gemm import TWO_GIB
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import DTYPES
@@ -60,7 +67,7 @@ def _contiguous(strides: tuple[int, ...]) -> int | None:
     return None if (row == 1) == (column == 1) else 0 if row == 1 else 1
 
 
-def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
+def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem, whose operation is a product of matrices or of groups of rows."""
     known = {OPERATION.canonical(name) or name: value for name, value in parameters.items()}
     products = _products(problem)
@@ -72,24 +79,27 @@ def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
         known[f"{side}Layout"] = "Col" if matrix.contiguous == 0 else "Row"
         known[f"{side}DataType"] = dtype.ck_name
         if sizes[matrix.axes[0]] * sizes[matrix.axes[1]] * dtype.size_bytes > TWO_GIB:
-            yield f"{side} is larger than 2 GiB"
+            yield Refusal(f"{side} is larger than 2 GiB")
     for side, matrix in products.matrices.items():
         if matrix.contiguous is None:
             continue
         axis = matrix.axes[matrix.contiguous]
         size, tile, vector = sizes[axis], known.get(f"Tile{axis}"), value_of(NAME, f"{side}Vector", known)
-        whole = tile * (slices if axis == "K" else 1) if isinstance(tile, int) else 1
+        whole = tile * (slices if axis == "K" else 1) if isinstance(tile, int) and tile > 0 else 1
         if known.get(f"kPad{axis}") in (False, "false") and size % whole:
             times = "kBatch · " if axis == "K" and slices > 1 else ""
-            yield f"{axis} = {size} is no multiple of {times}Tile{axis} = {whole}, and kPad{axis} is false"
+            reason = f"{axis} = {size} is no multiple of {times}Tile{axis} = {whole}, and kPad{axis} is false"
+            yield Refusal(reason, f"kPad{axis} = true")
         if isinstance(vector, int) and vector > 0 and size % vector:
             moved = "written" if side == "C" else "read"
-            yield f"{axis} = {size} is no multiple of {vector}, the elements of {side} that are {moved} at once"
+            reason = f"{axis} = {size} is no multiple of {vector}, the elements of {side} that are {moved} at once"
+            yield Refusal(reason, sizes_near(axis, size, vector))
     if slices > 1 and _shares_rounds(known):
-        yield f"kBatch = {slices}, and with StreamKBlocks it must be 1"
+        yield Refusal(f"kBatch = {slices}, and with StreamKBlocks it must be 1", "kBatch = 1")
     tile, k = known.get("TileK"), sizes["K"]
     if isinstance(tile, int) and tile > 0 and -(-k // (slices * tile)) * tile * (slices - 1) >= k:
-        yield f"K = {k} is too small for {slices} slices (kBatch) of whole TileK = {tile}"
+        reason = f"K = {k} is too small for {slices} slices (kBatch) of whole TileK = {tile}"
+        yield Refusal(reason, "a lower kBatch")
 
 
 def _shares_rounds(parameters: Parameters) -> bool:
@@ -119,7 +129,7 @@ _FEW_BLOCKS = 64
 
 CK_TILE_GEMM = ShapeRules(
     describes=lambda parameters: {"TileK", "Pipeline"} <= {OPERATION.canonical(name) for name in parameters},
-    reasons=reasons,
+    refusals=refusals,
     splits_k=lambda operation: operation.settings.get("split_k") is True,
     special_sizes=special_sizes,
     needs_whole=lambda parameters, _: "blocks share tiles" if _shares_rounds(parameters) else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
@@ -12,16 +13,23 @@ from ckwatch.model.kernels import Operation, ParameterValue
 Parameters = Mapping[str, ParameterValue]
 
 
+class Refusal(NamedTuple):
+    """Why an instance does not support a problem, and what to write instead, empty where that is not known."""
+
+    reason: str
+    fix: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRules:
     """The shapes that the instances of a family support. `describes`: whether an instance with these parameters is of
-    the family. `reasons`: why it does not support a problem, none if it does; in doubt it does. `splits_k`: whether
+    the family. `refusals`: why it does not support a problem, none if it does; in doubt it does. `splits_k`: whether
     the kernel of an operation may have a kBatch above 1. `needs_whole`: why all workgroups of an instance are needed
     for a part of the result, empty where one launch computes it from the inputs. `special_sizes`: by what they are
     called, products of M × N × K that only an instance with these parameters computes in its own way."""
 
     describes: Callable[[Parameters], bool]
-    reasons: Callable[[Parameters, KernelProblem], Iterator[str]]
+    refusals: Callable[[Parameters, KernelProblem], Iterator[Refusal]]
     splits_k: Callable[[Operation], bool]
     needs_whole: Callable[[Parameters, KernelProblem], str] = lambda _parameters, _problem: ""
     special_sizes: Callable[[Parameters], Mapping[str, tuple[int, int, int]]] = lambda _: {}
@@ -39,3 +47,9 @@ def contiguous_axis(view: MatrixView) -> int | None:
     """The axis along which the elements lie side by side; None where both or none might be."""
     rows, columns = view.rows[-1][1], view.columns[-1][1]
     return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1
+
+
+def sizes_near(name: str, size: int, step: int) -> str:
+    """The multiples of `step` on both sides of a size."""
+    below = size // step * step
+    return f"{name} = {below} or {below + step}" if below else f"{name} = {step}"

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules
+from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
 from ckwatch.checks.supported_shapes.universal_gemm import (
     TWO_GIB,
     GemmCase,
     gemm_case,
     too_few_rounds,
+    too_wide,
     unpadded_depth,
 )
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
@@ -23,36 +24,37 @@ MOST_GROUPS = 65535
 CDE_VECTOR = "CDEBlockTransferScalarPerVector_NPerBlock"
 
 
-def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
+def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem, whose operation is a convolution."""
     case = gemm_case(parameters, problem)
-    if case is None:
-        return
     sizes = {one.name: int(one.value) for one in problem.arguments if one.buffer is None and one.value is not None}
+    if case is None or "GroupCount" not in sizes:
+        return
     yield from _specialization(str(parameters.get("ConvForwardSpecialization")), sizes)
     yield from _vectors(case, sizes)
     yield from unpadded_depth(case)
     yield from too_few_rounds(case)
     grid = case.grid
     if not case.pads("N") and grid.n % grid.tile.n:
-        tile = f"NPerBlock = {grid.tile.n}, and GemmSpec does not pad them"
-        yield f"{grid.n} output channels per group are no multiple of {tile}"
+        yield case.unpadded(f"{grid.n} output channels per group are", f"NPerBlock = {grid.tile.n}", "N", "them")
     if sizes["GroupCount"] > MOST_GROUPS:
-        yield f"GroupCount = {sizes['GroupCount']} is above {MOST_GROUPS}, the most that a grid has along an axis"
+        most = f"{MOST_GROUPS}, the most that a grid has along an axis"
+        yield Refusal(f"GroupCount = {sizes['GroupCount']} is above {most}")
     for what, size_bytes in (
         ("pixels × taps × channels of X", grid.m * grid.k * case.x.size_bytes),
         ("pixels × channels of Y", grid.m * grid.n * case.y.size_bytes),
     ):
         if size_bytes > TWO_GIB:
-            yield f"{what} are more than 2 GiB: CK counts them as those of a matrix"
+            yield Refusal(f"{what} are more than 2 GiB: CK counts them as those of a matrix")
 
 
 def _axes(sizes: Mapping[str, int], name: str) -> list[tuple[str, int]]:
     return [(key, value) for key, value in sizes.items() if key.startswith(f"{name}_")]
 
 
-def _specialization(word: str, sizes: Mapping[str, int]) -> Iterator[str]:
+def _specialization(word: str, sizes: Mapping[str, int]) -> Iterator[Refusal]:
     needed: dict[str, int] = {}
+    fix = 'ConvForwardSpecialization = "Default"'
     if word in ("Filter1x1Pad0", "Filter1x1Stride1Pad0"):
         needed = {"FilterSize": 1, "LeftPads": 0, "RightPads": 0}
     if word == "Filter1x1Stride1Pad0":
@@ -60,14 +62,14 @@ def _specialization(word: str, sizes: Mapping[str, int]) -> Iterator[str]:
     if word == "Filter3x3":
         needed["FilterSize"] = 3
         if sizes["NInChannels"] != sizes["GroupCount"]:
-            yield "Filter3x3 needs one input channel per group"
+            yield Refusal("Filter3x3 needs one input channel per group", fix)
     for name, value in needed.items():
         for key, size in _axes(sizes, name):
             if size != value:
-                yield f"{word} needs {key} = {value}, and it is {size}"
+                yield Refusal(f"{word} needs {key} = {value}, and it is {size}", fix)
 
 
-def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[str]:
+def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[Refusal]:
     groups = sizes["GroupCount"]
     channels, filters = sizes["NInChannels"] // groups, sizes["NOutChannels"] // groups
     rows = [
@@ -85,7 +87,7 @@ def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[str]:
         ]
     for size, what, name in rows:
         if size % case.number(name):
-            yield f"{size} {what} are no multiple of {name} = {case.number(name)}"
+            yield too_wide(f"{size} {what} are", size, name, case.number(name))
 
 
 def _is_transposed(gemm: Gemm) -> bool:
@@ -96,7 +98,7 @@ def _is_transposed(gemm: Gemm) -> bool:
 
 GROUPED_CONVOLUTION = ShapeRules(
     describes=lambda parameters: isinstance(parameters.get("ConvForwardSpecialization"), str),
-    reasons=reasons,
+    refusals=refusals,
     splits_k=lambda _: False,
     needs_whole=lambda _, problem: "all of X is transposed" if problem.gemm and _is_transposed(problem.gemm) else "",
 )

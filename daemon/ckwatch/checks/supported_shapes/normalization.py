@@ -4,8 +4,9 @@ other instances."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 
-from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules
+from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
 from ckwatch.model.kernel_problem import ComputedRows, KernelProblem
 from ckwatch.model.tensors import DTYPES, INT32_MAX
 
@@ -14,7 +15,7 @@ _MATRICES = ("x", "residual", "y", "sum", "unquantized")
 _DWORD = 4
 
 
-def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
+def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem of kind `normalization`."""
     rows = problem.rows
     if rows is None or rows.reference != "normalization":
@@ -25,16 +26,16 @@ def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
     block_n = repeat * threads * vector
     width = f"Repeat_N · ThreadPerBlock_N · Vector_N = {block_n}"
     if n % vector:
-        yield f"N = {n} is no multiple of Vector_N = {vector}"
+        yield Refusal(f"N = {n} is no multiple of Vector_N = {vector}", f"Vector_N = {gcd(n, vector)}")
     if parameters.get("kTwoPass") is not True and n > block_n:
-        yield f"N = {n} is above {width}, and kTwoPass is false"
+        yield Refusal(f"N = {n} is above {width}, and kTwoPass is false", f"Repeat_N = {-(-n // (threads * vector))}")
     if parameters.get("kPadN") is False and n % block_n:
-        yield f"N = {n} is no multiple of {width}, and kPadN is false"
+        yield Refusal(f"N = {n} is no multiple of {width}, and kPadN is false", "kPadN = true")
     for name, stride, size in _strides(problem, rows):
         if (m + block_m) * stride + block_n > INT32_MAX // size:
-            yield f"{name} reaches beyond 2 GiB"
+            yield Refusal(f"{name} reaches beyond 2 GiB")
         if stride * size % min(_DWORD, size * vector):
-            yield f"the rows of {name} are not aligned for vectors"
+            yield Refusal(f"the rows of {name} are not aligned for vectors")
 
 
 def _strides(problem: KernelProblem, rows: ComputedRows) -> Iterator[tuple[str, int, int]]:
@@ -51,6 +52,6 @@ def _number(parameters: Parameters, name: str) -> int:
 
 NORMALIZATION = ShapeRules(
     describes=lambda parameters: parameters.keys() >= _PARAMETERS,
-    reasons=reasons,
+    refusals=refusals,
     splits_k=lambda _: False,
 )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import lcm
+from math import gcd, lcm
 
-from ckwatch.checks.supported_shapes.family import ShapeRules, contiguous_axis, slices_of
+from ckwatch.checks.supported_shapes.family import Refusal, ShapeRules, contiguous_axis, sizes_near, slices_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES, Dtype
@@ -72,8 +72,15 @@ class GemmCase:
             return True
         return dimension in word.removesuffix("Padding") if word != "Default" else False
 
+    def unpadded(self, size: str, step: str, dimension: str, pronoun: str = "it") -> Refusal:
+        """That a size is no multiple of a step, and which GemmSpec pads its dimension."""
+        padded = "".join(one for one in "MNK" if one == dimension or self.pads(one))
+        return Refusal(
+            f"{size} no multiple of {step}, and GemmSpec does not pad {pronoun}", f'GemmSpec = "{padded}Padding"'
+        )
 
-def reasons(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> Iterator[str]:
+
+def refusals(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem, whose operation is a product of matrices."""
     case = gemm_case(parameters, problem)
     if case is not None:
@@ -95,57 +102,67 @@ def gemm_case(parameters: Mapping[str, ParameterValue], problem: KernelProblem) 
     return GemmCase(parameters=parameters, gemm=gemm, grid=grid, x=x, w=w, y=y)
 
 
-def _unpadded(case: GemmCase) -> Iterator[str]:
+def _unpadded(case: GemmCase) -> Iterator[Refusal]:
     grid, tile = case.grid, case.grid.tile
     if not case.pads("M") and contiguous_axis(case.gemm.x) == 0 and grid.m % tile.m:
-        yield f"M = {grid.m} is no multiple of MPerBlock = {tile.m}, and GemmSpec does not pad it"
+        yield case.unpadded(f"M = {grid.m} is", f"MPerBlock = {tile.m}", "M")
     if not case.pads("N") and contiguous_axis(case.gemm.w) == 1 and grid.n % tile.n:
-        yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, and GemmSpec does not pad it"
+        yield case.unpadded(f"N = {grid.n} is", f"NPerBlock = {tile.n}", "N")
 
 
-def _whole_blocks(case: GemmCase) -> Iterator[str]:
+def _whole_blocks(case: GemmCase) -> Iterator[Refusal]:
     grid, tile = case.grid, case.grid.tile
     if not case.is_preshuffled:
         return
     if grid.n % tile.n:
-        yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, as a preshuffled W needs"
+        reason = f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, as a preshuffled W needs"
+        yield Refusal(reason, sizes_near("N", grid.n, tile.n))
     if grid.k % (grid.slices * tile.k):
-        step = f"kBatch · KPerBlock = {grid.slices * tile.k}"
-        yield f"K = {grid.k} is no multiple of {step}, as a preshuffled W needs"
+        step = grid.slices * tile.k
+        reason = f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, as a preshuffled W needs"
+        yield Refusal(reason, sizes_near("K", grid.k, step))
 
 
-def _whole_scales(case: GemmCase) -> Iterator[str]:
+def _whole_scales(case: GemmCase) -> Iterator[Refusal]:
     grid, together = case.grid, case.scales_together
     if not together:
         return
     if grid.n % together:
-        yield f"N = {grid.n} is no multiple of {together}, of which scales lie together"
+        reason = f"N = {grid.n} is no multiple of {together}, of which scales lie together"
+        yield Refusal(reason, sizes_near("N", grid.n, together))
     if together > SCALE_PADDING and -(-grid.m // SCALE_PADDING) % (together // SCALE_PADDING):
-        yield f"M = {grid.m}, in whole {SCALE_PADDING}, is no multiple of {together}, of which scales lie together"
+        reason = f"M = {grid.m}, in whole {SCALE_PADDING}, is no multiple of {together}, of which scales lie together"
+        yield Refusal(reason, sizes_near("M", grid.m, together))
     step = grid.slices * grid.tile.k
     if grid.k % step:
         block = "2 · KPerBlock" if case.x.packed == 2 else "KPerBlock"
-        yield f"K = {grid.k} is no multiple of kBatch · {block} = {step}, as scales per block need"
-    vector = case.number("CShuffleBlockTransferScalarPerVector_NPerBlock")
-    if contiguous_axis(case.gemm.y) == 1 and grid.n % vector:
-        yield f"N = {grid.n} is no multiple of CShuffleBlockTransferScalarPerVector_NPerBlock = {vector}"
+        reason = f"K = {grid.k} is no multiple of kBatch · {block} = {step}, as scales per block need"
+        yield Refusal(reason, sizes_near("K", grid.k, step))
+    name = "CShuffleBlockTransferScalarPerVector_NPerBlock"
+    if contiguous_axis(case.gemm.y) == 1 and grid.n % case.number(name):
+        yield too_wide(f"N = {grid.n} is", grid.n, name, case.number(name))
 
 
-def unpadded_depth(case: GemmCase) -> Iterator[str]:
+def too_wide(what: str, size: int, name: str, vector: int) -> Refusal:
+    """That a size is no multiple of a vector's width, which must divide it."""
+    return Refusal(f"{what} no multiple of {name} = {vector}", f"{name} = {gcd(size, vector)}")
+
+
+def unpadded_depth(case: GemmCase) -> Iterator[Refusal]:
     """K that the tile does not divide, and slices of K without any."""
     grid = case.grid
     if not case.pads("K"):
         step = grid.slices * grid.tile.k
         if grid.k % step:
-            yield f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, and GemmSpec does not pad it"
+            yield case.unpadded(f"K = {grid.k} is", f"kBatch · KPerBlock = {step}", "K")
         return
     vector = lcm(case.number("AK1"), case.number("BK1"))
     read = -(-grid.k // (grid.slices * vector)) * vector
     if read * (grid.slices - 1) >= grid.k:
-        yield f"K = {grid.k} is too small for {grid.slices} slices (kBatch)"
+        yield Refusal(f"K = {grid.k} is too small for {grid.slices} slices (kBatch)", "a lower kBatch")
 
 
-def _vectors(case: GemmCase) -> Iterator[str]:
+def _vectors(case: GemmCase) -> Iterator[Refusal]:
     grid = case.grid
     rows = (
         (case.gemm.x, ("M", grid.m), ("K", grid.k), "ABlockTransferSrcScalarPerVector"),
@@ -157,10 +174,10 @@ def _vectors(case: GemmCase) -> Iterator[str]:
         if axis is not None:
             dimension, size = axes[axis]
             if size % case.number(name):
-                yield f"{dimension} = {size} is no multiple of {name} = {case.number(name)}"
+                yield too_wide(f"{dimension} = {size} is", size, name, case.number(name))
 
 
-def too_few_rounds(case: GemmCase) -> Iterator[str]:
+def too_few_rounds(case: GemmCase) -> Iterator[Refusal]:
     """K of less rounds than the pipeline prefetches."""
     version = case.parameters.get("BlkGemmPipelineVer")
     if case.scales_together and not case.is_preshuffled:
@@ -174,7 +191,8 @@ def too_few_rounds(case: GemmCase) -> Iterator[str]:
     if stages and case.grid.rounds <= stages:
         slices = f" in each of {case.grid.slices} slices" if case.grid.slices > 1 else ""
         rounds = f"K = {case.grid.k} is {case.grid.rounds} × KPerBlock{slices}"
-        yield f"{rounds}: pipeline {version} needs more than {stages}"
+        fix = "a lower kBatch" if slices else f"K = {(stages + 1) * case.grid.tile.k}"
+        yield Refusal(f"{rounds}: pipeline {version} needs more than {stages}", fix)
 
 
 def _stages_of_v2(case: GemmCase) -> int:
@@ -184,12 +202,13 @@ def _stages_of_v2(case: GemmCase) -> int:
     return min(8, max(2, -(-(32768 // workgroups) // loaded)))
 
 
-def _matrices(case: GemmCase) -> Iterator[str]:
+def _matrices(case: GemmCase) -> Iterator[Refusal]:
     if case.gemm.y.matrices > MOST_MATRICES:
-        yield f"B = {case.gemm.y.matrices} is above {MOST_MATRICES}, the most that a grid has along an axis"
+        most = f"{MOST_MATRICES}, the most that a grid has along an axis"
+        yield Refusal(f"B = {case.gemm.y.matrices} is above {most}")
 
 
-def _large(case: GemmCase) -> Iterator[str]:
+def _large(case: GemmCase) -> Iterator[Refusal]:
     grid = case.grid
     sizes = (
         ("X", case.x.bytes_for(grid.m * grid.k)),
@@ -198,10 +217,10 @@ def _large(case: GemmCase) -> Iterator[str]:
     )
     for name, size_bytes in sizes:
         if size_bytes > TWO_GIB:
-            yield f"{name} is larger than 2 GiB"
+            yield Refusal(f"{name} is larger than 2 GiB")
 
 
-_CHECKS: tuple[Callable[[GemmCase], Iterator[str]], ...] = (
+_CHECKS: tuple[Callable[[GemmCase], Iterator[Refusal]], ...] = (
     _whole_blocks,
     _whole_scales,
     _unpadded,
@@ -214,6 +233,6 @@ _CHECKS: tuple[Callable[[GemmCase], Iterator[str]], ...] = (
 
 UNIVERSAL_GEMM = ShapeRules(
     describes=lambda parameters: isinstance(parameters.get("BlkGemmPipelineVer"), str),
-    reasons=reasons,
+    refusals=refusals,
     splits_k=lambda operation: operation.settings.get("split_k") is True,
 )

@@ -15,7 +15,7 @@ from anyio import to_thread
 from ckwatch.core.events import MAIN
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, normal_path
+from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, normal_path, refused_shapes
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
@@ -139,10 +139,14 @@ class SnapshotQueries:
     async def file(self, client: str | None, path: str) -> wire.File:
         """The diagnostics of a file."""
         scope = client or MAIN
-        inputs = file_diagnostics(self._state, self._loop.diagnosed, scope, normal_path(path))
+        loop, normal = self._loop, normal_path(path)
+        inputs = file_diagnostics(self._state, loop.diagnosed, scope, normal)
+        shapes = refused_shapes(self._state, loop.diagnosed, loop.shape_refusals, scope, normal)
         seen = {name: self._state.seen(scope, name) for name in inputs[1]}
         generations = {name: unit.input.generation for name, unit in seen.items() if unit is not None}
-        diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs) if any(inputs[:3]) else ()
+        diagnostics: tuple[wire.Diagnostic, ...] = ()
+        if any(inputs[:3]) or shapes is not None:
+            diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs, shapes or tuple)
         return wire.File.model_construct(path=path, diagnostics=diagnostics, generations=generations)
 
     async def _topic(self, scope: str, topic: str) -> TopicState | None:

@@ -17,7 +17,7 @@ from ckwatch.core.events import MAIN
 from ckwatch.core.notify import HEADERS_TOPIC
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.farm_link import FarmLink
-from ckwatch.engine.file_diagnostics import skipped_in_sweeps
+from ckwatch.engine.file_diagnostics import refused_shapes, skipped_in_sweeps
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.memory import resident_bytes
@@ -98,6 +98,8 @@ class StatusQueries:
         loaded = view.workspace or state.main.workspace
         found = self._view_loader.workspace(scope)
         compiler = self._tools.compiler
+        shapes = refused_shapes(state, self._loop.diagnosed, self._loop.shape_refusals, scope)
+        warnings = () if shapes is None else await to_thread.run_sync(shapes)
         return WorkspaceDetail(
             root=state.root,
             problem=view.problem,
@@ -106,6 +108,7 @@ class StatusQueries:
                 for one in (
                     *(() if loaded is None else loaded.diagnostics),
                     *skipped_in_sweeps(state, self._loop.diagnosed, scope),
+                    *warnings,
                 )
             ),
             files=found.files,
