@@ -40,6 +40,8 @@ class OverlaySync:
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
         self._progressed = anyio.Event()
+        self.changes = 0
+        """Counts what makes the daemon's texts others than they were."""
 
     async def run(self, client: Client) -> None:
         """Send to this daemon; to be cancelled when it has gone."""
@@ -51,6 +53,7 @@ class OverlaySync:
                 await anyio.sleep_forever()
             finally:
                 self._client = self._tasks = None
+                self._progress()
 
     def given(self, path: str) -> int:
         """The revision of the document that the daemon has; -1 where it reads the file."""
@@ -68,6 +71,11 @@ class OverlaySync:
         while (synced := self._synced.get(document.path or "")) is not None and synced.given != document.revision:
             await self._progressed.wait()
 
+    async def all_settled(self) -> None:
+        """Return when the daemon has all documents as they are, or there is none."""
+        while self._tasks is not None and any(one.given != one.document.revision for one in self._synced.values()):
+            await self._progressed.wait()
+
     def opened(self, document: TextDocument) -> None:
         """A document was opened: send it if it differs from the file."""
         self.changed(document)
@@ -83,6 +91,7 @@ class OverlaySync:
             self._start(synced)
         synced.saved = False
         synced.changed.set()
+        self.changes += 1
 
     def saved(self, document: TextDocument) -> None:
         """The file has the document's text: the overlay ends once the daemon has read it."""
@@ -104,6 +113,10 @@ class OverlaySync:
     def _set_given(self, synced: _OverlaidDocument, revision: int) -> None:
         synced.given = synced.sent = revision
         self._sent = None
+        self._progress()
+
+    def _progress(self) -> None:
+        self.changes += 1
         self._progressed.set()
         self._progressed = anyio.Event()
 
