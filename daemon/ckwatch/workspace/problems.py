@@ -202,7 +202,7 @@ class Problems:
 
 
 def _meant_keys(details: Iterable[ErrorDetails]) -> dict[_Place, _Place]:
-    """The missing keys that unknown ones were meant to be: like them, or the only ones in their table; by the unknown."""
+    """By unknown keys the missing ones that they were meant to be: those like them, or the only one in their table."""
     unknown: dict[_Place, dict[str, _Place]] = {}
     missing: dict[_Place, list[_Place]] = {}
     for one in details:
@@ -276,7 +276,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was probably meant to be."""
     if len(name) > NAME_LENGTH_LIMIT:
         return None
-    by_normal = {normalized(candidate): candidate for candidate in reversed(list(known))}
+    by_normal = {normalized(one): one for one in reversed(list(known)) if one != name}
     if (sought := normalized(name)) in by_normal:
         return by_normal[sought]
     near = difflib.get_close_matches(sought, by_normal, n=1, cutoff=0.7)

@@ -404,9 +404,9 @@ class WorkspaceFolder:
             reported_s = anyio.current_time()
 
     def _report(self) -> None:
-        topics, self._changed = frozenset(self._changed), set()
-        self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
-        if topics:
+        if self._changed:
+            topics, self._changed = frozenset(self._changed), set()
+            self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
             self._on_change(self, topics)
 
     async def _send_focus(self, client: Client) -> None:

@@ -9,7 +9,8 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.client import Client
+from ckwatch.client import Client, DaemonGoneError
+from ckwatch.client.overlays import pauses
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.session.documents import TextDocument, is_saved
 
@@ -131,6 +132,7 @@ class OverlaySync:
         with anyio.CancelScope() as scope:
             synced.scope = scope
             settled = -1
+            waits = pauses()
             while synced.document.revision != settled:  # it may be edited while it is found to be as it is saved
                 settled = synced.document.revision
                 try:
@@ -138,6 +140,9 @@ class OverlaySync:
                         settled = await self._sync_until_saved(client, synced, path)
                 except CkwatchError as error:
                     _log.warning("the unsaved text of %s is not sent: %s", path, error)
+                    if isinstance(error, DaemonGoneError):  # there may be another one soon; else this is cancelled
+                        settled = -1
+                        await anyio.sleep(next(waits))
             self._set_given(synced, -1)
         if not synced.closed and self._synced.get(path) is synced and not scope.cancel_called:
             del self._synced[path]

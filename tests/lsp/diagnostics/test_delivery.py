@@ -322,8 +322,8 @@ async def test_a_pull_is_answered_when_there_is_no_daemon(gemm: Path, tmp_path: 
         await whole(made, file, good.replace(GOOD, BAD, 1))
         assert await pulled(made, file) == [RULE]
         kill_daemon(gemm)
-        await whole(made, file, good)
-        assert await pulled(made, file) == []
+        await whole(made, file, good.replace(A, A.replace("layout", "layuot")))
+        assert await pulled(made, file) == ["kernel-file/unknown-key"]
         await made.open(elsewhere, "{{ 1 +")
         assert await pulled(made, elsewhere) == []
 

@@ -136,10 +136,11 @@ def _whole(cells: Mapping[str, str], key: str, least: int, most: int) -> int:
     text = cells.get(key, "")
     # pandas writes whole numbers of a column that lacks some as 16.0
     digits = text.removesuffix(".0")
-    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -1
+    is_whole = digits.isascii() and digits.isdigit()
+    number = -1 if not is_whole else int(digits) if len(digits) < 19 else most + 1
     if not least <= number <= most:
         column = " or ".join(_COLUMNS[key])
-        wrong = f"{column} is `{shown(text)}`, no whole number from {least} to {most}"
+        wrong = f"{column} is `{shown(text)}`, no whole number from {least}" + (f" to {most}" if number > most else "")
         raise _UnusableRowError(wrong if text else f"{column} is empty")
     return number
 
