@@ -572,10 +572,23 @@ FOLLOWING = [
     "{% macro f(a) %}{{ [1] | batch(a) | list | join }}{% endmacro %}{{ 1 // 0 }}{{ f(1 // 0) }}",
     "{{ def_kernel([X, W]) }}{{ arg_name(X) }}",
     "{{ arg_name(X) }}{{ arg_name(W) }}",
+    "{{ def_kernal([X, W], [Y]) }}{{ arg_name(X) }}{{ ptr(Y) }}{{ get_signature() }}",
+    "{% macro delcare() %}{{ def_kernel([X, W], [Y]) }}{% endmacro %}{{ declare() }}{{ arg_name(X) }}",
+    "{{ kernel.def_kernal([X, W], [Y]) }}{{ kernel.arg_name(X) }}",
+    "{% set batchde = 1 %}{{ batched }}{% if batched %}{% endif %}{{ batched + 1 }}",
+    "{{ sizze(X, 0) }}{{ sizze(W, 0) }}",
 ]
 
 
 @pytest.mark.parametrize("template", FOLLOWING)
 def test_what_follows_from_an_error_is_none(tmp_path: Path, template: str) -> None:
     first, *others = render(tmp_path, {"a.hip.j2": template}).diagnostics
-    assert [str(one.span.start) for one in others] == (["1:82"] if "macro" in template else []), first
+    assert [str(one.span.start) for one in others] == (["1:82"] if "macro f" in template else []), first
+
+
+def test_a_name_that_is_undefined_in_many_places_is_one_error(tmp_path: Path) -> None:
+    template = "{{ sizze(X, 0) }}\n{% if true %}{{ sizze(W, 0) }}{% endif %}"
+    (found,) = render(tmp_path, {"a.hip.j2": template}).diagnostics
+    assert found.message == "'sizze' is undefined; did you mean 'size'?"
+    assert [(one.message, str(one.span and one.span.start)) for one in found.related] == [("used here, too", "2:17")]
+    assert [(str(fix.span.start), fix.text) for fix in found.fixes] == [("1:4", "size"), ("2:17", "size")]

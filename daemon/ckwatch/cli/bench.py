@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build_results import NO_COMPILER
-from ckwatch.cli.mistakes import explained
+from ckwatch.cli.mistakes import explained, report_mistakes
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.progress import amount
 from ckwatch.cli.session import asked_patterns, asking
@@ -80,7 +80,8 @@ async def _run(options: argparse.Namespace) -> int:
             raise ToolchainError(message or hint, hint if message else None)
         units = await client.units(*patterns) if bench.unbuilt else []
         outcomes = {unit.id: unit.outcome for unit in units}
-    return bench.finish(outcomes, time.monotonic() - begun)
+        mistakes = await report_mistakes(client, bench.output, patterns)
+    return bench.finish(outcomes, mistakes.summary, time.monotonic() - begun)
 
 
 class _Bench:
@@ -88,7 +89,7 @@ class _Bench:
     have measured at the same time."""
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        self.output = output
         self._timed: set[tuple[str, str]] = set()
         self._known: set[tuple[str, str]] = set()
         self._failed: set[tuple[str, str]] = set()
@@ -102,22 +103,22 @@ class _Bench:
 
     async def follow(self, lines: AsyncIterator[BenchLine]) -> None:
         """Print each timing; what is being done is shown on a terminal."""
-        if self._output.json:
+        if self.output.json:
             from ckwatch.cli.json_output import BenchStarted
 
-            self._output.line(BenchStarted())
+            self.output.line(BenchStarted())
         with ExitStack() as stack:
             status: Status | None = None
-            if not self._output.json and sys.stdout.isatty():
-                status = stack.enter_context(self._output.console.status("building"))
+            if not self.output.json and sys.stdout.isatty():
+                status = stack.enter_context(self.output.console.status("building"))
             async for line in lines:
                 self._take(line, status)
 
     def _take(self, line: BenchLine, status: Status | None) -> None:
         if line.event == "start":
             self._total = line.shapes
-        elif self._output.json:
-            _print_line(self._output, line)
+        elif self.output.json:
+            _print_line(self.output, line)
         if line.event == "stage" and status is not None:
             status.update(Text(f"{self._amount()}  {line.unit}  {line.shape}  {line.text}"))
         elif line.event == "timing" and line.timing is not None:
@@ -143,14 +144,14 @@ class _Bench:
             self._machines_fault |= timing.failure not in FAULTS_OF_KERNELS
         else:
             (self._known if known else self._timed).add(where)
-        if self._output.json:
+        if self.output.json:
             return
         device = device_words(timing)
         if device and device not in self._devices:
             self._devices.add(device)
-            self._output.text(f"on {device}", "bold")
+            self.output.text(f"on {device}", "bold")
         if timing.failure is not None:
-            self._output.console.print(
+            self.output.console.print(
                 Text.assemble((f"{timing.failure:>8}", "red"), f"  {timing.unit}  {timing.shape}  {timing.message}"),
                 soft_wrap=True,
             )
@@ -159,20 +160,21 @@ class _Bench:
         line = Text.assemble((f"{timing.cache:>8}", "cyan"), "  ", "  ".join(word for word in words if word))
         for one in timing.comparisons:
             line.append("  ").append(comparison_words(one), style=VERDICT_STYLES[one.verdict])
-        self._output.console.print(line, soft_wrap=True)
+        self.output.console.print(line, soft_wrap=True)
 
-    def finish(self, outcomes: Mapping[str, str | None], seconds: float) -> int:
-        """Print what was skipped, and the sum; the exit status. `outcomes`: what became of `unbuilt` units."""
+    def finish(self, outcomes: Mapping[str, str | None], mistakes: str, seconds: float) -> int:
+        """Print what was skipped, and the sum; the exit status. `outcomes`: what became of `unbuilt` units, `mistakes`:
+        which files have errors."""
         unbuilt = {outcomes.get(unit) for unit in self.unbuilt}
         skipped = [(unit, shape) for units in self._skipped.values() for unit, own in units.items() for shape in own]
-        kernels = self._kernels_fault or "failed" in unbuilt
+        kernels = self._kernels_fault or "failed" in unbuilt or bool(mistakes)
         # one that is built and has no shapes is not a failure
         machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
         status = 1 if kernels else 2 if machines else 0
-        if self._output.json:
+        if self.output.json:
             from ckwatch.cli.json_output import BenchSummary
 
-            self._output.line(
+            self.output.line(
                 BenchSummary(
                     timed=len(self._timed), known=len(self._known), failed=len(self._failed), skipped=len(skipped),
                     seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
@@ -182,12 +184,13 @@ class _Bench:
         for why, units in self._skipped.items():
             self._print_skipped(why, units)
         if self._doubt:
-            self._output.text(f" warning  {'; '.join(self._doubt.splitlines())}", "yellow")
+            self.output.text(f" warning  {'; '.join(self._doubt.splitlines())}", "yellow")
         words = [f"{len(self._timed)} timed"] if self._timed else []
         words += [f"{len(self._known)} known already (--force times again)"] if self._known else []
         words += [f"{len(self._failed)} failed"] if self._failed else []
         words += [f"{len(skipped)} skipped"] if skipped else []
-        self._output.text(f"{', '.join(words) or 'nothing to do'} in {duration(seconds)}")
+        words += [mistakes] if mistakes else []
+        self.output.text(f"{', '.join(words) or 'nothing to do'} in {duration(seconds)}")
         return status
 
     @property
@@ -200,7 +203,7 @@ class _Bench:
         shapes = sum(1 for own in units.values() for shape in own if shape)
         names = ", ".join([*units][:SHOWN_UNITS]) + (", …" if len(units) > SHOWN_UNITS else "")
         what = f"{count(shapes, 'shape')} of {count(len(units), 'unit')}" if shapes else count(len(units), "unit")
-        self._output.text(f" skipped  {what} ({names}): {'; '.join(why.splitlines())}", "yellow")
+        self.output.text(f" skipped  {what} ({names}): {'; '.join(why.splitlines())}", "yellow")
 
 
 def _cells(timing: Timing) -> list[str]:

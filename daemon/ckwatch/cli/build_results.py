@@ -125,6 +125,7 @@ def finish(
         words.append(f"{from_store} from the store")
     if lost := sum(one.lost for one in ended):
         words.append(f"{lost} built again: missing from the store")
+    words += [mistakes.summary] if mistakes.summary else []
     output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
     if mistakes.hint:
         output.text(mistakes.hint, "dim")

@@ -42,6 +42,8 @@ def path_of(word: str, here: Path) -> Path | None:
     """The folder, kernel file or template that a word of the command line is; None for a pattern."""
     path = (here / word).resolve()
     try:
+        if (link := here / word).name.endswith((KERNEL_END, TEMPLATE_END)) and link.is_symlink() and not path.exists():
+            return link.parent.resolve() / link.name
         is_file = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
     except OSError:  # a name that no file can have
         return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
+from ckwatch.cli.mistakes import Mistakes, explained, report_mistakes
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
@@ -23,16 +23,17 @@ STYLES = {"built": "green", "failed": "red", "faulted": "magenta"}
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each unit; nothing is rendered or compiled for it."""
-    units, root = anyio.run(partial(_ask, options))
-    output = Output(options, root)
+    units, mistakes, output = anyio.run(partial(_ask, options))
+    status = int(mistakes.are_errors and not units)
     if output.json:
         from ckwatch.cli.json_output import UnitList
 
         output.line(UnitList(units=tuple(units)))
-        return 0
+        return status
     if not units:
-        output.text("no units: kernel files are called NAME.kernel.toml and have [[instance]] tables")
-        return 0
+        why = mistakes.summary or "kernel files are called NAME.kernel.toml and have [[instance]] tables"
+        output.text(f"no units: {why}")
+        return status
     rows = [
         [unit.id, state_of(unit), timing_words(unit), verification_words(unit), figures_words(unit.figures)]
         for unit in units
@@ -46,8 +47,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(options: argparse.Namespace) -> tuple[list[Unit], Path]:
+async def _ask(options: argparse.Namespace) -> tuple[list[Unit], Mistakes, Output]:
     async with asking(options, options.words) as client:
         await client.sync()
         patterns = await asked_patterns(client, options.words)
-        return await client.units(*patterns), client.root
+        async with explained(client, *patterns):
+            units = await client.units(*patterns)
+        output = Output(options, client.root)
+        if units:
+            return units, Mistakes((), 0), output
+        return units, await report_mistakes(client, output, patterns), output

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.output import diagnostic_of
+from ckwatch.cli.output import Output, diagnostic_of
 from ckwatch.model.amounts import count
-from ckwatch.model.diagnostics import Diagnostic, Related, Severity
+from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import DiagnosedError, UnknownUnitError
 from ckwatch.model.unit_patterns import may_name
+from ckwatch.workspace.discovery import FILE_NAME
 
 if TYPE_CHECKING:  # the wire types load pydantic, the client anyio
     from ckwatch.client import Client
@@ -31,6 +32,15 @@ class Mistakes:
         return any(found.severity is Severity.ERROR for found in self.concerning)
 
     @property
+    def summary(self) -> str:
+        """`1 kernel file has errors`; empty where there is none among those of concern."""
+        broken = {one.span.path: one.source for one in self.concerning if one.severity is Severity.ERROR}
+        settings = [FILE_NAME for source in broken.values() if source is Source.WORKSPACE][:1]
+        files = sum(source is not Source.WORKSPACE for source in broken.values())
+        words = " and ".join((*settings, *([count(files, "kernel file")] if files else [])))
+        return f"{words} {'has' if len(settings) + files == 1 else 'have'} errors" if words else ""
+
+    @property
     def hint(self) -> str | None:
         """A line about the others, if there are any."""
         found = f"{count(self.elsewhere, 'error')} in other kernel files: `ckwatch check` shows them"
@@ -48,6 +58,14 @@ def mistakes_in(workspace: WorkspaceDetail, patterns: Sequence[str]) -> Mistakes
         elif found.severity is Severity.ERROR:
             elsewhere += 1
     return Mistakes(tuple(concerning), elsewhere)
+
+
+async def report_mistakes(client: Client, output: Output, patterns: Sequence[str]) -> Mistakes:
+    """Print the mistakes of concern if there are errors among them."""
+    found = mistakes_in(await client.workspace(), patterns)
+    if found.are_errors:
+        output.diagnostics(found.concerning)
+    return found
 
 
 def joined(workspace: Sequence[Diagnostic], units: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:

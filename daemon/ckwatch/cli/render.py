@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
+from ckwatch.cli.mistakes import explained, report_mistakes
 from ckwatch.cli.output import Output, diagnostic_of, span_of
 from ckwatch.cli.session import asked_patterns, connected, one_unit
 from ckwatch.model.amounts import count
@@ -78,7 +79,11 @@ async def _write_all(options: argparse.Namespace, start: Path) -> int:
         output = Output(options, client.root)
         await client.sync()
         words = () if options.unit is None else (options.unit,)
-        for unit in await client.units(*await asked_patterns(client, words)):
+        patterns = await asked_patterns(client, words)
+        async with explained(client, *patterns):
+            units = await client.units(*patterns)
+        mistakes = await report_mistakes(client, output, patterns)
+        for unit in units:
             rendered = await client.rendered(unit.id)
             if rendered.text is None:
                 failed += 1
@@ -91,9 +96,10 @@ async def _write_all(options: argparse.Namespace, start: Path) -> int:
                 call[0] = rendered.clang
                 commands.append({"directory": str(folder), "file": name, "arguments": call})
         await to_thread.run_sync(_write, folder / DATABASE, json.dumps(commands, indent=1) + "\n")
-    without = "" if commands or failed else "; there is no compiler, so it is empty"
-    output.text(f"wrote {count(len(commands), 'entry', 'entries')} of {folder / DATABASE}{without}")
-    return 1 if failed else 0
+    without = "" if commands or failed or not units else "; there is no compiler, so it is empty"
+    wrong = f"; {mistakes.summary}" if mistakes.summary else ""
+    output.text(f"wrote {count(len(commands), 'entry', 'entries')} of {folder / DATABASE}{without}{wrong}")
+    return 1 if failed or mistakes.are_errors else 0
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.build_results import NO_COMPILER
-from ckwatch.cli.mistakes import explained
+from ckwatch.cli.mistakes import explained, report_mistakes
 from ckwatch.cli.output import Output, aligned, span_of
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
@@ -50,14 +50,15 @@ async def _run(options: argparse.Namespace) -> int:
         if NO_COMPILER in shown.reasons and (problem := (await client.workspace()).toolchain_problem):
             message, _, hint = problem.rpartition("\n")
             raise ToolchainError(message or hint, hint if message else None)
-        return shown.finish(await client.units(*patterns))
+        mistakes = await report_mistakes(client, shown.output, patterns)
+        return shown.finish(await client.units(*patterns), mistakes.summary)
 
 
 class _Verify:
     """What came of a verification so far."""
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        self.output = output
         self._found: dict[str, Verification] = {}
         self._outcomes: Counter[str] = Counter()
         self._unbuilt: Counter[str] = Counter()
@@ -68,18 +69,18 @@ class _Verify:
         """Print each unit; what is being done is shown on a terminal."""
         with ExitStack() as stack:
             status: Status | None = None
-            if not self._output.json and sys.stdout.isatty():
-                status = stack.enter_context(self._output.console.status("building"))
+            if not self.output.json and sys.stdout.isatty():
+                status = stack.enter_context(self.output.console.status("building"))
             async for line in lines:
                 self._take(line, status)
 
     def _take(self, line: VerifyLine, status: Status | None) -> None:
         if line.event == "start":
             self._total = line.units
-            if self._output.json:
+            if self.output.json:
                 from ckwatch.cli.json_output import VerifyStarted
 
-                self._output.line(VerifyStarted(units=line.units))
+                self.output.line(VerifyStarted(units=line.units))
         elif line.event in ("began", "stage"):
             self._stage(line, status)
         elif line.event == "unit" and line.result is not None:
@@ -89,11 +90,11 @@ class _Verify:
         done = sum(self._outcomes.values()) + sum(self._unbuilt.values())
         if status is not None and line.text:
             status.update(Text(f"{done} of {self._total}  {line.unit}  {line.text}"))
-        if self._output.json and line.event in ("began", "stage"):
+        if self.output.json and line.event in ("began", "stage"):
             from ckwatch.cli.json_output import VerifyStage
 
             event = "began" if line.event == "began" else "stage"
-            self._output.line(VerifyStage(event=event, unit=line.unit or "", text=line.text))
+            self.output.line(VerifyStage(event=event, unit=line.unit or "", text=line.text))
 
     def _unit(self, line: VerifyLine) -> None:
         result = line.result
@@ -106,10 +107,10 @@ class _Verify:
         else:
             self._unbuilt[line.outcome] += 1
             self.reasons.add(line.text)
-        if self._output.json:
+        if self.output.json:
             from ckwatch.cli.json_output import VerifiedUnit
 
-            self._output.line(
+            self.output.line(
                 VerifiedUnit(
                     unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
                     verification=found,
@@ -122,33 +123,33 @@ class _Verify:
         mark, style = MARKS[outcome]
         words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
         tried = "" if found is None else f"  {tally(found)}"
-        self._output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
-        if found is not None and self._output.details:
+        self.output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
+        if found is not None and self.output.details:
             rows = [
                 [one.name, one.shape, one.outcome.value, share(one.share), one.message or ""] for one in found.problems
             ]
             for row in aligned(rows):
-                self._output.text(f"    {row}")
+                self.output.text(f"    {row}")
 
-    def finish(self, units: Sequence[Unit]) -> int:
-        """Print what was found, at its place, and the sum; the exit status."""
+    def finish(self, units: Sequence[Unit], mistakes: str) -> int:
+        """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors."""
         places = {unit.id: span_of(unit.place) for unit in units}
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()
             if unit in places and found.outcome is not VerificationOutcome.VERIFIED
         }
-        if not self._output.json:
-            self._output.diagnostics(fold(own, max(self._total, 1)))
+        if not self.output.json:
+            self.output.diagnostics(fold(own, max(self._total, 1)))
         verified, failed, unknown_units = (self._outcomes[name] for name in ("verified", "failed", "not verified"))
         skipped = self._unbuilt[SKIPPED]
         unbuilt = sum(self._unbuilt.values()) - skipped
         broken = self._unbuilt["failed"]
-        status = 1 if failed or broken else 2 if unknown_units or unbuilt else 0
-        if self._output.json:
+        status = 1 if failed or broken or mistakes else 2 if unknown_units or unbuilt else 0
+        if self.output.json:
             from ckwatch.cli.json_output import VerifySummary
 
-            self._output.line(
+            self.output.line(
                 VerifySummary(
                     verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
                     exit_status=status, not_modelled=NOT_MODELLED,
@@ -160,9 +161,10 @@ class _Verify:
         words += [f"{unknown_units} not verified"] if unknown_units else []
         words += [f"{unbuilt} not built"] if unbuilt else []
         words += [f"{skipped} skipped"] if skipped else []
-        self._output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
+        words += [mistakes] if mistakes else []
+        self.output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
         if self._found:
-            self._output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
+            self.output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
         return status
 
 

@@ -91,14 +91,22 @@ class Client:
 
         return await self._connection.get(WorkspaceDetail, ("workspace",), await self._view())
 
-    async def sync(self) -> None:
-        """Return when the daemon knows the files as they are now, on disk and in this client's overlays."""
+    async def sync(self) -> int:
+        """Return when the daemon knows the files as they are now, on disk and in this client's overlays.
+
+        `reached` of this client's events waits for the returned number.
+        """
         from ckwatch.wire.messages import BuildLine, BuildRequest
 
-        request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=await self._viewer())
+        viewer = await self._viewer()
+        if viewer is None and self._state_sync.has_sent:
+            viewer = self.id  # its view may not be gone yet
+        request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=viewer)
+        seq = 0
         async with self._connection.answer("POST", ("builds",), body=request, retry="always") as exchange:
-            async for _ in LineIterator(exchange, BuildLine, "build"):
-                pass
+            async for line in LineIterator(exchange, BuildLine, "build"):
+                seq = line.seq
+        return seq
 
     async def runner(self, unit: str | Unit, path: str | os.PathLike[str]) -> None:
         """Write a standalone program that runs and verifies a unit, which must have been built, to `path`."""

@@ -163,11 +163,19 @@ class Following(ClosingIterator, Generic[Followed]):
         self._opened_at = 0.0
         self._closed = False
         self._turns = 0
+        self._reached = 0
+        self._progressed = anyio.Event()
 
     def close(self) -> None:
         """End it, also for a task that waits for the next change."""
         self._closed = True
         self._hang_up()
+        self._progressed.set()
+
+    async def reached(self, seq: int) -> None:
+        """Return when the loop over the changes has handled all up to this number of the daemon's, or ends."""
+        while self._reached < seq and not self._closed:
+            await self._progressed.wait()
 
     def _decoded(self, line: bytes) -> Followed:
         """A line of the event stream. Raises ProtocolError."""
@@ -192,6 +200,10 @@ class Following(ClosingIterator, Generic[Followed]):
                 continue
             if (known := next(self._pending, None)) is not None:
                 return known
+            if self._seq is not None and self._seq > self._reached:
+                self._reached = self._seq
+                self._progressed.set()
+                self._progressed = anyio.Event()
             if self._exchange is None:
                 await self._connect()
                 continue
@@ -206,7 +218,7 @@ class Following(ClosingIterator, Generic[Followed]):
                 self._lose(stopped=True)
             elif (change := self._take(line)) is not None:
                 return change
-        self._hang_up()
+        self.close()
         raise StopAsyncIteration
 
     def _take(self, line: bytes) -> Followed | None:

@@ -64,6 +64,11 @@ class ChangeFeed:
         marks = self._marks.get(scope)
         return 0 if marks is None else marks.latest.get(topic, 0)
 
+    def newest(self, scope: str) -> int:
+        """The last change that a client of `scope` can see; 0 for none."""
+        marks = (self._marks.get(each) for each in {MAIN, scope})
+        return max((next(reversed(each.latest.values()), 0) for each in marks if each is not None), default=0)
+
     def after(self, scope: str, seq: int, limit: int, until: int | None = None) -> list[tuple[int, str]]:
         """Up to `limit` topics whose latest change for a client of `scope` came after `seq`, the earliest first; with
         `until`, no later than that."""

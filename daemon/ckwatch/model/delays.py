@@ -66,6 +66,8 @@ PREVIOUS_DAEMON: Final = Delay(0.5, "what only the previous daemon has reported 
 # Waits for the daemon within an answer to the editor.
 FIRST_ANSWER: Final = Delay(5.0, "for keys and templates that are not known yet")
 PARAMETER_VALUES: Final = Delay(0.012, "for the rules' judgement of values; the editor asks again when it comes later")
+PULL: Final = Delay(5.0, "for the diagnostics of a text that was edited; after that the editor is to ask again")
+PULL_RENDERS: Final = Delay(0.5, "for all renders of such a text; after that for the first that finds anything")
 CODE_ACTIONS: Final = Delay(2.0, "for accepted values and measured instances")
 HOVER: Final = Delay(0.25, "for the first answer about a unit or template")
 NEWER_HOVER: Final = Delay(0.015, "for a newer answer; the known one will do")

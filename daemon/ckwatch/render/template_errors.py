@@ -20,7 +20,8 @@ from ckwatch.render.hooks import HookError
 from ckwatch.render.lexer import LocatedLine, SourceTag, TemplateSource
 from ckwatch.render.loader import UnreadableTemplateError
 from ckwatch.render.syntax_errors import syntax_mistake
-from ckwatch.render.values import did_you_mean, in_words, near
+from ckwatch.render.values import SUGGESTION, did_you_mean, in_words, near
+from ckwatch.system.user_files import broken_link, is_file
 
 ATTEMPTED = "<lambda>"
 """The name of generated code that is an expression only, in a place that its caller has as well."""
@@ -321,7 +322,11 @@ def _wording(failure: RenderFailure) -> tuple[str, str, str]:
     if isinstance(error, UndefinedError):
         return "template/undefined", text, ""
     if isinstance(error, TemplateNotFound):
-        looked = ", ".join(sorted(failure.environment.lookups.missed)) or "nowhere"
+        missed = sorted(failure.environment.lookups.missed)
+        looked = ", ".join(missed) or "nowhere"
+        links = (broken_link(path) for path in missed if path.endswith(f"/{error.name}"))
+        if link := next(filter(None, links), ""):
+            return "template/not-found", f"template '{error.name}' is {link}", ""
         return "template/not-found", f"template '{error.name}' is not found", f"looked for: {looked}"
     if isinstance(error, RenderLimitError):
         return "template/limit", text, ""
@@ -413,6 +418,23 @@ def _wrong_import(name: str, source: TemplateSource, environment: TemplateEnviro
     return None
 
 
+def names_once(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Each name that is not defined once, with the other places that use it and the fixes of all."""
+    alike: dict[object, list[Diagnostic]] = {}
+    for one in found:
+        is_name = one.code == "template/undefined"
+        alike.setdefault(one.message.partition(SUGGESTION)[0] if is_name else one, []).append(one)
+    return tuple(_of_all_places(*one) for one in alike.values())
+
+
+def _of_all_places(first: Diagnostic, *others: Diagnostic) -> Diagnostic:
+    if not others:
+        return first
+    places = tuple(Related("used here, too", one.span) for one in others)
+    fixes = first.fixes + tuple(fix for one in others if one.message == first.message for fix in one.fixes)
+    return replace(first, related=(*first.related, *places), fixes=fixes)
+
+
 _QUOTED = re.compile(r"[\"']([^\"']+)[\"']")
 
 
@@ -490,7 +512,7 @@ def _template_names(environment: TemplateEnvironment) -> list[str]:
     found: list[str] = []
     for folder in environment.loader.folders:
         paths = (path for path in folder.rglob("*") if path.suffix in (".j2", ".jinja", ".jinja2", ".inc"))
-        found += (path.relative_to(folder).as_posix() for path in islice(paths, TEMPLATES_COMPARED))
+        found += (path.relative_to(folder).as_posix() for path in islice(filter(is_file, paths), TEMPLATES_COMPARED))
     overlaid = (Path(path) for path in environment.loader.overlays)
     for path in overlaid:
         found += (path.relative_to(one).as_posix() for one in environment.loader.folders if path.is_relative_to(one))

@@ -114,6 +114,22 @@ def link_status(path: str) -> os.stat_result:
     return _FILE_SYSTEMS.ask_of_name(path, lambda: os.lstat(path))
 
 
+def broken_link(path: _Path) -> str:
+    """`a link to TARGET, which does not exist`; empty for anything else."""
+    name = os.fspath(path)
+    try:
+        if not stat.S_ISLNK(link_status(name).st_mode):
+            return ""
+        target = _FILE_SYSTEMS.ask_of_name(name, lambda: os.readlink(name))  # noqa: PTH115
+        try:
+            file_status(name)
+        except FileNotFoundError:
+            return f"a link to {target}, which does not exist"
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
 def is_folder(path: _Path) -> bool:
     """Whether a folder is at the path, links followed; not where nobody answers."""
     try:
@@ -151,7 +167,13 @@ def is_there(path: _Path) -> bool:
 
 def _open(path: str, limit_bytes: int) -> tuple[int, os.stat_result]:
     """The descriptor of a regular file, and its status."""
-    _require_plain(path, os.stat(path), limit_bytes)  # noqa: PTH116
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        if os.path.islink(path):  # noqa: PTH114
+            raise FileNotFoundError(errno.ENOENT, "it is a link to a file that does not exist", path) from None
+        raise
+    _require_plain(path, status, limit_bytes)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         status = os.fstat(descriptor)

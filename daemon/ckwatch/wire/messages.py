@@ -76,10 +76,12 @@ class ShowRequest(Request):
 class BuildLine(Value):
     """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
 
-    `problem` on `unit`: why it has no result (`cancelled`, `removed`).
+    `problem` on `unit`: why it has no result (`cancelled`, `removed`). `seq` on `done`: the number of the
+    last event that led to this state.
     """
 
     event: Literal["start", "unit", "done", "heartbeat"]
+    seq: int = 0
     units: tuple[str, ...] = ()
     unit: Unit | None = None
     id: str | None = None

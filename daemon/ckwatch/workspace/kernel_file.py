@@ -15,6 +15,7 @@ from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
 from ckwatch.model.names import unseen_in, why_no_name
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span
+from ckwatch.system.user_files import broken_link
 from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.operations import KINDS, OPERATION_KEYS, operation_spans, outline_of, read_operation
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
@@ -148,6 +149,10 @@ def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | No
         problems.at_value(place, "invalid-name", f"`{name}` holds {unseen}, a character that cannot be seen")
         return None
     if search.find(name) is None:
+        links = (broken_link(folder / name) for folder in search.folders)
+        if link := next(filter(None, links), ""):
+            problems.at_value(place, "missing-template", f"`{name}` is {link}")
+            return None
         near = search.near(name)
         guess = f"did you mean `{near}`? " if near else ""
         folders = join_names(str(folder) for folder in search.folders)

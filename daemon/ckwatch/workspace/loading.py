@@ -18,7 +18,7 @@ from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Unit
 from ckwatch.model.text import Position, Span
-from ckwatch.system.user_files import is_folder
+from ckwatch.system.user_files import broken_link, is_folder
 from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
@@ -244,7 +244,7 @@ def _template_folders(problems: Problems, settings: Settings, root: Path) -> tup
             folders.append(folder)
         elif given is not None:
             place: KeyPath = ("workspace", "templates", index)
-            problems.at_value(place, "missing-folder", f"there is no folder {folder}")
+            problems.at_value(place, "missing-folder", _no_folder(folder))
             missing = True
     return (*dict.fromkeys(folders), ckwatch_templates.ROOT), missing
 
@@ -279,8 +279,13 @@ def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:
             folders.append(folder)
         else:
             place: KeyPath = ("workspace", "kernel_folders", index)
-            problems.at_value(place, "missing-folder", f"there is no folder {folder}")
+            problems.at_value(place, "missing-folder", _no_folder(folder))
     return folders
+
+
+def _no_folder(folder: Path) -> str:
+    link = broken_link(folder)
+    return f"{folder} is {link}" if link else f"there is no folder {folder}"
 
 
 def _leads_out(link: tuple[str, str]) -> Diagnostic:

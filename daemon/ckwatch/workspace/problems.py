@@ -39,6 +39,8 @@ FOLLOW_UPS = ("missing-key", "no-instance", "unknown-key")
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_Place = tuple[int | str, ...]
+
 
 class Problems:
     """The diagnostics of one file, in the order in which they were found."""
@@ -133,10 +135,11 @@ class Problems:
             return model.model_validate(values, strict=True, context=context)
         except ValidationError as error:
             details = error.errors(include_url=False)
+            meant = _meant_keys(details)
+            explained = set(meant.values())
             for detail in details:
-                if detail["type"] == "missing" and _unknown_for(detail, details) is not None:
-                    continue
-                self._report(model, detail, base, elsewhere, details)
+                if detail["loc"] not in explained:
+                    self._report(model, detail, base, elsewhere, meant)
             return None
 
     def _report(
@@ -145,15 +148,15 @@ class Problems:
         detail: ErrorDetails,
         base: KeyPath,
         elsewhere: Mapping[str, str] | None,
-        details: Sequence[ErrorDetails],
+        meant: Mapping[_Place, _Place],
     ) -> None:
         # the last step of the place of a problem in a key of a table is "[key]"
         where = tuple(step for step in place_of(detail) if step != "[key]")
         path = base + where
         kind = detail["type"]
         if kind == "extra_forbidden":
-            missing = [one for one in details if one["type"] == "missing" and _unknown_for(one, details) == where[-1]]
-            lacking = str(missing[0]["loc"][-1]) if missing else None
+            missing = meant.get(detail["loc"])
+            lacking = None if missing is None else str(missing[-1])
             self.unknown_key(path, keys_at(model, where[:-1]), elsewhere, lacking)
         elif kind == "missing":
             self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
@@ -212,13 +215,24 @@ def place_of(detail: ErrorDetails) -> tuple[int | str, ...]:
     return (*detail["loc"][:-1], at) if at else detail["loc"]
 
 
-def _unknown_for(missing: ErrorDetails, details: Sequence[ErrorDetails]) -> str | None:
-    """The unknown key that was meant to be the `missing` one: like it, or the only one beside the only missing one."""
-    *table, key = missing["loc"]
-    here = [one for one in details if [*one["loc"][:-1]] == table]
-    unknown = [str(one["loc"][-1]) for one in here if one["type"] == "extra_forbidden"]
-    is_alone = len(unknown) == 1 and sum(one["type"] == "missing" for one in here) == 1
-    return nearest(str(key), unknown) or (unknown[0] if is_alone else None)
+def _meant_keys(details: Iterable[ErrorDetails]) -> dict[_Place, _Place]:
+    """By unknown keys the missing ones that they were meant to be: those like them, or the only one in their table."""
+    unknown: dict[_Place, dict[str, _Place]] = {}
+    missing: dict[_Place, list[_Place]] = {}
+    for one in details:
+        table, place = one["loc"][:-1], one["loc"]
+        if one["type"] == "extra_forbidden":
+            unknown.setdefault(table, {})[str(place[-1])] = place
+        elif one["type"] == "missing":
+            missing.setdefault(table, []).append(place)
+    found: dict[_Place, _Place] = {}
+    for table, places in missing.items():
+        here = unknown.get(table, {})
+        for place in places:
+            near = nearest(str(place[-1]), here) or (next(iter(here)) if len(here) == len(places) == 1 else None)
+            if near is not None:
+                found.setdefault(here[near], place)
+    return found
 
 
 def keys_at(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
@@ -276,7 +290,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was probably meant to be."""
     if len(name) > NAME_LENGTH_LIMIT:
         return None
-    by_normal = {normalized(candidate): candidate for candidate in reversed(list(known))}
+    by_normal = {normalized(one): one for one in reversed(list(known)) if one != name}
     if (sought := normalized(name)) in by_normal:
         return by_normal[sought]
     near = difflib.get_close_matches(sought, by_normal, n=1, cutoff=0.7)

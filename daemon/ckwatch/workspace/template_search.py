@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ckwatch.model.parameter_types import declarations
-from ckwatch.system.user_files import file_status, read_file
+from ckwatch.system.user_files import file_status, is_file, read_file
 from ckwatch.workspace.files import Clock, Stamp, StampCache, stamp_of
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import nearest, normalized
@@ -365,7 +365,7 @@ def _names_in(folder: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         inside = place[len(folder) :]
         for name in sorted(files):
-            if name.endswith(TEMPLATE_SUFFIXES):
+            if name.endswith(TEMPLATE_SUFFIXES) and is_file(f"{place}/{name}"):
                 yield f"{inside}/{name}" if inside else name
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import anyio
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
-from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH
-from ckwatch_lsp.diagnostics.reports import FileReport, FileReports
+from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH, PULL, PULL_RENDERS
+from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, looks_of
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
 from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import path_of, uri_of
@@ -78,6 +80,17 @@ _log = logging.getLogger(__name__)
 RELATED = 50
 """Other files whose diagnostics go with those of a document."""
 
+
+class AskAgainError(JsonRpcException):
+    """The text that was asked about has been replaced, or the daemon knows nothing of it yet: the editor asks again."""
+
+    CODE = types.LSPErrorCodes.ServerCancelled.value
+    MESSAGE = "there are no diagnostics of this text yet"
+
+    def __init__(self) -> None:
+        super().__init__(data=types.DiagnosticServerCancellationData(retrigger_request=True))
+
+
 UnchangedReport = types.UnchangedDocumentDiagnosticReport
 FullReport = types.FullDocumentDiagnosticReport
 
@@ -106,6 +119,8 @@ class PullDiagnostics:
         self._refreshing = False
         self._refresh_again = False
         self._sent: dict[str, dict[str, str]] = {}
+        self._waiting: dict[str, set[anyio.CancelScope]] = {}
+        """Requests about documents, by path."""
         options = types.DiagnosticOptions(
             inter_file_dependencies=True, workspace_diagnostics=True, identifier="ckwatch"
         )
@@ -120,8 +135,13 @@ class PullDiagnostics:
         path = path_of(uri)
         if path is None:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
+        document = self._session.open_at(path)
+        asked = None if document is None else document.revision
+        is_present = await self._wait_for_present(path)
         report = await self._reports.report(path)
         related = await self._related(uri, path)
+        if not is_present or (document is not None and document.revision != asked):
+            raise AskAgainError
         if params.previous_result_id == report.id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id=report.id, related_documents=related)
         return types.RelatedFullDocumentDiagnosticReport(
@@ -134,10 +154,47 @@ class PullDiagnostics:
         self._polled = True
         while True:
             news = self._news
+            await self._reports.caught_up()
             items, changed = await self._all(known)
             if changed or not known:
                 return types.WorkspaceDiagnosticReport(items)
             await news.wait()
+
+    async def _wait_for_present(self, path: str) -> bool:
+        """Wait until what is wrong in the file's present text is known, but for what compilers will find.
+
+        False where the daemon takes too long, or the text is edited meanwhile.
+        """
+        last = self._reports.last(path)
+        before = [] if last is None else [looks_of(item) for item in last.items]
+        renders_s = anyio.current_time() + PULL_RENDERS.seconds
+        is_present = False
+        waiting = self._waiting.setdefault(path, set())
+        with anyio.move_on_after(PULL.seconds) as scope:
+            waiting.add(scope)
+            try:
+                while True:
+                    progressed = [folder.progressed for folder in self._session.folders.values()]
+                    folders = await self._reports.caught_up(path)
+                    rendering = any(folder.is_rendering for folder in folders)
+                    if not folders or not (rendering or self._store.is_awaited(path)):
+                        return True
+                    found = (await self._reports.report(path, keep=False)).items
+                    is_new = any(looks_of(item) not in before for item in found)
+                    is_present = is_new or not rendering
+                    if is_new and (not rendering or anyio.current_time() >= renders_s):
+                        return True
+                    with anyio.CancelScope(deadline=renders_s if is_new else math.inf):
+                        await _any(progressed)
+                    is_present = False
+            finally:
+                waiting.discard(scope)
+        return is_present
+
+    def edited(self, path: str) -> None:
+        """Who has asked about the text before is to ask again."""
+        for scope in self._waiting.get(path, ()):
+            scope.cancel()
 
     async def _all(
         self, known: dict[str, str]
@@ -194,10 +251,10 @@ class PullDiagnostics:
             before = self._reports.last(path)
             report = await self._reports.report(path)
             changed = changed or (bool(report.items) if before is None else before.id != report.id)
+        self._news.set()  # what is asked about all files has not seen what was answered about one
+        self._news = anyio.Event()
         if not changed:
             return
-        self._news.set()
-        self._news = anyio.Event()
         self._refresh_again = True
         if not self._refreshing:
             self._refreshing = True
@@ -214,6 +271,18 @@ class PullDiagnostics:
             self._refreshing = False
 
 
+async def _any(events: Iterable[anyio.Event]) -> None:
+    """Wait until one of them is set."""
+    async with anyio.create_task_group() as tasks:
+
+        async def wait(event: anyio.Event) -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        for event in events:
+            tasks.start_soon(wait, event)
+
+
 class DiagnosticsDelivery(SessionListener):
     """Follows the session: publishes changed diagnostics, or has the editor pull again."""
 
@@ -224,7 +293,9 @@ class DiagnosticsDelivery(SessionListener):
     ) -> None:
         self._session = session
         self.store = DiagnosticStore(session)
-        self.reports = FileReports(session, self.store)
+        # who cannot be asked to look again would not hear of what is found after an edit
+        pulls = editor.capabilities.pulls_diagnostics and editor.capabilities.refreshes_diagnostics
+        self.reports = FileReports(session, self.store, holding=pulls)
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
         self._has_news = anyio.Event()
@@ -233,8 +304,7 @@ class DiagnosticsDelivery(SessionListener):
         self._pulls: PullDiagnostics | None = None
         self._pushes: PushDiagnostics | None = None
         text = params.capabilities.text_document
-        # who cannot be asked to look again would not hear of what is found after an edit
-        if editor.capabilities.pulls_diagnostics and editor.capabilities.refreshes_diagnostics:
+        if pulls:
             pull = text.diagnostic if text else None
             related = bool(pull and pull.related_document_support)
             self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
@@ -255,6 +325,8 @@ class DiagnosticsDelivery(SessionListener):
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """What is known moves with the text."""
         self._shifted |= self.store.changed(document, edits)
+        if self._pulls is not None and document.path is not None:
+            self._pulls.edited(document.path)
         self._has_news.set()
 
     def saved(self, document: TextDocument) -> None:

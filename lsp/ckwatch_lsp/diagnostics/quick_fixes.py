@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import anyio
 from lsprotocol import types
 
+from ckwatch.model.delays import CODE_ACTIONS
 from ckwatch.model.text import Range
 from ckwatch.wire.state import Diagnostic
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter, Texts, fix_title
@@ -35,13 +37,17 @@ class QuickFixes(LanguageProvider):
         if document.path is None or not is_requested(context.only, types.CodeActionKind.QuickFix):
             return ()
         converter = await self._reports.converter()
-        fixable = [one for one in self._store.at(document.path) if one.fixes]
+        with anyio.move_on_after(CODE_ACTIONS.seconds) as waited:
+            await self._reports.caught_up(document.path)
+        if waited.cancelled_caught:
+            return ()
+        fixable = self._fixable(document.path)
         touched = [one for one in fixable if _meet(range_of(one.span), within)]
         if not touched:
             return ()
         texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
         # what was waited for may have taken long enough for another edit: then there is nothing to offer
-        if fixable != [one for one in self._store.at(document.path) if one.fixes]:
+        if fixable != self._fixable(document.path):
             return ()
         found = [self._action(one, converter, texts) for one in touched]
         for code in dict.fromkeys(one.code for one in touched):
@@ -49,6 +55,9 @@ class QuickFixes(LanguageProvider):
             if len(alike) > 1:
                 found.append(self._all(code, alike, converter, texts))
         return found
+
+    def _fixable(self, path: str) -> list[Diagnostic]:
+        return [one for one in self._store.at(path, holding=True) if one.fixes]
 
     def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
         edits = converter.edits(one, texts)

@@ -43,9 +43,10 @@ class FileReport:
 
 
 class FileReports:
-    """Makes reports, and remembers the last of each file."""
+    """Makes reports, and remembers the last of each file. `holding`: without what was found in a replaced text."""
 
-    def __init__(self, session: Session, store: DiagnosticStore) -> None:
+    def __init__(self, session: Session, store: DiagnosticStore, *, holding: bool = False) -> None:
+        self._holding = holding
         self._session = session
         self._store = store
         self._last: dict[str, FileReport] = {}
@@ -61,6 +62,20 @@ class FileReports:
         reported = (path for path, report in self._last.items() if report.items)
         return list(dict.fromkeys((*self._store.paths(), *reported)))
 
+    async def caught_up(self, path: str | None = None) -> list[WorkspaceFolder]:
+        """Wait until what is known of a file (of all without `path`) is about the open texts as they are.
+
+        Returns the workspaces that report it. Those without a daemon are not waited for.
+        """
+        for document in list(self._session.documents.values()):
+            await self._session.introduced(document)
+        own = self._session.folder_of(path)
+        folders = [one for one in self._session.folders.values() if path is None or one is own or path in one.files]
+        reporting = [one for one in folders if await one.caught_up()]
+        for folder in reporting:
+            self._store.settle(folder)
+        return reporting
+
     async def converter(self) -> DiagnosticConverter:
         """What writes diagnostics for this editor."""
         if self._converter is None:
@@ -73,21 +88,27 @@ class FileReports:
         found = {path: await self._session.text_at(path) for path in sorted(paths)}
         return {path: document for path, document in found.items() if document is not None}
 
-    async def report(self, path: str) -> FileReport:
-        """What is wrong in a file now."""
+    async def report(self, path: str, *, keep: bool = True) -> FileReport:
+        """What is wrong in a file now; `keep` it as the last report, which the editor gets."""
         converter = await self.converter()
         texts: dict[str, TextDocument] = {}
         needed: set[str] = set()
         while True:
-            present = [*self._store.at(path), *self._of_outside_files(path)]
+            present = [*self._store.at(path, holding=self._holding), *self._of_outside_files(path)]
             missing = set[str]().union(*(paths_of(one) for one in present)) - needed
             if not missing:
-                return self._make(path, present, converter, texts)
+                return self._make(path, present, converter, texts, keep=keep)
             needed |= missing
             texts |= await self.texts(missing)
 
     def _make(
-        self, path: str, present: Sequence[Diagnostic], converter: DiagnosticConverter, texts: dict[str, TextDocument]
+        self,
+        path: str,
+        present: Sequence[Diagnostic],
+        converter: DiagnosticConverter,
+        texts: dict[str, TextDocument],
+        *,
+        keep: bool,
     ) -> FileReport:
         """Nothing may be waited for here: the version and the places belong together."""
         document = self._session.open_at(path)
@@ -102,9 +123,11 @@ class FileReports:
         if (
             last is not None
             and self._store.is_moving(path)
-            and list(map(_looks, last.items)) == list(map(_looks, found))
+            and list(map(looks_of, last.items)) == list(map(looks_of, found))
         ):
             found = last.items  # which unit explains it is settled when all have been rendered
+        if not keep:
+            return FileReport("", version, found)
         if last is None or last.items != found:
             self._number += 1
             number = str(self._number)
@@ -115,7 +138,8 @@ class FileReports:
 
     def _of_outside_files(self, path: str) -> list[Diagnostic]:
         folder = self._session.folder_of(path)
-        return [] if folder is None else at_instances(folder, path)
+        found = [] if folder is None else at_instances(folder, path)
+        return [one for one in found if not (self._holding and one.stale)]
 
     def here(self, diagnostic: Diagnostic) -> list[str]:
         """The units of the diagnostic whose kernel file it stands in."""
@@ -123,5 +147,6 @@ class FileReports:
         return [name for name in diagnostic.units[:1] if self._session.kernel_file(name) == path]
 
 
-def _looks(item: types.Diagnostic) -> tuple[object, ...]:
+def looks_of(item: types.Diagnostic) -> tuple[object, ...]:
+    """What an editor shows of it where it stands."""
     return (item.range, item.message, item.severity, item.code)

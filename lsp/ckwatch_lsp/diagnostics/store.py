@@ -16,7 +16,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
 from ckwatch_lsp.protocol.position_encoding import range_of
-from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 
@@ -31,13 +31,20 @@ EditsByPath = Mapping[str, Sequence[TextChange]]
 class TrackedDiagnostic:
     """A diagnostic: as it was `reported`, and as it is `now`, None where its text was deleted. `kept`: the last report
     did not have it. `counted` are its units, and of how many, as they were when all had been rendered; None while
-    that was never so. `otherwise` is where it is unless it was reported for an older text, as it seems."""
+    that was never so. `otherwise` is where it is unless it was reported for an older text, as it seems. `touched`:
+    its text, or that of its fixes, was edited since."""
 
     reported: Diagnostic
     now: Diagnostic | None
     kept: bool = False
     counted: tuple[tuple[str, ...], int] | None = None
     otherwise: Diagnostic | None = None
+    touched: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is about the present text, as far as is known."""
+        return not (self.kept or self.reported.stale or self.touched)
 
 
 def moved(diagnostic: Diagnostic, edits: EditsByPath) -> Diagnostic | None:
@@ -96,9 +103,20 @@ def edited(known: Iterable[TrackedDiagnostic], edits: EditsByPath) -> list[Track
     return [
         one
         if one.now is None or paths_of(one.now).isdisjoint(edits)
-        else replace(one, now=moved(one.now, edits), otherwise=one.otherwise and moved(one.otherwise, edits))
+        else replace(
+            one,
+            now=moved(one.now, edits),
+            otherwise=one.otherwise and moved(one.otherwise, edits),
+            touched=one.touched or is_touched(one.now, edits),
+        )
         for one in known
     ]
+
+
+def is_touched(diagnostic: Diagnostic, edits: EditsByPath) -> bool:
+    """Whether edits change its text or that of its fixes."""
+    spans = (diagnostic.span, *(fix.span for fix in diagnostic.fixes))
+    return any(_untouched(span, edits) is None for span in spans)
 
 
 def taken(
@@ -357,11 +375,12 @@ class DiagnosticStore:
         self._uncounted: dict[Path, set[str]] = {}
         self._to_count: set[Path] = set()
         self._kernel_files: dict[Path, dict[str, str]] = {}
+        self._changed: set[str] = set()
 
     @property
     def pending(self) -> bool:
         """Whether there are reports that have not been taken."""
-        return bool(self._reported or self._to_count)
+        return bool(self._reported or self._to_count or self._changed)
 
     def paths(self) -> Iterable[str]:
         """The files of which something is known."""
@@ -369,14 +388,40 @@ class DiagnosticStore:
             path for files in self._folders.values() for path, file in files.by_path.items() if file.known
         )
 
-    def at(self, path: str) -> list[Diagnostic]:
-        """What is wrong in a file, in the order of the text. What two workspaces report for it is there once."""
-        return shown(
-            known
-            for files in self._folders.values()
-            if (file := files.by_path.get(path)) is not None
-            for known in file.known
-        )
+    def at(self, path: str, *, holding: bool = False) -> list[Diagnostic]:
+        """What is wrong in a file, in the order of the text. What two workspaces report for it is there once.
+
+        `holding`: without what was found in a text that has been replaced.
+        """
+        return shown(one for one in self._known(path) if one.holds or not holding)
+
+    def _known(self, path: str) -> Iterator[TrackedDiagnostic]:
+        for files in self._folders.values():
+            if (file := files.by_path.get(path)) is not None:
+                yield from file.known
+
+    def is_awaited(self, path: str) -> bool:
+        """Whether something in the file was found in a text that has been replaced, and its unit is on its way."""
+        return any(one.now is not None and (one.kept or one.reported.stale) for one in self._known(path))
+
+    def settle(self, folder: WorkspaceFolder) -> None:
+        """The daemon's reports are about the open texts as they are: what it has found stands where it says."""
+        self._take_all()
+        files = self._folders.get(folder.root, _Files())
+        for path, file in files.by_path.items():
+            present = [self._placed(one, folder.overlays.sent()) for one in file.known]
+            if any(one is not other for one, other in zip(present, file.known, strict=True)):
+                files.know(path, present)
+                self._changed.add(path)
+
+    def _placed(self, one: TrackedDiagnostic, sent: Mapping[str, int]) -> TrackedDiagnostic:
+        if one.kept or one.reported.stale:
+            return one
+        edits = {path: self._unseen(path, sent.get(path)) for path in paths_of(one.reported)}
+        now, touched = moved(one.reported, edits), is_touched(one.reported, edits)
+        if (now, touched, None) == (one.now, one.touched, one.otherwise):
+            return one
+        return replace(one, now=now, otherwise=None, touched=touched)
 
     def is_moving(self, path: str) -> bool:
         """Whether units are being rendered that may change the file's diagnostics."""
@@ -391,7 +436,7 @@ class DiagnosticStore:
 
     def opened(self, document: TextDocument) -> None:
         """Take its text for the saved one until it is saved."""
-        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.HEADER):
+        if document.path is not None:
             self._histories[document.path] = EditHistory(document.text)
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:
@@ -449,7 +494,12 @@ class DiagnosticStore:
 
     def take(self) -> set[str]:
         """Take the daemon's reports; the files whose shown diagnostics may change."""
-        found = set()
+        self._take_all()
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def _take_all(self) -> None:
+        found = self._changed
         reported, self._reported = self._reported, {}
         settled, self._settled = self._settled, set()
         for root, path in reported:
@@ -460,7 +510,7 @@ class DiagnosticStore:
                 found.add(path)
         self._to_count |= {root for root, _ in reported}
         to_count, self._to_count = self._to_count, set()
-        return found.union(*(self._count(root) for root in to_count if root in self._uncounted))
+        found.update(*(self._count(root) for root in to_count if root in self._uncounted))
 
     def _count(self, root: Path) -> set[str]:
         """Count units again if none waits for its render."""

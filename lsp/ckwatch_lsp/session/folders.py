@@ -19,7 +19,7 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.client import Client, connect
-from ckwatch.client.events import BriefChange, UnitInBrief
+from ckwatch.client.events import BriefChange, ReadEvents, UnitInBrief
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
@@ -124,6 +124,11 @@ class WorkspaceFolder:
         self._is_urgent = anyio.Event()
         self._focus = EditorFocus()
         self._focus_changed = anyio.Event()
+        self._events: ReadEvents[UnitInBrief] | None = None
+        self._known_at = -1
+        """`overlays.changes` when the daemon's states were known to be about the present texts."""
+        self.progressed = anyio.Event()
+        """Set when the daemon reports anything or its connection changes; then there is another one."""
 
     async def run(self) -> None:
         """Be connected as long as that is possible. Ends only by being cancelled."""
@@ -143,7 +148,7 @@ class WorkspaceFolder:
                 except CkwatchError as error:
                     self._set_connection(ConnectionState.BROKEN, error)
                 finally:
-                    self.client = None
+                    self.client = self._events = None
                 if reached and self.connection is ConnectionState.BROKEN:
                     waits = pauses()
                 # a daemon that was stopped stays stopped until the user does something
@@ -207,6 +212,35 @@ class WorkspaceFolder:
                         seen.add(id(error))
                         yield unit, error
 
+    async def caught_up(self) -> bool:
+        """Wait for the daemon's states of the open documents as they are now, and report them; False if there is no
+        daemon. Units may still wait for their render or their compiler: what they had before is marked as stale."""
+        while self.connection in (ConnectionState.STARTING, ConnectionState.READY):
+            loaded = self.workspace is not None and self.workspace.loaded
+            if loaded and self._known_at == self.overlays.changes:
+                self._report()
+                return True
+            client, events = self.client, self._events
+            if not loaded or client is None or events is None:
+                await self.progressed.wait()
+                continue
+            await self.overlays.all_settled()
+            changes = self.overlays.changes
+            try:
+                seq = await client.sync()
+            except CkwatchError as error:
+                _log.info("%s: %s", self.root, error)
+                await self.progressed.wait()
+                continue
+            await events.reached(seq)
+            if events is self._events and changes == self.overlays.changes:
+                self._known_at = changes
+        return False
+
+    def _progress(self) -> None:
+        self.progressed.set()
+        self.progressed = anyio.Event()
+
     def focus(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
         """Work on these units first, and build them whenever they change, unsaved if `compile_unsaved`."""
         focus = EditorFocus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
@@ -235,6 +269,7 @@ class WorkspaceFolder:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.overlays.run, client)
             async with client.events_in_brief() as changes:
+                self._events = changes
                 async for change in changes:
                     self._take(change)
                     seen.add(change.topic)
@@ -275,6 +310,7 @@ class WorkspaceFolder:
         elif change.topic == SHOW_TOPIC and isinstance(state, ShownPlace):
             self._shown = state
         self.mark_changed(change.topic)
+        self._progress()
 
     def _take_unit(self, name: str, now: UnitInBrief | Unit | None) -> None:
         before = self.units.brief(name)
@@ -341,7 +377,9 @@ class WorkspaceFolder:
         if connection is ConnectionState.BROKEN:
             _log.warning("%s: %s", self.root, problem)
         self.connection, self.problem = connection, problem
+        self._known_at = -1
         self.mark_changed("connection")
+        self._progress()
 
     def mark_changed(self, topic: str) -> None:
         """Report `topic` as changed soon."""
@@ -362,10 +400,14 @@ class WorkspaceFolder:
             with anyio.CancelScope(deadline=due_s):
                 await self._is_urgent.wait()
             await anyio.sleep_until(reported_s + DIAGNOSTIC_CHANGES.seconds)
+            self._report()
+            reported_s = anyio.current_time()
+
+    def _report(self) -> None:
+        if self._changed:
             topics, self._changed = frozenset(self._changed), set()
             self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
             self._on_change(self, topics)
-            reported_s = anyio.current_time()
 
     async def _send_focus(self, client: Client) -> None:
         while True:

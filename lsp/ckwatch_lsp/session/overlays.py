@@ -9,7 +9,8 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.client import Client
+from ckwatch.client import Client, DaemonGoneError
+from ckwatch.client.overlays import pauses
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.session.documents import TextDocument, is_saved
 
@@ -40,6 +41,8 @@ class OverlaySync:
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
         self._progressed = anyio.Event()
+        self.changes = 0
+        """Counts what makes the daemon's texts others than they were."""
 
     async def run(self, client: Client) -> None:
         """Send to this daemon; to be cancelled when it has gone."""
@@ -51,6 +54,7 @@ class OverlaySync:
                 await anyio.sleep_forever()
             finally:
                 self._client = self._tasks = None
+                self._progress()
 
     def given(self, path: str) -> int:
         """The revision of the document that the daemon has; -1 where it reads the file."""
@@ -68,6 +72,11 @@ class OverlaySync:
         while (synced := self._synced.get(document.path or "")) is not None and synced.given != document.revision:
             await self._progressed.wait()
 
+    async def all_settled(self) -> None:
+        """Return when the daemon has all documents as they are, or there is none."""
+        while self._tasks is not None and any(one.given != one.document.revision for one in self._synced.values()):
+            await self._progressed.wait()
+
     def opened(self, document: TextDocument) -> None:
         """A document was opened: send it if it differs from the file."""
         self.changed(document)
@@ -83,6 +92,7 @@ class OverlaySync:
             self._start(synced)
         synced.saved = False
         synced.changed.set()
+        self.changes += 1
 
     def saved(self, document: TextDocument) -> None:
         """The file has the document's text: the overlay ends once the daemon has read it."""
@@ -104,6 +114,10 @@ class OverlaySync:
     def _set_given(self, synced: _OverlaidDocument, revision: int) -> None:
         synced.given = synced.sent = revision
         self._sent = None
+        self._progress()
+
+    def _progress(self) -> None:
+        self.changes += 1
         self._progressed.set()
         self._progressed = anyio.Event()
 
@@ -118,6 +132,7 @@ class OverlaySync:
         with anyio.CancelScope() as scope:
             synced.scope = scope
             settled = -1
+            waits = pauses()
             while synced.document.revision != settled:  # it may be edited while it is found to be as it is saved
                 settled = synced.document.revision
                 try:
@@ -125,6 +140,9 @@ class OverlaySync:
                         settled = await self._sync_until_saved(client, synced, path)
                 except CkwatchError as error:
                     _log.warning("the unsaved text of %s is not sent: %s", path, error)
+                    if isinstance(error, DaemonGoneError):  # there may be another one soon; else this is cancelled
+                        settled = -1
+                        await anyio.sleep(next(waits))
             self._set_given(synced, -1)
         if not synced.closed and self._synced.get(path) is synced and not scope.cancel_called:
             del self._synced[path]

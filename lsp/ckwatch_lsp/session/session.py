@@ -65,6 +65,7 @@ class Session:
         self._tasks = tasks
         self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
+        self._introducing: dict[TextDocument, anyio.Event] = {}
 
     def start(self, run: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
         """Run a task in the background. What it raises is logged, and ends nothing else."""
@@ -148,13 +149,25 @@ class Session:
             document.virtual, document.kind = shown, DocumentKind.VIRTUAL
         self._find_kind(document)
         self.documents[item.uri] = document
+        self._introducing[document] = anyio.Event()
         self.start(self._introduce, document)
 
     def _find_kind(self, document: TextDocument) -> None:
         if document.kind is DocumentKind.OTHER and document.path is not None and self.is_header(document.path):
             document.kind = DocumentKind.HEADER
 
+    async def introduced(self, document: TextDocument) -> None:
+        """Return when the workspace of an open document is known."""
+        if document in self._introducing:
+            await self._introducing[document].wait()
+
     async def _introduce(self, document: TextDocument) -> None:
+        try:
+            await self._introduce_to_folder(document)
+        finally:
+            self._introducing.pop(document).set()
+
+    async def _introduce_to_folder(self, document: TextDocument) -> None:
         if document.path is not None and document.kind in WORKSPACE_KINDS:
             folder = await self.find_folder(document.path)
             if folder is not None and self.documents.get(document.uri) is document:

@@ -17,6 +17,7 @@ from lsp.editing import Editor, LspError, capabilities, copy_of, editor, lasting
 GOOD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 2"
 BAD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 3"
 RULE = "rule/m-per-block"
+A, C = 'a = { dtype = "f16", layout', 'c = { dtype = "f16", layout'
 
 PULLS = capabilities(textDocument__diagnostic={"relatedDocumentSupport": True, "relatedInformation": True})
 EMACS = capabilities(
@@ -227,6 +228,106 @@ async def test_an_editor_that_pulls_is_told_when_to_do_so(shared: Path) -> None:
         assert await made.of("textDocument/diagnostic", "untitled:x") == {"kind": "full", "items": []}
 
 
+async def pulled(made: Editor, path: Path, **more: Any) -> list[str]:
+    """The codes of a pull, which is made again where the server says so."""
+    while True:
+        asked = {"textDocument": {"uri": path.as_uri()}, **more}
+        answer = await made.answer(await made.ask("textDocument/diagnostic", asked))
+        if "result" in answer:
+            return [one["code"] for one in answer["result"]["items"]]
+        assert answer["error"]["code"] == -32802
+        assert answer["error"]["data"] == {"retriggerRequest": True}
+
+
+async def whole(made: Editor, path: Path, text: str) -> None:
+    """Replace all of a document's text, as editors do that know no ranges."""
+    await made.change(path, [{"text": text}])
+
+
+async def test_a_pull_is_answered_for_the_text_that_was_asked_about(shared: Path) -> None:
+    """As soon as it is opened and after each edit, of kernel files and settings, without waiting for anything else."""
+    file, settings = shared / "gemm_f16.kernel.toml", shared / "ckwatch.toml"
+    good, rules = file.read_text(), settings.read_text()
+    bad = good.replace(GOOD, BAD, 1)
+    misspelt = good.replace(A, A.replace("layout", "layuot"))
+    async with editor(shared, able=PULLS) as made:
+        await made.open(file, bad)
+        assert await pulled(made, file) == [RULE]
+        for _ in range(3):
+            await whole(made, file, misspelt)
+            assert await pulled(made, file) == ["kernel-file/unknown-key"]
+            await whole(made, file, bad)
+            assert await pulled(made, file) == [RULE]
+            await whole(made, file, good)
+            assert await pulled(made, file) == []
+        await made.open(settings, rules + "\n[complie]\n")
+        assert await pulled(made, settings) == ["workspace/unknown-key"]
+        await whole(made, settings, rules)
+        assert await pulled(made, settings) == []
+
+
+async def test_a_pull_of_a_kernel_file_waits_for_an_edit_of_its_template(shared_own: Path) -> None:
+    template, file = shared_own / "templates/own.hip.j2", shared_own / "gemm_f8_row_scales.kernel.toml"
+    text = template.read_text()
+    async with editor(shared_own, able=PULLS) as made:
+        await made.open(template)
+        await made.open(file)
+        for wrong, found in (("{{ 1 +", ["template/syntax"]), ("{{ nothing }}", ["template/undefined"]), ("", [])):
+            await whole(made, template, text + wrong)
+            assert await pulled(made, template) == found
+            assert await pulled(made, file) == []
+
+
+async def test_quick_fixes_are_of_the_present_text(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    good = file.read_text()
+    everywhere = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
+    request = {"range": everywhere, "context": {"diagnostics": []}}
+    async with editor(shared) as made:
+        await made.open(file)
+        for wrong, meant in (
+            ("layuot", "Replace 'layuot' by 'layout'"),
+            ("dtpye", "Replace 'dtpye' by 'dtype'"),
+            ("", ""),
+        ):
+            key = "layout" if meant.endswith("'layout'") else "dtype"
+            text = good.replace(A, A.replace(key, wrong)) if wrong else good
+            await whole(made, file, text)
+            found = await made.of("textDocument/codeAction", file, **request)
+            titles = [each["title"] for each in found or [] if each["kind"] == "quickfix"]
+            assert titles == ([meant] if meant else [])
+
+
+async def test_a_pull_ends_when_it_is_cancelled_or_its_text_replaced(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    good = file.read_text()
+    async with editor(shared, able=PULLS) as made:
+        await made.open(file)
+        asked = []
+        for index in range(4):
+            await whole(made, file, good + f"# {index}\n")
+            asked.append(await made.ask("textDocument/diagnostic", {"textDocument": {"uri": file.as_uri()}}))
+        await made.notify("$/cancelRequest", {"id": asked[-1]})
+        await made.until(lambda: all(number in made.answers for number in asked))
+        for number in asked[:-1]:
+            assert "result" in made.answers[number] or made.answers[number]["error"]["code"] == -32802
+        assert "result" in made.answers[asked[-1]] or made.answers[asked[-1]]["error"]["code"] == -32800
+
+
+async def test_a_pull_is_answered_when_there_is_no_daemon(gemm: Path, tmp_path: Path) -> None:
+    file, elsewhere = gemm / "gemm_f16.kernel.toml", tmp_path / "alone.hip.j2"
+    good = file.read_text()
+    async with editor(gemm, able=PULLS) as made:
+        await made.open(file)
+        await whole(made, file, good.replace(GOOD, BAD, 1))
+        assert await pulled(made, file) == [RULE]
+        kill_daemon(gemm)
+        await whole(made, file, good.replace(A, A.replace("layout", "layuot")))
+        assert await pulled(made, file) == ["kernel-file/unknown-key"]
+        await made.open(elsewhere, "{{ 1 +")
+        assert await pulled(made, elsewhere) == []
+
+
 async def test_workspace_diagnostics_are_answered_when_there_is_something_new(own: Path) -> None:
     file, template = own / "gemm_f8_row_scales.kernel.toml", own / "templates/own.hip.j2"
     text = template.read_text()
@@ -269,9 +370,6 @@ async def test_an_editor_that_leaves_a_request_unanswered_ends_well(shared: Path
 
 def previous(known: dict[str, str]) -> list[dict[str, str]]:
     return [{"uri": uri, "value": value} for uri, value in known.items()]
-
-
-A, C = 'a = { dtype = "f16", layout', 'c = { dtype = "f16", layout'
 
 
 async def test_misspelt_keys_are_mended(shared: Path) -> None:

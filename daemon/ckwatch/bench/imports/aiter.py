@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ckwatch.bench.imports.records import PARTS, ImportedRecord, LeftOut, ReadTimings, TimingsFileError
+from ckwatch.bench.imports.records import PARTS, ImportedRecord, LeftOut, ReadTimings, TimingsFileError, shown
 from ckwatch.checks.aiter_instances import LISTS, read_name
 from ckwatch.model.gpu_specs import DeviceFacts, specs_of
 
@@ -135,10 +135,13 @@ def _of_list(record: ImportedRecord, name: str) -> ImportedRecord:
 def _whole(cells: Mapping[str, str], key: str, least: int, most: int) -> int:
     text = cells.get(key, "")
     # pandas writes whole numbers of a column that lacks some as 16.0
-    number = int(digits) if (digits := text.removesuffix(".0")).isascii() and digits.isdigit() else -1
+    digits = text.removesuffix(".0")
+    is_whole = digits.isascii() and digits.isdigit()
+    number = -1 if not is_whole else int(digits) if len(digits) < 19 else most + 1
     if not least <= number <= most:
         column = " or ".join(_COLUMNS[key])
-        raise _UnusableRowError(f"{column} is `{text}`, no whole number from {least}" if text else f"{column} is empty")
+        wrong = f"{column} is `{shown(text)}`, no whole number from {least}" + (f" to {most}" if number > most else "")
+        raise _UnusableRowError(wrong if text else f"{column} is empty")
     return number
 
 
@@ -146,9 +149,9 @@ def _time_us(text: str) -> float:
     try:
         time_us = float(text)
     except ValueError:
-        raise _UnusableRowError(f"us is `{text}`, no time" if text else "us is empty") from None
+        raise _UnusableRowError(f"us is `{shown(text)}`, no time" if text else "us is empty") from None
     if not (math.isfinite(time_us) and time_us > 0):
-        raise _UnusableRowError(f"us is `{text}`, no time")
+        raise _UnusableRowError(f"us is `{shown(text)}`, no time")
     return time_us
 
 
@@ -158,7 +161,7 @@ def _dtype(text: str) -> str:
         return ""
     found = next((dtype for pattern, dtype in _DTYPES if pattern.fullmatch(name)), None)
     if found is None:
-        raise _UnusableRowError(f"unknown dtype `{text}`")
+        raise _UnusableRowError(f"unknown dtype `{shown(text)}`")
     return found
 
 

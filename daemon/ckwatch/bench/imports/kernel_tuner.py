@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ckwatch.bench.imports.records import ImportedRecord, LeftOut, ReadTimings, TimingsFileError, arch_of
+from ckwatch.bench.imports.records import ImportedRecord, LeftOut, ReadTimings, TimingsFileError, arch_of, shown
 from ckwatch.model.kernels import ParameterValue
 
 _AXES = ("x", "y", "z")
 _TIMES_US = {"ms": 1e3, "milliseconds": 1e3, "us": 1.0, "microseconds": 1.0, "s": 1e6, "seconds": 1e6, "ns": 1e-3}
+_LONGEST = 1e300
 _T4_FAILURES = ("timeout", "compile", "runtime", "correctness", "constraints")
 
 
@@ -43,15 +44,21 @@ def read_kernel_tuner(text: str, kernel: str = "", device: str = "") -> ReadTimi
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        found = _json(text)
     except (ValueError, RecursionError) as error:
         try:
-            found = json.loads(text.rstrip().rstrip(",") + "}\n}")
+            found = _json(text.rstrip().rstrip(",") + "}\n}")
         except (ValueError, RecursionError):
-            raise TimingsFileError(f"it is no JSON: {error}") from None
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise TimingsFileError(f"it is no JSON: {why}") from None
     if not isinstance(found, dict):
         raise TimingsFileError("it is no JSON object")
     return found
+
+
+def _json(text: str) -> Any:
+    """Python's JSON, with an infinite number for an integer that is too long to be read."""
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 400 else float(digits))
 
 
 def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str) -> ReadTimings:
@@ -72,14 +79,14 @@ def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str)
         line, at = (line, at) if place < 0 else (line + text.count("\n", at, place), place)
         try:
             if not isinstance(result, dict):
-                raise _UnusableResultError(f"the result of `{key}` is no object")
+                raise _UnusableResultError(f"the result of `{shown(key)}` is no object")
             time = result.get("__error__", result.get("time"))
             if isinstance(time, str):
-                failed[time] += 1
+                failed[shown(time)] += 1
                 continue
             missing = [name for name in keys if name not in result]
             if missing:
-                raise _UnusableResultError(f"`{key}` has no value for {', '.join(missing)}")
+                raise _UnusableResultError(f"`{shown(key)}` has no value for {shown(', '.join(missing))}")
             records.append(
                 ImportedRecord(
                     kernel=named,
@@ -134,15 +141,16 @@ def _t4_time_us(result: Mapping[str, Any], unit: str) -> float:
         if isinstance(one, dict) and one.get("name") == "time":
             of_unit = str(one.get("unit") or unit)
             if of_unit not in _TIMES_US:
-                raise _UnusableResultError(f"unknown unit `{of_unit}`")
+                raise _UnusableResultError(f"unknown unit `{shown(of_unit)}`")
             return _time_us(one.get("value"), _TIMES_US[of_unit])
     raise _UnusableResultError("it has no measurement `time`")
 
 
 def _time_us(time: object, factor: float) -> float:
-    if isinstance(time, bool) or not isinstance(time, int | float) or not (math.isfinite(time) and time > 0):
-        raise _UnusableResultError("it has no time" if time is None else f"its time is {time}")
-    return time * factor
+    is_number = isinstance(time, int | float) and not isinstance(time, bool) and abs(time) < _LONGEST
+    if not (is_number and 0 < (time_us := float(time) * factor) < math.inf):  # type: ignore[arg-type]
+        raise _UnusableResultError("it has no time" if time is None else f"its time is {shown(str(time))}")
+    return time_us
 
 
 def _sizes(problem: object) -> Mapping[str, int]:
@@ -158,6 +166,6 @@ def _value(name: str, value: object) -> ParameterValue:
         return tuple(value)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise _UnusableResultError(f"{name} is {json.dumps(value)}, which no parameter is")
+    raise _UnusableResultError(f"{shown(name)} is {shown(json.dumps(value))}, which no parameter is")

@@ -73,6 +73,11 @@ class ReadTimings:
     failed: Mapping[str, int] = field(default_factory=dict)
 
 
+def shown(text: str) -> str:
+    """What a file says, for a message."""
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
 def arch_of(device: str) -> str:
     """The arch of a device that is called by its product's name, as drivers do; empty where it is not known."""
     words = set(re.split(r"[^A-Z0-9]+", device.upper()))

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from ckwatch.compile.elf import names_interpreter
 from ckwatch.model.errors import ToolchainError
-
-"""Far above what the largest library takes on a busy machine."""
-PATCH_TIMEOUT_S = 600.0
 from ckwatch.system.durable_files import replace_file, temporary_beside
 from ckwatch.system.installation import command_for_packages
 from ckwatch.system.processes import run_blocking
 from ckwatch.system.user_files import read_file
+
+PATCH_TIMEOUT_S = 600.0
+"""Far above what the largest library takes on a busy machine."""
 
 # glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
 _C_LIBRARY = frozenset(

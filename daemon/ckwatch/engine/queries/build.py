@@ -185,7 +185,7 @@ class FollowedBuilds:
             build.unknown = notification.problem
             build.resolved.set()
             if notification.problem is None:
-                build.send.send_nowait(BuildLine(event="done"))
+                build.send.send_nowait(BuildLine(event="done", seq=self._loop.feed.newest(build.scope)))
             build.send.close()
             return
         unit = self._loop.state.seen(build.scope, notification.unit)
