@@ -53,12 +53,16 @@ class FindingKind(StrEnum):
     NON_FINITE = "non-finite"
     WRITE_CONFLICT = "write-conflict"
     TRAP = "trap"
-    UNKNOWN_INSTRUCTION = "unknown-instruction"
+    OUTSIDE_CODE = "outside-code"
     NO_END = "no-end"
+    UNKNOWN_INSTRUCTION = "unknown-instruction"
 
 
-EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.NO_END})
+EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION})
 """Findings that say that the emulator stopped, not that the kernel is wrong."""
+
+STOPS = frozenset({FindingKind.TRAP, FindingKind.OUTSIDE_CODE, FindingKind.NO_END})
+"""Mistakes that end a launch."""
 
 EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
 """Findings that explain a wrong result and are no mistakes by themselves."""
