@@ -15,7 +15,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -47,7 +47,8 @@ def build(folder: Path) -> Path | None:
         subprocess.Popen([compiler, *FLAGS, *SANITIZERS, "-c", str(source), "-o", str(target)])
         for source, target in zip(sources, objects, strict=True)
     ]
-    if any([process.wait() for process in compiling]):
+    ended = [process.wait() for process in compiling]
+    if any(ended):
         return None
     program = folder / "emulator"
     linked = subprocess.run(
@@ -118,7 +119,10 @@ class Emulator:
         return f"{first.strip()}\n{said[-8000:]}"
 
 
-Change = Callable[[random.Random, bytearray, str], None]
+Layout = Mapping[str, tuple[int, int, int]]
+"""Offset, size and address of each section."""
+
+Change = Callable[[random.Random, bytearray, str, Layout], None]
 
 
 def _put(chance: random.Random, data: bytearray, at: int) -> None:
@@ -132,8 +136,8 @@ def _put(chance: random.Random, data: bytearray, at: int) -> None:
         struct.pack_into(form, data, at, value & mask)
 
 
-def sections(data: bytes) -> dict[str, tuple[int, int, int]]:
-    """Offset, size and address of each section of a sound code object."""
+def sections(data: bytes) -> Layout:
+    """Those of a sound code object."""
     start, count, names = struct.unpack_from("<Q", data, 0x28)[0], *struct.unpack_from("<HH", data, 0x3C)
     rows = [struct.unpack_from("<IIQQQQ", data, start + 64 * number) for number in range(count)]
     strings = rows[names][4]
@@ -144,7 +148,7 @@ def sections(data: bytes) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def change_header(chance: random.Random, data: bytearray, _arch: str) -> None:
+def change_header(chance: random.Random, data: bytearray, _arch: str, _layout: Layout) -> None:
     """Of the file, its segments or sections."""
     tables = {0x20: (0x38, 56), 0x28: (0x3C, 64)}
     start, (count, size) = chance.choice([*tables.items()])
@@ -156,11 +160,13 @@ def change_header(chance: random.Random, data: bytearray, _arch: str) -> None:
         _put(chance, data, table + size * chance.randrange(max(entries, 1)) + chance.randrange(0, size, 4))
 
 
-def change_metadata(chance: random.Random, data: bytearray, _arch: str) -> None:
+def change_metadata(chance: random.Random, data: bytearray, _arch: str, layout: Layout) -> None:
     """Keys twice, numbers and lengths."""
-    offset, size, _ = sections(data)[".note"]
+    offset, size, _ = layout[".note"]
     keys = [b".args", b".symbol", b".offset", b".size", b".value_kind", b".name", b"amdhsa.kernels", b"amdhsa.version"]
-    places = [match.start() + offset for key in keys for match in re.finditer(re.escape(key), data[offset : offset + size])]
+    places = [
+        match.start() + offset for key in keys for match in re.finditer(re.escape(key), data[offset : offset + size])
+    ]
     if places and chance.random() < 0.4:  # the key of another value: a field twice
         at, key = chance.choice(places), chance.choice(keys)
         data[at - 1] = 0xA0 | len(key)
@@ -169,22 +175,23 @@ def change_metadata(chance: random.Random, data: bytearray, _arch: str) -> None:
         data[offset + chance.randrange(size)] = chance.choice((0x80, 0x8F, 0x9F, 0xC6, 0xCF, 0xDB, 0xDD, 0xDF, 0xFF, 1))
 
 
-def change_descriptor(chance: random.Random, data: bytearray, _arch: str) -> None:
+def change_descriptor(chance: random.Random, data: bytearray, _arch: str, layout: Layout) -> None:
     """Of a kernel: registers, LDS, scratch, where it begins."""
-    offset, size, _ = sections(data)[".rodata"]
+    offset, size, _ = layout[".rodata"]
     _put(chance, data, offset + chance.randrange(0, max(size - 3, 1), 4))
 
 
-def change_symbols(chance: random.Random, data: bytearray, _arch: str) -> None:
+def change_symbols(chance: random.Random, data: bytearray, _arch: str, layout: Layout) -> None:
     """And relocations, strings, tables of what is linked."""
-    found = sections(data)
-    offset, size, _ = found[chance.choice([name for name in found if name.startswith((".dyn", ".rela", ".hash", ".gnu"))])]
+    offset, size, _ = layout[
+        chance.choice([name for name in layout if name.startswith((".dyn", ".rela", ".hash", ".gnu"))])
+    ]
     _put(chance, data, offset + chance.randrange(0, max(size - 3, 1), 4))
 
 
-def change_instructions(chance: random.Random, data: bytearray, arch: str) -> None:
+def change_instructions(chance: random.Random, data: bytearray, arch: str, layout: Layout) -> None:
     """To others of the arch, with registers of all kinds, to branches anywhere, to bits."""
-    offset, size, _ = sections(data)[".text"]
+    offset, size, _ = layout[".text"]
     lines = (INSTRUCTIONS / f"{arch}.txt").read_text().splitlines()
     for _ in range(chance.choice((1, 4, 40, 400))):
         at = offset + chance.randrange(0, min(size, 2048), 4)
@@ -196,7 +203,11 @@ def change_instructions(chance: random.Random, data: bytearray, arch: str) -> No
         elif kind < 0.75:
             words = [0xBF820000 + (chance.randrange(10) << 16) + chance.choice((0xFFFF, 1, 0x7FFF, 0x8000, 0xFFF0, 64))]
         elif kind < 0.9:  # s_setpc, s_swappc, s_movrel…, s_set_gpr_idx_on, s_getpc
-            words = [0xBE800000 | chance.getrandbits(23)] if chance.random() < 0.7 else [0xBF110000 | chance.getrandbits(16)]
+            words = (
+                [0xBE800000 | chance.getrandbits(23)]
+                if chance.random() < 0.7
+                else [0xBF110000 | chance.getrandbits(16)]
+            )
         else:
             words = [chance.getrandbits(32)]
         for number, word in enumerate(words):
@@ -204,7 +215,7 @@ def change_instructions(chance: random.Random, data: bytearray, arch: str) -> No
                 struct.pack_into("<I", data, at + 4 * number, word)
 
 
-def change_anything(chance: random.Random, data: bytearray, _arch: str) -> None:
+def change_anything(chance: random.Random, data: bytearray, _arch: str, _layout: Layout) -> None:
     """Bytes anywhere, or the end is missing."""
     if chance.random() < 0.2:
         del data[chance.randrange(len(data)) :]
@@ -241,8 +252,9 @@ def run(rounds: Rounds) -> None:
         name = chance.choice(named)
         arch, data = name.rpartition(".")[2], bytearray(content(name))
         kernels = sorted({found.decode() for found in _KERNEL.findall(data)})
-        for change in chance.sample(CHANGES, chance.choice((1, 1, 2))):
-            change(chance, data, arch)
+        layout = sections(data)
+        for change in sorted(chance.sample(CHANGES, chance.choice((1, 1, 2))), key=lambda one: one is change_anything):
+            change(chance, data, arch, layout)
         whole = compressed(chance, bytes(data)) if chance.random() < 0.03 else bytes(data)
         rounds.using(whole)
         path.write_bytes(whole)

@@ -156,4 +156,5 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,
+    FindingKind.EMULATOR_CRASHED: _noted("the emulator crashed"),
 }

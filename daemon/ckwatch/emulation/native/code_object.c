@@ -517,7 +517,7 @@ static LoadError check_descriptor(const CodeObject *object, const Kernel *kernel
   if (kernel->scratch_bytes > most_scratch)
     return fail(DAMAGED, problem, "%s needs %u bytes of scratch memory per work-item, more than the %u that %s has",
                 kernel->name, kernel->scratch_bytes, most_scratch, archs[object->arch].name);
-  if (accumulation > 256)
+  if (accumulation >= 256 + 8) /* they are allocated by eights */
     return fail(DAMAGED, problem, "%s has %u registers, of which those from %u on are accumulation registers: %u, more "
                 "than the 256 that there are", kernel->name, kernel->vgprs, kernel->accum_offset, accumulation);
   for (uint32_t n = 0; n < kernel->argument_count; n++) {

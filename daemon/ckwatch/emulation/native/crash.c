@@ -19,8 +19,8 @@ static void on_signal(int number) {
     char text[1024];
     const char *at = wave && wave->next ? wave->code->instructions[wave->next - 1].text : "";
     int length = snprintf(text, sizeof text,
-                          "\nthe emulator itself crashed (signal %d) while %s %s%s%s: this is a bug in ckwatch, not in the "
-                          "kernel; please report it with the program and what `ckwatch doctor` prints\n",
+                          "\na bug in ckwatch's emulator, not in the kernel (signal %d while %s %s%s%s): please report it, "
+                          "with the program or artifact and what `ckwatch doctor` prints\n",
                           number, wave ? "executing" : crash_place.doing,
                           wave ? wave->launch->kernel->name : "", wave ? ", " : "", at);
     size_t size = length < (int)sizeof text ? (size_t)length : sizeof text - 1;

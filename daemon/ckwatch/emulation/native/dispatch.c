@@ -153,7 +153,7 @@ static void start_wave(Wave *w) {
   /* What is not defined has bits that show: addresses nowhere, and not a number. */
   uint32_t vectors = kernel->vgprs < kernel->accum_offset ? kernel->vgprs : kernel->accum_offset;
   memset(w->v, 0xff, vectors * sizeof w->v[0]);
-  memset(w->v[256], 0xff, (kernel->vgprs - vectors) * sizeof w->v[0]);
+  memset(w->v[256], 0xff, (kernel->vgprs - vectors > 256 ? 256 : kernel->vgprs - vectors) * sizeof w->v[0]);
   memset(w->s, 0, sizeof w->s);
   memset(w->s, 0xff, FLAT_SCRATCH * sizeof w->s[0]);
   w->next = kernel->entry;
