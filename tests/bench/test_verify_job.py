@@ -53,7 +53,7 @@ def verified(
 ) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
     device = device or FakeEmulator()
     monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", lambda: FakeLoader(device, kernel))
+    monkeypatch.setattr(module, "ArtifactLoader", lambda *_: FakeLoader(device, kernel))
     usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
     heard: list[TrialVerified] = []
     stages: list[str] = []
@@ -180,7 +180,7 @@ def test_inputs_of_each_kind(monkeypatch: pytest.MonkeyPatch, contents: Contents
 def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, _ = verified(monkeypatch, lambda *_: 719)
     assert problem.outcome is ProblemOutcome.WRONG
-    assert problem.message == "gemm returned 719"
+    assert problem.message == "gemm returned 719 (hipErrorLaunchFailure: the kernel failed while it ran)"
 
 
 def test_a_launch_that_failed_by_our_fault_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,6 +197,24 @@ def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch)
         "the emulator does not know `v_foo v1`",
     )
     assert [one.kind for one in findings] == [FindingKind.UNKNOWN_INSTRUCTION]
+
+
+def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator([told("no-end", note="250000000 instructions of the workgroup")])
+    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
+    monkeypatch.setattr(module, "ArtifactLoader", lambda *_: FakeLoader(device, right))
+    trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
+    heard: list[TrialVerified] = []
+    job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")
+    verify_job(job, b"", lambda _: None, heard.append)
+    limit = "does not end within 250,000,000 instructions of the workgroup: it loops, or waits for what never comes"
+    assert [(one.number, one.problem.outcome, one.problem.message) for one in heard] == [
+        (0, ProblemOutcome.WRONG, f"the kernel {limit}"),
+        (1, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
+        (2, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
+    ]
+    problem, findings = verified(monkeypatch, right, replace(TRIAL, workgroups=2), device)
+    assert (problem.outcome, findings) == (ProblemOutcome.NOT_VERIFIED, ()), "it may wait for one that was left out"
 
 
 def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKERS, verify
 from ckwatch.emulation.problems import Trial
-from ckwatch.model.verification import ProblemOutcome, Verification, VerificationOutcome
+from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
 from emulator_findings import TOLD
 from emulator_stand_in import build_stand_in
 
@@ -93,6 +93,15 @@ async def test_a_crash_keeps_what_was_verified_before(library: Path) -> None:
     message = found.problems[1].message
     assert message is not None
     assert "SIGSEGV while verifying ragged (M=25 N=20 K=32)" in message
+
+
+async def test_a_crash_of_the_emulator_is_reported_as_ours(library: Path) -> None:
+    said = "a bug in ckwatch's emulator, not in the kernel (signal 11 while executing gemm, v_foo): please report it"
+    found = await verified(library, shared_object(before=f'fprintf(stderr, "\\n{said}\\n"); raise(SIGSEGV);'))
+    first = found.findings[0]
+    assert first.kind is FindingKind.EMULATOR_CRASHED
+    assert first.message.startswith(f"the emulator crashed: {said} (while verifying exact")
+    assert found.outcome is VerificationOutcome.NOT_VERIFIED
 
 
 async def test_workers_that_crash_again_and_again_are_not_started_for_ever(library: Path) -> None:

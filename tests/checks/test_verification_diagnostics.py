@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ckwatch.checks.verification_diagnostics import diagnostics_once, verification_diagnostics
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
-from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification
+from ckwatch.model.verification import STOPS, FindingKind, ProblemOutcome, Verification
 from fake_verifications import finding_of, problem_of, verification_of
 
 UNIT = "k/one@gfx942"
@@ -62,11 +64,18 @@ def test_a_wrong_result_names_the_first_shape() -> None:
 
 
 def test_what_explains_or_stops_the_emulator_is_no_error() -> None:
-    for kind in (FindingKind.NON_FINITE, FindingKind.UNKNOWN_INSTRUCTION, FindingKind.NO_END):
+    for kind in (FindingKind.NON_FINITE, FindingKind.UNKNOWN_INSTRUCTION):
         found = verification_of(finding_of(kind=kind, code_address=None, instruction=None, lane=None, address=None))
         assert shown(found) == [(f"verify/{kind.value}", INSTANCE.path, 4, Severity.INFORMATION)]
     lost = problem_of(outcome=ProblemOutcome.NOT_VERIFIED, message="the worker was killed")
     assert shown(verification_of(problems=(lost,))) == [("verify/not-verified", INSTANCE.path, 4, Severity.INFORMATION)]
+
+
+@pytest.mark.parametrize("kind", [*STOPS, FindingKind.EMULATOR_CRASHED])
+def test_what_ends_a_launch_is_an_error(kind: FindingKind) -> None:
+    found = verification_of(finding_of(kind=kind))
+    assert shown(found) == [(f"verify/{kind.value}", INSTANCE.path, 4, Severity.ERROR)]
+    assert bool(found.mistakes) == (kind in STOPS), "a mistake of ours is none of the kernel"
 
 
 def test_an_instance_is_not_flooded() -> None:

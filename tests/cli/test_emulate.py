@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from ckwatch.cli import emulate, main
+from code_objects import content
 from hip_stand_in import build_hip
 
 PROGRAM = f"""
@@ -31,8 +33,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = build_hip(tmp_path) / "lib/libamdhip64.so.7"
     library.with_name("libamdhip64.so").rename(library)
 
-    async def build_library(folder: Path, clang: Path) -> Path:
+    async def build_library(folder: Path, clang: Path, on_build: Callable[[], None]) -> Path:
         assert (folder.name, clang) == ("emulator", Path("/clang"))
+        if not library.with_name("built").exists():
+            library.with_name("built").touch()
+            on_build()
         return library
 
     found = SimpleNamespace(clang=Path("/clang"), objdump=Path("/objdump"))
@@ -48,7 +53,11 @@ def run(*arguments: str) -> int:
 
 def test_a_program_gets_the_emulator(capfd: pytest.CaptureFixture[str]) -> None:
     assert run("right", "0", "--arch", "-C") == 0
-    assert capfd.readouterr() == ("gfx90a /objdump ['0', '--arch', '-C']\n", "")
+    printed, said = capfd.readouterr()
+    assert printed == "gfx90a /objdump ['0', '--arch', '-C']\n"
+    assert said == "Building the emulator (once) …\n"
+    assert run("right", "0") == 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("ends", "status"), [("0", 1), ("3", 3)])
@@ -56,7 +65,7 @@ def test_what_was_found_is_told_at_the_end(capfd: pytest.CaptureFixture[str], en
     assert run("wrong", ends) == status
     said = capfd.readouterr()
     assert said.out == f"gfx90a /objdump ['{ends}']\n"
-    assert said.err.startswith("gfx90a (emulated): ")
+    assert said.err.splitlines()[-1].startswith("gfx90a (emulated): ")
     assert "the emulator does not know `v_foo v0, v1`" in said.err
 
 
@@ -64,6 +73,27 @@ def test_the_status_of_a_program_that_is_killed() -> None:
     assert main(["emulate", "sh", "-c", "kill -9 $$"]) == 137
 
 
-def test_what_cannot_be_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["emulate", "./nothing"]) == 2
-    assert "./nothing cannot be run: No such file or directory" in capfd.readouterr().err
+NO_PROGRAMS = {
+    "./nothing": "No such file or directory",
+    "nothing-on-path": "no such program on PATH",
+    "./folder": "it is a folder",
+    "./plain": "it is not executable; see `chmod +x`",
+    "./words": "it is neither a program (ELF) nor a script that begins with #!",
+    "./object": "it is an object file, not a program",
+    "./code.hsaco": "it is device code of an AMD GPU, not a program of this machine",
+}
+
+
+@pytest.mark.parametrize("name", NO_PROGRAMS)
+def test_what_cannot_be_run_is_said_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setattr(emulate, "discover", None)
+    (tmp_path / "folder").mkdir()
+    program = bytearray(Path(sys.executable).read_bytes()[:64])
+    files = {"plain": program, "words": b"words\n", "object": program[:16] + b"\1\0" + program[18:]}
+    for entry, text in (files | {"code.hsaco": content("limits.gfx942")}).items():
+        (tmp_path / entry).write_bytes(text)
+        (tmp_path / entry).chmod(0o644 if entry == "plain" else 0o755)
+    assert main(["emulate", name]) == 2
+    assert f"{name} cannot be run: {NO_PROGRAMS[name]}" in capfd.readouterr().err

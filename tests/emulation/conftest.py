@@ -14,12 +14,17 @@ from wave_emulator import WaveEmulator
 
 
 @pytest.fixture(scope="session")
-def emulator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> WaveEmulator:
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built here, or, to try one with sanitizers, what CKWATCH_EMULATOR_LIBRARY names."""
     if named := os.environ.get("CKWATCH_EMULATOR_LIBRARY"):
-        return WaveEmulator(Path(named))
+        return Path(named)
     if not any(shutil.which(name) for name in HOST_COMPILERS):
         pytest.skip("there is no C compiler")
     cache: pytest.Cache | None = getattr(request.config, "cache", None)  # there is none with -p no:cacheprovider
     folder = tmp_path_factory.mktemp("emulator") if cache is None else Path(cache.mkdir("emulator"))
-    return WaveEmulator(asyncio.run(build_library(folder)))
+    return asyncio.run(build_library(folder))
+
+
+@pytest.fixture(scope="session")
+def emulator(library: Path) -> WaveEmulator:
+    return WaveEmulator(library)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ckwatch.emulation.problems import Trial
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.verification import INSTRUCTION_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,4 +134,5 @@ class VerifyJob:
     library: str
     objdump: str
     checked: bool = True
+    instruction_limit: int = INSTRUCTION_LIMIT
     seed: int = 1

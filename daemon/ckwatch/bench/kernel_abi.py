@@ -11,12 +11,16 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
 from ckwatch.model.kernel_problem import KernelArgument, KernelProblem
+
+Explain = Callable[[int], str]
+"""What a status says, in words to put behind it."""
 
 NOT_SUPPORTED = -23
 """What Composable Kernel's `IsSupportedArgument` becomes in Inductor's wrapper."""
@@ -51,10 +55,13 @@ _OWN_MACHINE: Final = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "ppc64le": 
 class KernelFunction:
     """The function `symbol` of a loaded shared object, for one problem."""
 
-    def __init__(self, name: str, symbol: str, function: Any, problem: KernelProblem) -> None:
+    def __init__(
+        self, name: str, symbol: str, function: Any, problem: KernelProblem, explain: Explain = lambda _: ""
+    ) -> None:
         self.name = name
         self.symbol = symbol
         self._problem = problem
+        self._explain = explain
         self._function = function
         self._function.restype = ctypes.c_int
         self._function.argtypes = [
@@ -103,7 +110,8 @@ class KernelFunction:
                 "Another tile size, or a padded specialization, may.",
                 dump,
             )
-        return BenchmarkError(FailureKind.ERROR_CODE, f"{self.symbol} returned {status}{when}", "", dump)
+        meaning = self._explain(status)
+        return BenchmarkError(FailureKind.ERROR_CODE, f"{self.symbol} returned {status}{meaning}{when}", "", dump)
 
     def dump(self, addresses: Mapping[str, int], workspace: int) -> str:
         """All arguments, a line each."""
@@ -121,9 +129,13 @@ class KernelFunction:
 
 
 class ArtifactLoader:
-    """Loads shared objects from memory: where a worker runs there may be no folder that it can execute from."""
+    """Loads shared objects from memory: where a worker runs there may be no folder that it can execute from.
 
-    def __init__(self) -> None:
+    `explain` puts into words what a kernel returns.
+    """
+
+    def __init__(self, explain: Explain = lambda _: "") -> None:
+        self._explain = explain
         self._loaded: dict[int, tuple[bytes, ctypes.CDLL]] = {}  # by identity, which the reference keeps
 
     def function(self, name: str, artifact: bytes, symbol: str, problem: KernelProblem) -> KernelFunction:
@@ -145,7 +157,7 @@ class ArtifactLoader:
                 f"the artifact does not export {symbol}",
                 "The template's function must be declared with PT_EXPORT, as def_kernel does.",
             ) from None
-        return KernelFunction(name, symbol, function, problem)
+        return KernelFunction(name, symbol, function, problem, self._explain)
 
     @staticmethod
     def _load(artifact: bytes, symbol: str) -> ctypes.CDLL:
@@ -158,7 +170,38 @@ class ArtifactLoader:
         try:
             return ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
         except OSError as error:
-            raise BenchmarkError(FailureKind.UNLOADABLE, "the artifact cannot be loaded", "", str(error)) from None
+            reason, hint = _why_not_loaded(str(error))
+            message = f"the artifact cannot be loaded: {reason}"
+            raise BenchmarkError(FailureKind.UNLOADABLE, message, hint, str(error)) from None
+
+
+def _why_not_loaded(said: str) -> tuple[str, str]:
+    """The reason in what dlopen says, with a name of C++ in words, and what to do."""
+    reason = re.sub(r"^/proc/self/fd/\d+: ", "", said)
+    missing = re.search(r"undefined symbol: ([^\s,]+)", reason)
+    if missing is None:
+        return reason, ""
+    name = _demangled(missing[1])
+    other = "" if name == missing[1] else f" ({missing[1]})"
+    return f"undefined symbol {name}{other}", "Neither the artifact nor a library that it is linked with defines it."
+
+
+def _demangled(symbol: str) -> str:
+    """The name as C++ has it, by the library that every program of C++ has; else `symbol` itself."""
+    try:
+        function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return symbol
+    function.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    found = function(symbol.encode(), None, None, ctypes.byref(status))
+    if not found:
+        return symbol
+    text = ctypes.string_at(found).decode(errors="replace")
+    free = ctypes.CDLL(None)["free"]
+    free.argtypes = [ctypes.c_void_p]
+    free(found)
+    return text
 
 
 def _check_machine(artifact: bytes) -> None:

@@ -45,6 +45,7 @@ from ckwatch.bench.report import (
 )
 from ckwatch.bench.runtimes import processors
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
+from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
@@ -384,7 +385,7 @@ class _Measurement:
         )
 
     def _load(self, artifacts: Sequence[bytes]) -> list[_LoadedContestant]:
-        loader = ArtifactLoader()
+        loader = ArtifactLoader(*[explained_status] * (self._job.kind == "hip"))
         entrants = []
         for contestant in self._job.contestants:
             entrant = _LoadedContestant(contestant)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.emulated import EmulatedDevice
+from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.emulation.findings import MemoryRange, finding_of
 from ckwatch.emulation.problems import Contents, GapFill, Trial
@@ -46,7 +47,9 @@ from ckwatch.model.tensors import DTYPES
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
     EXPLANATIONS,
+    STOPS,
     EmulatedFinding,
+    FindingKind,
     ProblemOutcome,
     VerifiedProblem,
 )
@@ -66,12 +69,24 @@ def verify_job(job: VerifyJob, artifact: bytes, at: OnStage, tell: OnTrial) -> V
     """Verify `artifact` on each of the job's problems; `tell` gets each result at once. Raises BenchmarkError when the
     emulator or the artifact cannot be loaded."""
     at("loading the emulator")
-    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch), job, artifact)
+    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifact)
     for number, trial in enumerate(job.trials):
         at(f"{VERIFYING}{trial.name} ({trial.shape})")
         problem, findings = verifier.run(trial)
         tell(TrialVerified(number=number, problem=problem, findings=findings))
+        if any(one.kind is FindingKind.NO_END for one in findings):
+            _leave_out(trial, job.trials[number + 1 :], number + 1, tell)
+            break
     return VerificationDone()
+
+
+def _leave_out(endless: Trial, trials: Sequence[Trial], first: int, tell: OnTrial) -> None:
+    """Tell that `trials` are not tried: each would take as long as the one without end."""
+    for number, trial in enumerate(trials, first):
+        message = f"not tried, since the kernel does not end on {endless.name}"
+        outcome = ProblemOutcome.NOT_TRIED
+        left = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
+        tell(TrialVerified(number=number, problem=left))
 
 
 @dataclass(slots=True)
@@ -84,6 +99,7 @@ class _Launched:
     findings: tuple[EmulatedFinding, ...] = ()
     failure: BenchmarkError | None = None
     said: str = ""
+    unknown: str = ""
     share: float = 0.0
 
 
@@ -92,7 +108,7 @@ class _Verifier:
         self._device = device
         self._job = job
         self._artifact = artifact
-        self._loader = ArtifactLoader()
+        self._loader = ArtifactLoader(explained_status)
         self._problem = ""
 
     def run(self, trial: Trial) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
@@ -142,6 +158,10 @@ class _Verifier:
         done.said = said()
         done.findings = tuple(finding_of(told, trial.name, ranges) for told in device.findings())
         done.share = device.share()
+        endless = next((one for one in done.findings if one.kind is FindingKind.NO_END), None)
+        if endless is not None and trial.workgroups is not None:  # it may wait for a workgroup that was left out
+            done.findings = tuple(one for one in done.findings if one is not endless)
+            done.unknown = f"{endless.message}; only some of its workgroups were executed"
         self._problem = self._problem or device.problem()
         return done
 
@@ -204,9 +224,12 @@ class _Verifier:
 
         if self._problem:
             return ended(ProblemOutcome.NOT_VERIFIED, f"the device code cannot be executed: {self._problem}")
-        limit = next((one for one in done.findings if one.kind in EMULATOR_LIMITS), None)
-        if limit is not None:
-            return ended(ProblemOutcome.NOT_VERIFIED, limit.message)
+        unknown = done.unknown or next((one.message for one in done.findings if one.kind in EMULATOR_LIMITS), "")
+        if unknown:
+            return ended(ProblemOutcome.NOT_VERIFIED, unknown)
+        stop = next((one for one in done.findings if one.kind in STOPS), None)
+        if stop is not None:
+            return ended(ProblemOutcome.WRONG, f"the kernel {stop.message.removeprefix('the kernel ')}")
         if done.failure is not None:
             if done.failure.kind is FailureKind.REFUSED:
                 refused = ProblemOutcome.WRONG if trial.refusal == "" else ProblemOutcome.REFUSED

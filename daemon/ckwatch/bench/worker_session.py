@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from ckwatch.bench.job import VERIFYING, Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
-from ckwatch.bench.runtimes.hip_api import fault_in_stderr
+from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG, fault_in_stderr
 from ckwatch.bench.worker_protocol import (
     MARK,
     PROTOCOL,
@@ -43,7 +43,7 @@ from ckwatch.bench.worker_protocol import (
 from ckwatch.emulation.findings import merged
 from ckwatch.emulation.problems import Trial
 from ckwatch.model.emulated_archs import emulated_device
-from ckwatch.model.verification import ProblemOutcome, Verification, VerifiedProblem
+from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
@@ -163,6 +163,8 @@ async def verify(
         message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
         if failed := next((trial for trial in rest if trial not in outcomes), None):
             ended(failed, ProblemOutcome.NOT_VERIFIED, message)
+            if EMULATOR_BUG in message:
+                outcomes[failed] = replace(outcomes[failed], findings=(_crash(message, failed),))
         if not begun:
             break
     for trial in job.trials:
@@ -174,6 +176,20 @@ async def verify(
         problems=tuple(one.problem for one in told),
         findings=merged(finding for one in told for finding in one.findings),
         checked=job.checked,
+    )
+
+
+def _crash(message: str, trial: Trial) -> EmulatedFinding:
+    return EmulatedFinding(
+        kind=FindingKind.EMULATOR_CRASHED,
+        message=message,
+        problem=trial.name,
+        kernel="",
+        workgroup=(0, 0, 0),
+        wave=0,
+        lane=None,
+        instruction=None,
+        code_address=None,
     )
 
 

@@ -9,9 +9,9 @@ from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.text import Span
 from ckwatch.model.verification import (
-    EMULATOR_LIMITS,
     EXPLANATIONS,
     EmulatedFinding,
+    FindingKind,
     ProblemOutcome,
     Verification,
     VerifiedProblem,
@@ -64,8 +64,9 @@ def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Di
 
 
 def severity_of(finding: EmulatedFinding) -> Severity:
-    """A mistake is an error; what explains one, or stopped the emulator, is not."""
-    return Severity.INFORMATION if finding.kind in EMULATOR_LIMITS | EXPLANATIONS else Severity.ERROR
+    """A mistake is an error, the kernel's or ours; what explains one, or what the emulator does not know, is not."""
+    harmless = finding.kind in EXPLANATIONS | {FindingKind.UNKNOWN_INSTRUCTION}
+    return Severity.INFORMATION if harmless else Severity.ERROR
 
 
 def who(finding: EmulatedFinding) -> str:

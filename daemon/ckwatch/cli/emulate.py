@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from ckwatch.bench.runtimes.emulated import ARCH_VARIABLE, OBJDUMP_VARIABLE
+from ckwatch.bench.runtimes.emulated import ARCH_VARIABLE, LIMIT_VARIABLE, OBJDUMP_VARIABLE
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.kernel_names import readable_names
 from ckwatch.compile.store.artifacts import default_folder
@@ -28,10 +30,14 @@ from ckwatch.workspace.loading import load_workspace
 
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
 LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
+_AMD_GPU = 224
+"""`e_machine` of code objects."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the program: its exit status; 1 where that is 0 and a mistake was found."""
+    if problem := _why_no_program(options.program):
+        raise CkwatchError(f"{options.program} cannot be run: {problem}")
     choice: ToolchainChoice | None = None
     store = default_folder()
     root = trusted_workspace(options)
@@ -39,12 +45,13 @@ def run(options: argparse.Namespace) -> int:
         settings = load_workspace(root).settings
         choice, store = settings.toolchain, settings.store.folder or store
     toolchain = discover(choice)
-    library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang))
+    library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
     folders = [str(library.parent), *filter(None, [os.environ.get(LIBRARIES_VARIABLE)])]
     with tempfile.NamedTemporaryFile(prefix="ckwatch-findings-") as report:
         told = {
             ARCH_VARIABLE: options.arch,
             OBJDUMP_VARIABLE: str(toolchain.objdump),
+            LIMIT_VARIABLE: str(options.instruction_limit),
             REPORT_VARIABLE: report.name,
             LIBRARIES_VARIABLE: os.pathsep.join(folders),
         }
@@ -57,6 +64,32 @@ def run(options: argparse.Namespace) -> int:
     # Not to standard output, which is the program's.
     sys.stderr.writelines(f"{options.arch} (emulated): {sentence}\n" for sentence in found)
     return 128 - status if status < 0 else status or int(bool(found))
+
+
+def _tell_of_build() -> None:
+    print("Building the emulator (once) …", file=sys.stderr, flush=True)
+
+
+def _why_no_program(name: str) -> str:
+    """Why the system would not execute it; empty if it may."""
+    path = name if os.sep in name else shutil.which(name)
+    if path is None:
+        return "no such program on PATH"
+    if os.path.isdir(path):  # noqa: PTH112
+        return "it is a folder"
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            head = file.read(20)
+    except OSError as error:
+        return "" if error.errno == errno.EACCES and os.access(path, os.X_OK) else error.strerror or str(error)
+    if not os.access(path, os.X_OK):
+        return "it is not executable; see `chmod +x`"
+    if head[:4] != b"\x7fELF":
+        return "" if head[:2] == b"#!" else "it is neither a program (ELF) nor a script that begins with #!"
+    kind, machine = head[16:18], int.from_bytes(head[18:20], "little")
+    if kind not in (b"\2\0", b"\3\0"):
+        return "it is an object file, not a program"
+    return "it is device code of an AMD GPU, not a program of this machine" if machine == _AMD_GPU else ""
 
 
 def _sentence(told: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, cast
 
 from ckwatch.cli.completion import names
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
+from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__
 
 PATTERNS_HELP = (
@@ -471,6 +472,10 @@ def _add_timings(parser: ProgramParser) -> None:
         "status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
     )
     emulate.add_argument("--arch", choices=EMULATED_ARCHS, default="gfx942", help="which GPU (default: gfx942)")
+    emulate.add_argument(
+        "--instruction-limit", type=positive, default=INSTRUCTION_LIMIT, metavar="N",
+        help="a workgroup of up to four waves that executes more has no end (default: %(default)s)",
+    )  # fmt: skip
     emulate.add_argument("program", metavar="PROGRAM", help="linked with libamdhip64, or loading it")
     emulate.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -131,6 +132,11 @@ def _conflict(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
     return f"lanes of one instruction write different values {where}"
 
 
+def _no_end(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+    limit = re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", finding.note)
+    return f"does not end within {limit or 'the limit of instructions'}: it loops, or waits for what never comes"
+
+
 def _unknown(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
     return f"the emulator does not know `{finding.instruction or finding.note}`"
 
@@ -148,5 +154,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.WRITE_CONFLICT: _conflict,
     FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
-    FindingKind.NO_END: _noted("a wave does not end within the limit of instructions"),
+    FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
+    FindingKind.NO_END: _no_end,
+    FindingKind.EMULATOR_CRASHED: _noted("the emulator crashed"),
 }

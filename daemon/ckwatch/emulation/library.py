@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,10 +58,12 @@ async def build_library(
     *,
     environment: Mapping[str, str] | None = None,
     launch: Launcher = run_process,
+    on_build: Callable[[], None] = lambda: None,
 ) -> Path:
     """The emulator's library below `folder`, built when it is not there: by `clang`, or else a compiler of the host.
 
-    Raises CkwatchError when there is no compiler, or it fails.
+    `on_build` is called before it is built, which takes a minute. Raises CkwatchError when there is no compiler, or it
+    fails.
     """
     environment = os.environ if environment is None else environment
     compilers = [str(clang)] if clang is not None else []
@@ -74,6 +76,7 @@ async def build_library(
         if await to_thread.run_sync(_use, library):
             return library
     failures = []
+    on_build()
     for compiler, library in libraries.items():
         try:
             await _build(compiler, library, environment, launch)

@@ -45,6 +45,7 @@ class WorkerEmulator:
             library=str(library),
             objdump=str(toolchain.objdump),
             checked=run.checked,
+            instruction_limit=run.instruction_limit,
         )
 
         def report(message: WorkerMessage) -> None:

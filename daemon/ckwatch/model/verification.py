@@ -40,7 +40,7 @@ class VerificationOutcome(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What was found, by the names of `emulation/native/machine.h`."""
+    """What was found, by the names of `emulation/native/machine.h`; the last is a mistake of ours."""
 
     OUT_OF_BOUNDS_READ = "out-of-bounds-read"
     OUT_OF_BOUNDS_WRITE = "out-of-bounds-write"
@@ -53,12 +53,20 @@ class FindingKind(StrEnum):
     NON_FINITE = "non-finite"
     WRITE_CONFLICT = "write-conflict"
     TRAP = "trap"
-    UNKNOWN_INSTRUCTION = "unknown-instruction"
+    OUTSIDE_CODE = "outside-code"
     NO_END = "no-end"
+    UNKNOWN_INSTRUCTION = "unknown-instruction"
+    EMULATOR_CRASHED = "emulator-crashed"
 
 
-EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.NO_END})
+INSTRUCTION_LIMIT = 250_000_000
+"""Instructions that a workgroup of up to four waves may execute; one of 4·n waves may execute n times as many."""
+
+EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.EMULATOR_CRASHED})
 """Findings that say that the emulator stopped, not that the kernel is wrong."""
+
+STOPS = frozenset({FindingKind.TRAP, FindingKind.OUTSIDE_CODE, FindingKind.NO_END})
+"""Mistakes that end a launch."""
 
 EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
 """Findings that explain a wrong result and are no mistakes by themselves."""

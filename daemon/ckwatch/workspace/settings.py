@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
+from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.system.user_files import is_file, is_folder
 from ckwatch.workspace.problems import describe_value, unknown_value_error, validator_error
 
@@ -320,6 +321,11 @@ class VerifySection(Section):
     )
     time_limit_s: Seconds = Field(
         120.0, description="after which the emulator is ended, and another tries what is left, three times at most"
+    )
+    instruction_limit: Annotated[int, Field(ge=1_000)] = Field(
+        INSTRUCTION_LIMIT,
+        description="instructions that a workgroup of up to four waves may execute before it counts as one without "
+        "end; a larger one may execute as many more as it has waves more",
     )
 
 

@@ -17,20 +17,24 @@ import numpy.typing as npt
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes
 from ckwatch.bench.runtimes.hip_api import kind_of
+from ckwatch.model.verification import INSTRUCTION_LIMIT
 
 _TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
 OBJDUMP_VARIABLE = "CKWATCH_EMULATOR_OBJDUMP"
 ARCH_VARIABLE = "CKWATCH_EMULATOR_ARCH"
+LIMIT_VARIABLE = "CKWATCH_EMULATOR_LIMIT"
 
 
 class EmulatedDevice:
     """The loaded library: memory of the device, and what its checks found. Raises BenchmarkError.
 
-    `objdump` is the disassembler that it runs, `arch` the device that it says it is.
+    `objdump` is the disassembler that it runs, `arch` the device that it says it is, `instruction_limit` when a
+    workgroup counts as one without end.
     """
 
-    def __init__(self, library: str, objdump: str, arch: str) -> None:
+    def __init__(self, library: str, objdump: str, arch: str, instruction_limit: int = INSTRUCTION_LIMIT) -> None:
         os.environ |= {OBJDUMP_VARIABLE: objdump, ARCH_VARIABLE: arch.partition(":")[0]}
+        os.environ[LIMIT_VARIABLE] = str(instruction_limit)
         try:
             # An artifact asks for it by its name, and gets what has this name and is loaded, whatever the machine has.
             self._library = ctypes.CDLL(library)

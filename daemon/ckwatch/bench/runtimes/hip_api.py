@@ -52,8 +52,81 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "hipErrorOperatingSystem": (FailureKind.LOST, "the operating system refused what the driver needs"),
     "hipErrorRuntimeOther": (FailureKind.LOST, "the runtime below HIP failed"),
     "hipErrorUnknown": (FailureKind.LOST, "the runtime below HIP failed"),
+    # whoever called HIP: here that is a bug of ours
+    "hipErrorInvalidValue": (FailureKind.BROKEN, "an argument has a value that HIP does not take"),
+    "hipErrorInvalidPitchValue": (FailureKind.BROKEN, "a pitch is none that HIP takes"),
+    "hipErrorInvalidSymbol": (FailureKind.BROKEN, "there is no such variable of the device"),
+    "hipErrorInvalidDevicePointer": (FailureKind.BROKEN, "a pointer is none to memory of the device"),
+    "hipErrorInvalidMemcpyDirection": (FailureKind.BROKEN, "a copy has no direction that HIP knows"),
+    "hipErrorMissingConfiguration": (FailureKind.BROKEN, "a kernel was called without a grid"),
+    "hipErrorInvalidContext": (FailureKind.BROKEN, "there is no such context"),
+    "hipErrorMapFailed": (FailureKind.BROKEN, "memory cannot be mapped"),
+    "hipErrorInvalidSource": (FailureKind.BROKEN, "the device code cannot be read"),
+    "hipErrorFileNotFound": (FailureKind.BROKEN, "there is no such file"),
+    "hipErrorInvalidHandle": (FailureKind.BROKEN, "a stream, event or function is none that HIP knows"),
+    "hipErrorIllegalState": (FailureKind.BROKEN, "this cannot be done in the present state"),
+    "hipErrorNotFound": (FailureKind.BROKEN, "there is nothing of this name"),
+    "hipErrorNotReady": (FailureKind.BROKEN, "work on the stream has not ended yet"),
+    "hipErrorPeerAccessUnsupported": (FailureKind.BROKEN, "one device cannot access the other's memory"),
+    "hipErrorSetOnActiveProcess": (FailureKind.BROKEN, "this cannot be set any more"),
+    "hipErrorHostMemoryAlreadyRegistered": (FailureKind.BROKEN, "the host's memory is registered already"),
+    "hipErrorHostMemoryNotRegistered": (FailureKind.BROKEN, "the host's memory is not registered"),
+    "hipErrorNotSupported": (FailureKind.BROKEN, "the device or its runtime cannot do this"),
+    "hipErrorStreamCaptureUnsupported": (FailureKind.BROKEN, "this cannot be done while a stream is captured"),
+    "hipErrorStreamCaptureInvalidated": (FailureKind.BROKEN, "the capture of a stream failed before"),
 }
 """What each error says; all others mean that HIP was called wrongly, which is a bug of ours."""
+
+NUMBERS: Mapping[int, str] = {
+    1: "hipErrorInvalidValue",
+    2: "hipErrorOutOfMemory",
+    3: "hipErrorNotInitialized",
+    4: "hipErrorDeinitialized",
+    9: "hipErrorInvalidConfiguration",
+    12: "hipErrorInvalidPitchValue",
+    13: "hipErrorInvalidSymbol",
+    17: "hipErrorInvalidDevicePointer",
+    21: "hipErrorInvalidMemcpyDirection",
+    35: "hipErrorInsufficientDriver",
+    52: "hipErrorMissingConfiguration",
+    53: "hipErrorPriorLaunchFailure",
+    98: "hipErrorInvalidDeviceFunction",
+    100: "hipErrorNoDevice",
+    101: "hipErrorInvalidDevice",
+    200: "hipErrorInvalidImage",
+    201: "hipErrorInvalidContext",
+    205: "hipErrorMapFailed",
+    209: "hipErrorNoBinaryForGpu",
+    214: "hipErrorECCNotCorrectable",
+    217: "hipErrorPeerAccessUnsupported",
+    218: "hipErrorInvalidKernelFile",
+    300: "hipErrorInvalidSource",
+    301: "hipErrorFileNotFound",
+    302: "hipErrorSharedObjectSymbolNotFound",
+    303: "hipErrorSharedObjectInitFailed",
+    304: "hipErrorOperatingSystem",
+    400: "hipErrorInvalidHandle",
+    401: "hipErrorIllegalState",
+    500: "hipErrorNotFound",
+    600: "hipErrorNotReady",
+    700: "hipErrorIllegalAddress",
+    701: "hipErrorLaunchOutOfResources",
+    702: "hipErrorLaunchTimeOut",
+    708: "hipErrorSetOnActiveProcess",
+    709: "hipErrorContextIsDestroyed",
+    710: "hipErrorAssert",
+    712: "hipErrorHostMemoryAlreadyRegistered",
+    713: "hipErrorHostMemoryNotRegistered",
+    719: "hipErrorLaunchFailure",
+    720: "hipErrorCooperativeLaunchTooLarge",
+    801: "hipErrorNotSupported",
+    900: "hipErrorStreamCaptureUnsupported",
+    901: "hipErrorStreamCaptureInvalidated",
+    999: "hipErrorUnknown",
+    1052: "hipErrorRuntimeMemory",
+    1053: "hipErrorRuntimeOther",
+}
+"""hipError_t of hip_runtime_api.h."""
 
 HINTS: Mapping[FailureKind, str] = {
     FailureKind.NO_DEVICE: "is /dev/kfd there, may this user open it (groups render and video), and do "
@@ -77,9 +150,20 @@ def kind_of(error: str) -> tuple[FailureKind, str]:
     return ERRORS.get(error, (FailureKind.BROKEN, "HIP was not called as it wants to be"))
 
 
+def explained_status(status: int) -> str:
+    """` (hipErrorLaunchFailure: the kernel failed while it ran)` for 719, as kernels return it; empty for what is no
+    error of HIP."""
+    name = NUMBERS.get(status)
+    return f" ({name}: {kind_of(name)[1]})" if name else ""
+
+
+EMULATOR_BUG = "a bug in ckwatch's emulator"
+"""How the line of emulation/native/crash.c begins."""
+
 _STDERR_FAULTS: tuple[tuple[re.Pattern[str], FailureKind, str], ...] = tuple(
     (re.compile(pattern), kind, meaning)
     for pattern, kind, meaning in (
+        (EMULATOR_BUG, FailureKind.BROKEN, "the emulator crashed"),
         (r"Memory access fault by GPU node", _FAULT, "the kernel read or wrote memory that is not its own"),
         (r"HW Exception by GPU node.*GPU Hang", FailureKind.HUNG, "the kernel hung the device"),
         (r"HW Exception by GPU node", _FAULT, "the device stopped the kernel"),

@@ -34,6 +34,7 @@ from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernel
 from ckwatch.bench.report import BenchmarkFailure, FailureKind, Samples
 from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
+from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.self_test.problems import library_problem
 from ckwatch.bench.stats.comparison import SpeedVerdict, centre_and_interval, compare_interleaved
@@ -847,7 +848,7 @@ class _Bench:
         self._tested = tested
         self._problem = problem
         self.memory = GuardedMemory(tested.runtime)
-        self._loader = ArtifactLoader()
+        self._loader = ArtifactLoader(*[explained_status] * (tested.runtime.facts.kind == "hip"))
         self._addresses: dict[str, int] = {}
         for buffer in problem.buffers:
             self._addresses[buffer.name] = self.memory.allocate(buffer.name, buffer.size_bytes).address

@@ -4,6 +4,8 @@
  * clang's documentation "ClangOffloadBundler" for bundles, clang/lib/Driver/OffloadBundler.cpp for compressed ones. */
 #include "code_object.h"
 
+#include "crash.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -136,7 +138,6 @@ static LoadError decompress(const uint8_t *image, size_t size, uint8_t **bundle,
   if (version == 1) {
     header = 20;
     whole = u32_at(image + 8);
-    if (size == SIZE_MAX) total = 1u << 30; /* both formats know where they end */
   } else if (version == 2) {
     header = 24;
     total = u32_at(image + 8);
@@ -148,8 +149,12 @@ static LoadError decompress(const uint8_t *image, size_t size, uint8_t **bundle,
   } else {
     return fail(DAMAGED, problem, "a compressed fat binary of the unknown version %u", version);
   }
-  if (total < header || (size != SIZE_MAX && total > size)) return fail(DAMAGED, problem, "the fat binary is cut off");
-  uint8_t *target = malloc(whole + 1);
+  if (total < header || total > size) return fail(DAMAGED, problem, "the fat binary is cut off");
+  enum { MOST_EXPANDED = 1 << 15 }; /* bytes from one: a block of zstd's, 128 KiB of one value, takes four */
+  if (whole / MOST_EXPANDED > total)
+    return fail(DAMAGED, problem, "the compressed fat binary claims to hold %zu bytes, more than its %zu bytes can hold",
+                whole, total);
+  uint8_t *target = whole >> 32 ? NULL : malloc(whole + 1);
   if (!target) return fail(NO_MEMORY, problem, "no memory for a fat binary of %zu bytes", whole);
   bool good = false;
   const char *missing = NULL;
@@ -160,7 +165,7 @@ static LoadError decompress(const uint8_t *image, size_t size, uint8_t **bundle,
         (size_t(*)(const void *, size_t))function_of("libzstd.so.1", "ZSTD_findFrameCompressedSize");
     if (!expand || !extent) missing = "libzstd.so.1";
     else {
-      size_t frame = version == 1 ? extent(image + header, total) : total - header;
+      size_t frame = version == 1 ? extent(image + header, total - header) : total - header;
       good = expand(target, whole, image + header, frame) == whole;
     }
   } else if (method == ZLIB) {
@@ -249,7 +254,7 @@ static const char *string_at(const CodeObject *object, uint32_t index, uint32_t 
 static const Elf64_Shdr *section_of_type(const CodeObject *object, uint32_t type) {
   for (uint32_t n = 0; n < header_of(object)->e_shnum; n++) {
     const Elf64_Shdr *one = section(object, n);
-    if (one->sh_type == type && in_image(object, one->sh_offset, one->sh_size)) return one;
+    if (one->sh_type == type && in_image(object, one->sh_offset, one->sh_size) && one->sh_offset % 8 == 0) return one;
   }
   return NULL;
 }
@@ -278,7 +283,9 @@ static LoadError check_header(const CodeObject *object, char **problem) {
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != MACHINE_AMDGPU)
     return fail(DAMAGED, problem, "this is no code object of an AMD GPU");
   if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_shentsize != sizeof(Elf64_Shdr) ||
-      !in_image(object, header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr)) ||
+      header->e_phoff % 8 || header->e_shoff % 8)
+    return fail(DAMAGED, problem, "the code object's tables of segments and sections have the wrong layout");
+  if (!in_image(object, header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr)) ||
       !in_image(object, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
     return fail(DAMAGED, problem, "the code object is cut off");
   uint32_t mach = header->e_flags & 0xff;
@@ -292,6 +299,9 @@ static const Elf64_Phdr *segment(const CodeObject *object, int n) {
   return (const Elf64_Phdr *)(object->image + header_of(object)->e_phoff) + n;
 }
 
+/* What variables of the device may take; a damaged address asks for more. */
+#define MOST_MEMORY (64ull << 30)
+
 static LoadError load_segments(CodeObject *object, char **problem) {
   const Elf64_Ehdr *header = header_of(object);
   uint64_t first = UINT64_MAX, last = 0;
@@ -300,13 +310,19 @@ static LoadError load_segments(CodeObject *object, char **problem) {
     if (one->p_type != PT_LOAD) continue;
     if (!in_image(object, one->p_offset, one->p_filesz) || one->p_filesz > one->p_memsz ||
         one->p_vaddr + one->p_memsz < one->p_vaddr)
-      return fail(DAMAGED, problem, "the code object is cut off");
+      return fail(DAMAGED, problem,
+                  "segment %d of the code object (%llu bytes at %#llx of the file, %llu bytes at address %#llx) does not "
+                  "fit the file or the address space", n, (unsigned long long)one->p_filesz,
+                  (unsigned long long)one->p_offset, (unsigned long long)one->p_memsz, (unsigned long long)one->p_vaddr);
     if (one->p_vaddr < first) first = one->p_vaddr;
     if (one->p_vaddr + one->p_memsz > last) last = one->p_vaddr + one->p_memsz;
   }
   if (last <= first) return fail(DAMAGED, problem, "the code object has no segments");
   object->first_address = first & ~(uint64_t)(PAGE - 1);
   object->memory_bytes = last - object->first_address;
+  if (object->memory_bytes > MOST_MEMORY)
+    return fail(DAMAGED, problem, "the code object's segments span %llu bytes, more than the %llu bytes that it may have",
+                (unsigned long long)object->memory_bytes, MOST_MEMORY);
   object->memory = map_guarded(object->memory_bytes + PAGE);
   if (!object->memory) return fail(NO_MEMORY, problem, "no memory for %llu bytes of device code",
                                    (unsigned long long)object->memory_bytes);
@@ -338,7 +354,7 @@ static LoadError relocate(CodeObject *object, char **problem) {
   for (uint32_t s = 0; s < header_of(object)->e_shnum; s++) {
     const Elf64_Shdr *table = section(object, s);
     if (table->sh_type != SHT_RELA || !(table->sh_flags & SHF_ALLOC) ||
-        !in_image(object, table->sh_offset, table->sh_size))
+        !in_image(object, table->sh_offset, table->sh_size) || table->sh_offset % 8)
       continue;
     const Elf64_Rela *relocations = (const Elf64_Rela *)(object->image + table->sh_offset);
     for (uint64_t n = 0; n < table->sh_size / sizeof *relocations; n++) {
@@ -489,6 +505,30 @@ static void read_arguments(Reader *r, Kernel *kernel) {
   }
 }
 
+/* Whether a device can run the kernel: the descriptor of one that LLVM compiled says nothing else. */
+static LoadError check_descriptor(const CodeObject *object, const Kernel *kernel, char **problem) {
+  enum { MOST_KERNARG = 1 << 20 };
+  /* SCRATCH_WAVESIZE of gfx9 has 13 bits of 1 KiB, gfx11's 15 bits of 256 bytes, for 64 and 32 lanes. */
+  uint32_t most_scratch = object->arch == GFX1100 ? 262136 : 131056;
+  uint32_t accumulation = kernel->vgprs > kernel->accum_offset ? kernel->vgprs - kernel->accum_offset : 0;
+  if (kernel->kernarg_bytes > MOST_KERNARG)
+    return fail(DAMAGED, problem, "%s claims %u bytes of arguments, more than the %d that a kernel may have",
+                kernel->name, kernel->kernarg_bytes, MOST_KERNARG);
+  if (kernel->scratch_bytes > most_scratch)
+    return fail(DAMAGED, problem, "%s needs %u bytes of scratch memory per work-item, more than the %u that %s has",
+                kernel->name, kernel->scratch_bytes, most_scratch, archs[object->arch].name);
+  if (accumulation >= 256 + 8) /* they are allocated by eights */
+    return fail(DAMAGED, problem, "%s has %u registers, of which those from %u on are accumulation registers: %u, more "
+                "than the 256 that there are", kernel->name, kernel->vgprs, kernel->accum_offset, accumulation);
+  for (uint32_t n = 0; n < kernel->argument_count; n++) {
+    const KernelArgument *argument = &kernel->arguments[n];
+    if (argument->offset > kernel->kernarg_bytes || argument->size > kernel->kernarg_bytes - argument->offset)
+      return fail(DAMAGED, problem, "argument %u of %s (%u bytes at %u) lies beyond the %u bytes of its arguments", n,
+                  kernel->name, argument->size, argument->offset, kernel->kernarg_bytes);
+  }
+  return LOADED;
+}
+
 static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kernel, char **problem) {
   char *name = strndup(symbol->text ? symbol->text : "", symbol->number);
   const Elf64_Sym *found = find_symbol(object, name);
@@ -512,9 +552,6 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
   kernel->preload = u16_at(descriptor + 58);
   kernel->vgprs = ((kernel->rsrc1 & 63) + 1) * 8;
   kernel->accum_offset = ((kernel->rsrc3 & 63) + 1) * 4;
-  /* Recursion and calls through pointers: what LLVM assumes for them (amdgpu-assume-external-call-stack-size). */
-  enum { USES_DYNAMIC_STACK = 1 << 11, DYNAMIC_STACK_BYTES = 16384 };
-  if (kernel->properties & USES_DYNAMIC_STACK) kernel->scratch_bytes += DYNAMIC_STACK_BYTES;
   if (object->arch == GFX1100) {
     enum { WAVEFRONT_SIZE_32 = 1 << 10 };
     if (!(kernel->properties & WAVEFRONT_SIZE_32))
@@ -522,29 +559,30 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
     kernel->accum_offset = 256; /* there are none */
     if (kernel->vgprs > 256) kernel->vgprs = 256;
   }
-  for (uint32_t n = 0; n < kernel->argument_count; n++) {
-    const KernelArgument *argument = &kernel->arguments[n];
-    if (argument->offset > kernel->kernarg_bytes || argument->size > kernel->kernarg_bytes - argument->offset)
-      return fail(DAMAGED, problem, "an argument of %s lies beyond its kernel arguments", name);
-  }
   object->entries[kernel - object->kernels] = found->st_value + u64_at(descriptor + 16);
-  object->kernel_count++;
-  return LOADED;
+  LoadError error = check_descriptor(object, kernel, problem);
+  /* Recursion and calls through pointers: what LLVM assumes for them (amdgpu-assume-external-call-stack-size). */
+  enum { USES_DYNAMIC_STACK = 1 << 11, DYNAMIC_STACK_BYTES = 16384 };
+  if (kernel->properties & USES_DYNAMIC_STACK) kernel->scratch_bytes += DYNAMIC_STACK_BYTES;
+  return error;
 }
 
 static LoadError read_kernels(CodeObject *object, Reader *r, char **problem) {
   Item list = read_item(r);
-  if (list.kind != ARRAY || list.number > 1 << 20)
-    return fail(DAMAGED, problem, "the code object's metadata is damaged");
+  if (object->kernels) return fail(DAMAGED, problem, "the code object's metadata lists its kernels twice");
+  if (list.kind != ARRAY || list.number > (uint64_t)(r->end - r->at))
+    return fail(DAMAGED, problem, "the code object's metadata is damaged: amdhsa.kernels is no list of kernels");
   object->kernels = calloc(list.number + 1, sizeof *object->kernels);
   object->entries = calloc(list.number + 1, sizeof *object->entries);
   for (uint64_t n = 0; r->at && n < list.number; n++) {
-    Kernel *kernel = &object->kernels[n];
+    Kernel *kernel = &object->kernels[object->kernel_count++];
     Item map = read_item(r), symbol = {NOTHING_READ, 0, NULL};
     if (map.kind != MAP) r->at = NULL;
     kernel->max_workgroup = 1024;
     for (uint64_t field = 0; r->at && field < map.number; field++) {
       Item key = read_item(r);
+      if (is_text(&key, ".args") && kernel->arguments)
+        return fail(DAMAGED, problem, "the code object's metadata lists the arguments of a kernel twice");
       if (is_text(&key, ".args")) read_arguments(r, kernel);
       else if (is_text(&key, ".symbol")) symbol = read_item(r);
       else if (is_text(&key, ".max_flat_workgroup_size")) kernel->max_workgroup = (uint32_t)read_item(r).number;
@@ -605,15 +643,32 @@ static void read_symbols(CodeObject *object) {
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-/* The extent of an ELF file that nobody told: LLVM's linker puts the section headers or the last section at the end. */
-static size_t extent_of_elf(const uint8_t *image) {
+/* How many bytes can be read from here on. */
+static size_t readable_bytes(const void *from) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps) return SIZE_MAX / 2;
+  uint64_t at = (uint64_t)(uintptr_t)from, end = at;
+  char line[4352];
+  while (fgets(line, sizeof line, maps)) {
+    unsigned long long first, last;
+    char readable;
+    if (sscanf(line, "%llx-%llx %c", &first, &last, &readable) == 3 && readable == 'r' && first <= end && end < last) end = last;
+  }
+  fclose(maps);
+  return end - at;
+}
+
+/* The extent of an ELF file that nobody told, of `most` bytes: LLVM's linker puts the section headers or the last section
+ * at the end. */
+static size_t extent_of_elf(const uint8_t *image, size_t most) {
   const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
   uint64_t end = header->e_shoff + (uint64_t)header->e_shnum * header->e_shentsize;
+  if (header->e_shoff > most || end > most) return most;
   const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + header->e_shoff);
   for (int n = 0; n < header->e_shnum; n++)
-    if (sections[n].sh_type != SHT_NOBITS && sections[n].sh_offset + sections[n].sh_size > end)
+    if (sections[n].sh_type != SHT_NOBITS && sections[n].sh_offset < most && sections[n].sh_offset + sections[n].sh_size > end)
       end = sections[n].sh_offset + sections[n].sh_size;
-  return end;
+  return end < most ? end : most;
 }
 
 static LoadError load_elf(const uint8_t *image, size_t size, Arch arch, CodeObject **made, char **problem) {
@@ -638,7 +693,7 @@ static LoadError load_elf(const uint8_t *image, size_t size, Arch arch, CodeObje
   return LOADED;
 }
 
-LoadError load_code_object(const void *image, size_t size, Arch arch, CodeObject **object, char **problem) {
+static LoadError load(const void *image, size_t size, Arch arch, CodeObject **object, char **problem) {
   const uint8_t *bytes = image, *elf = NULL;
   uint8_t *expanded = NULL;
   size_t elf_bytes = 0;
@@ -648,23 +703,34 @@ LoadError load_code_object(const void *image, size_t size, Arch arch, CodeObject
     memcpy(&bytes, bytes + 8, sizeof bytes);
     size = SIZE_MAX;
   }
+  bool open_end = size == SIZE_MAX;
+  if (open_end) size = readable_bytes(bytes);
   if (size < 64) return fail(DAMAGED, problem, "the device code is cut off");
   LoadError error = LOADED;
   if (memcmp(bytes, "CCOB", 4) == 0) {
     error = decompress(bytes, size, &expanded, &size, problem);
     bytes = expanded;
+    open_end = false;
   }
   if (error) return error;
   if (size >= 64 && memcmp(bytes, bundle_magic, BUNDLE_MAGIC_BYTES) == 0) {
     error = choose_entry(bytes, size, arch, &elf, &elf_bytes, problem);
   } else if (memcmp(bytes, ELFMAG, SELFMAG) == 0) {
     elf = bytes;
-    elf_bytes = size == SIZE_MAX ? extent_of_elf(bytes) : size;
+    elf_bytes = open_end ? extent_of_elf(bytes, size) : size;
   } else {
     error = fail(DAMAGED, problem, "this is neither a fat binary nor a code object");
   }
   if (!error) error = load_elf(elf, elf_bytes, arch, object, problem);
   free(expanded);
+  return error;
+}
+
+LoadError load_code_object(const void *image, size_t size, Arch arch, CodeObject **object, char **problem) {
+  tell_of_crashes();
+  crash_place.doing = "loading device code";
+  LoadError error = load(image, size, arch, object, problem);
+  crash_place.doing = NULL;
   return error;
 }
 
@@ -792,6 +858,20 @@ static char *disassemble(int file, char **problem) {
   return printed.text;
 }
 
+/* Nothing may go on into what pads a function to the next one. */
+static void end_functions(const CodeObject *object, Code *code) {
+  uint64_t count;
+  uint32_t strings;
+  const Elf64_Sym *symbols = symbols_of(object, &count, &strings);
+  for (uint64_t n = 0; n < count; n++) {
+    if (ELF64_ST_TYPE(symbols[n].st_info) != STT_FUNC || !symbols[n].st_size) continue;
+    int32_t at = instruction_at(code, symbols[n].st_value + symbols[n].st_size - code->text_address);
+    if (at <= 0 || strcmp(code->instructions[at].text, "s_nop 0") != 0) continue;
+    code->instructions[at].row = &end_row;
+    code->instructions[at].execute = end_row.execute;
+  }
+}
+
 static Code *decode_object(CodeObject *object, char **problem) {
   int file = private_file(object->image, object->image_bytes);
   if (file < 0) {
@@ -813,6 +893,7 @@ static Code *decode_object(CodeObject *object, char **problem) {
     }
     object->kernels[n].entry = (uint32_t)entry;
   }
+  end_functions(object, code);
   code->own_text_address = code->text_address;
   code->text_address += bias_of(object);
   return code;
@@ -821,7 +902,9 @@ static Code *decode_object(CodeObject *object, char **problem) {
 const Code *code_of(CodeObject *object, char **problem) {
   *problem = NULL;
   pthread_mutex_lock(&object->lock);
+  crash_place.doing = "decoding device code";
   if (!object->code) object->code = decode_object(object, problem);
+  crash_place.doing = NULL;
   const Code *code = object->code;
   pthread_mutex_unlock(&object->lock);
   return code;

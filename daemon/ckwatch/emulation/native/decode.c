@@ -3,11 +3,12 @@
  * from the encoded words, which the disassembler prints in a comment. */
 #include <ctype.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "code_object.h"
 
 /* ---- Names of instructions ---------------------------------------------------------------------------------------- */
 
@@ -55,6 +56,24 @@ static void execute_unknown(Wave *w, const Instruction *i) {
   report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
 }
 const Row unknown_row = {"unknown", execute_unknown, 0, IGNORES_EXEC, PLAIN_BITS, 0};
+
+void leave_code(Wave *w, const Instruction *i, const char *format, ...) {
+  Finding finding = {.kind = OUTSIDE_CODE, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1};
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(finding.note, sizeof finding.note, format, arguments);
+  va_end(arguments);
+  report_and_stop(w, &finding);
+}
+
+/* Reached from the instruction before it: no branch leads here. */
+static void execute_end(Wave *w, const Instruction *i) { leave_code(w, i - 1, "the code ends behind it, without s_endpgm"); }
+const Row end_row = {"end", execute_end, 0, IGNORES_EXEC, PLAIN_BITS, 0};
+
+static void execute_data(Wave *w, const Instruction *i) {
+  leave_code(w, i, "this is no instruction of %s", name_of_arch(w->launch->arch));
+}
+static const Row data_row = {"data", execute_data, 0, IGNORES_EXEC, PLAIN_BITS, 0};
 
 /* ---- Operands ------------------------------------------------------------------------------------------------------ */
 
@@ -353,6 +372,11 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
   }
   char *name = trim(line);
   char *rest = cut(name, ' ');
+  if (*name == '.' || strcmp(name, "s_code_end") == 0) { /* .long: words that LLVM cannot decode; what pads the code */
+    i->row = &data_row;
+    i->execute = execute_data;
+    return;
+  }
   i->row = second ? NULL : arch == GFX1100 ? find_rdna_row(name) : find_row(name);
   Sdwa sdwa = {{DWORD, DWORD}};
   bool good = i->row != NULL;
@@ -472,8 +496,8 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   }
   Instruction *last = &code->instructions[code->count]; /* what lies behind the code */
   memset(last, 0, sizeof *last);
-  last->row = &unknown_row;
-  last->execute = execute_unknown;
+  last->row = &end_row;
+  last->execute = end_row.execute;
   last->text = "the end of the code";
   last->address = code->text_bytes = code->count ? last[-1].address + last[-1].size : 0;
   last->target = -1;

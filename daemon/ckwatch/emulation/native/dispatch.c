@@ -4,9 +4,11 @@
 #include "dispatch.h"
 
 #include "checks.h"
+#include "crash.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +153,7 @@ static void start_wave(Wave *w) {
   /* What is not defined has bits that show: addresses nowhere, and not a number. */
   uint32_t vectors = kernel->vgprs < kernel->accum_offset ? kernel->vgprs : kernel->accum_offset;
   memset(w->v, 0xff, vectors * sizeof w->v[0]);
-  memset(w->v[256], 0xff, (kernel->vgprs - vectors) * sizeof w->v[0]);
+  memset(w->v[256], 0xff, (kernel->vgprs - vectors > 256 ? 256 : kernel->vgprs - vectors) * sizeof w->v[0]);
   memset(w->s, 0, sizeof w->s);
   memset(w->s, 0xff, FLAT_SCRATCH * sizeof w->s[0]);
   w->next = kernel->entry;
@@ -193,7 +195,7 @@ static void start_wave(Wave *w) {
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-enum { SLICE = 1 << 20 }; /* instructions of one wave before the next one goes on, for those that wait for each other */
+enum { SLICE = 1 << 17 }; /* instructions of one wave before the next one goes on, for those that wait for each other */
 
 static const Instruction *last_of(const Wave *w) { return &w->code->instructions[w->next - 1]; }
 
@@ -224,14 +226,6 @@ static void run_checked_slice(Wave *w) {
   w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
 }
 
-static void require_end(Wave *w) {
-  if (w->executed < w->launch->instruction_limit) return;
-  Finding finding = no_place;
-  finding.kind = NO_END;
-  finding.at = last_of(w);
-  report_and_stop(w, &finding);
-}
-
 /* A wave that has ended counts no more for gfx9's barriers, so the others go on; what they expected of it never comes. */
 static void report_divergence(Workgroup *group) {
   Wave *ended = NULL, *waiting = NULL;
@@ -249,29 +243,68 @@ static void report_divergence(Workgroup *group) {
   report(waiting, &finding);
 }
 
-static void run_workgroup(Workgroup *group) {
+static void report_no_end(Workgroup *group) {
+  Wave *running = NULL;
+  uint32_t waiting = 0;
+  for (uint32_t n = 0; n < group->wave_count; n++) {
+    Wave *w = group->waves[n];
+    if (w->state == RUNNING || (!running && w->state == AT_BARRIER)) running = w;
+    waiting += w->state == AT_BARRIER;
+  }
+  Finding finding = no_place;
+  finding.kind = NO_END;
+  finding.at = running->state == RUNNING ? &running->code->instructions[running->next] : last_of(running);
+  int length = snprintf(finding.note, sizeof finding.note, "%llu instructions of the workgroup",
+                        (unsigned long long)group->launch->instruction_limit);
+  if (waiting) snprintf(finding.note + length, sizeof finding.note - (size_t)length, ", %u of its %u waves at a barrier",
+                        waiting, group->wave_count);
+  report_and_stop(running, &finding);
+}
+
+enum { TURN = 1 << 18 }; /* instructions of a workgroup before one that may wait for others lets them go on */
+
+/* Runs the workgroup to its end, and returns true; or, where `others` could go on and it accesses memory that they may
+ * write, for a turn. Of one that may wait for others, instructions count for the limit from the
+ * last on that began or ended. */
+static bool run_turn(Workgroup *group, bool others) {
   Launch *launch = group->launch;
   void (*run)(Wave *) = launch->checked ? run_checked_slice : run_slice;
-  for (uint32_t n = 0; n < group->wave_count; n++) start_wave(group->waves[n]);
-  for (;;) {
+  for (uint64_t executed = 0, before;;) {
     uint32_t running = 0, waiting = 0;
     for (uint32_t n = 0; n < group->wave_count; n++) {
       Wave *w = group->waves[n];
+      before = w->executed;
+      crash_place.wave = w;
       if (w->state == RUNNING) run(w);
-      if (w->state == RUNNING) require_end(w);
-      if (launch->stop) goto stopped;
+      crash_place.wave = NULL;
+      executed += w->executed - before;
+      if (launch->stop) return true;
       running += w->state == RUNNING;
       waiting += w->state == AT_BARRIER;
     }
-    if (running) continue;
-    if (!waiting) break;
-    if (launch->checked && waiting < group->wave_count) report_divergence(group);
-    if (launch->checked) check_barrier_passed(group);
-    for (uint32_t n = 0; n < group->wave_count; n++)
-      if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
+    if (!running && !waiting) return true;
+    if (!running) {
+      if (launch->checked && waiting < group->wave_count) report_divergence(group);
+      if (launch->checked) check_barrier_passed(group);
+      for (uint32_t n = 0; n < group->wave_count; n++)
+        if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
+    }
+    if (executed < TURN && executed < launch->instruction_limit) continue;
+    bool waits = false;
+    for (uint32_t n = 0; n < group->wave_count; n++) {
+      waits |= group->waves[n]->last_region != NULL;
+      group->waves[n]->last_region = NULL;
+    }
+    uint64_t progress = launch->progress;
+    group->executed = waits && group->progress != progress ? 0 : group->executed + executed;
+    group->progress = progress;
+    executed = 0;
+    if (group->executed >= launch->instruction_limit) {
+      report_no_end(group);
+      return true;
+    }
+    if (waits && others) return false;
   }
-stopped:
-  for (uint32_t n = 0; n < group->wave_count; n++) launch->executed += group->waves[n]->executed;
 }
 
 /* ---- What a thread needs for workgroups, used again and again --------------------------------------------------- */
@@ -370,21 +403,53 @@ static uint64_t chosen(const Work *work, uint64_t n) {
   return 1 + begin + mixed(work->choice.seed ^ mixed(n)) % (end - begin);
 }
 
-static void *work_on(void *argument) {
-  Work *work = argument;
+static Place *begin(Work *work, uint64_t n) {
   Launch *launch = work->launch;
   Place *place = take_place(launch);
   Workgroup *group = &place->group;
-  for (uint64_t n; !launch->stop && (n = work->taken++) < work->computed;) {
-    uint64_t flat = chosen(work, n);
-    group->id[0] = (uint32_t)(flat % launch->grid[0]);
-    group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
-    group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
-    memset(group->lds, 0xff, group->lds_bytes);
-    if (launch->checked) reset_lds_shadow(group);
-    run_workgroup(group);
-  }
+  uint64_t flat = chosen(work, n);
+  group->id[0] = (uint32_t)(flat % launch->grid[0]);
+  group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
+  group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
+  group->executed = 0;
+  group->progress = ++launch->progress;
+  memset(group->lds, 0xff, group->lds_bytes);
+  if (launch->checked) reset_lds_shadow(group);
+  for (uint32_t n = 0; n < group->wave_count; n++) start_wave(group->waves[n]);
+  return place;
+}
+
+static void finish(Place *place) {
+  Workgroup *group = &place->group;
+  for (uint32_t n = 0; n < group->wave_count; n++) group->launch->executed += group->waves[n]->executed;
+  group->launch->progress++;
   give_place(place);
+}
+
+/* Workgroups one after the other; those that wait for others take turns, the youngest first. The oldest has every other
+ * turn, so that one without end is soon known. */
+static void *work_on(void *argument) {
+  enum { MOST_RESIDENT = 1024, RESIDENT_BYTES = 128 << 20 };
+  Work *work = argument;
+  Launch *launch = work->launch;
+  Place *resident[MOST_RESIDENT];
+  const Kernel *kernel = launch->kernel;
+  uint64_t bytes = launch->waves * (uint64_t)(2 * sizeof(Wave) + (uint64_t)kernel->scratch_bytes * LANES);
+  uint64_t room = RESIDENT_BYTES / (bytes + 4 * (uint64_t)(kernel->lds_bytes + launch->dynamic_lds)), count = 0;
+  room = room < 2 ? 2 : room > MOST_RESIDENT ? MOST_RESIDENT : room;
+  bool oldest = false;
+  for (uint64_t n, at, next = 0, progress = 0; !launch->stop; oldest = !oldest) {
+    bool all_begun = count == room || work->taken >= work->computed;
+    if (!all_begun && (n = work->taken++) < work->computed) resident[at = count++] = begin(work, n);
+    else if (count) at = oldest ? 0 : (next = (next && next < count && progress == launch->progress ? next : count) - 1);
+    else break;
+    progress = launch->progress;
+    if (!run_turn(&resident[at]->group, count > 1 || !all_begun)) continue;
+    finish(resident[at]);
+    count--;
+    memmove(resident + at, resident + at + 1, (count - at) * sizeof *resident);
+  }
+  while (count) finish(resident[--count]);
   return NULL;
 }
 
@@ -397,6 +462,7 @@ static uint32_t thread_count(void) {
 }
 
 void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
+  tell_of_crashes();
   Work work = {.launch = launch, .choice = choice};
   work.all = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   uint64_t wanted = choice.workgroups == UINT32_MAX ? work.all : choice.workgroups;

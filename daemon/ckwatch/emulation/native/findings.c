@@ -23,8 +23,9 @@ static const char *const kind_names[FINDING_KINDS] = {
     [NON_FINITE] = "non-finite",
     [WRITE_CONFLICT] = "write-conflict",
     [TRAP] = "trap",
-    [UNKNOWN_INSTRUCTION] = "unknown-instruction",
+    [OUTSIDE_CODE] = "outside-code",
     [NO_END] = "no-end",
+    [UNKNOWN_INSTRUCTION] = "unknown-instruction",
 };
 
 /* A copy of all that is told: the code object may be unloaded before it is asked for. */

@@ -7,7 +7,7 @@
  *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default), gfx950 or gfx1100
  *   CKWATCH_EMULATOR_UNCHECKED  1: results only, without looking for undefined values, races and missing waits
  *   CKWATCH_EMULATOR_THREADS    default: the CPUs that this process may use
- *   CKWATCH_EMULATOR_LIMIT      instructions of one wave, 2e9 by default
+ *   CKWATCH_EMULATOR_LIMIT      instructions of a workgroup of up to four waves, 2.5e8 by default
  *   CKWATCH_EMULATOR_OBJDUMP    LLVM's disassembler
  *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
  */
@@ -118,7 +118,7 @@ static void settle(void) {
   const char *name = getenv("CKWATCH_EMULATOR_ARCH");
   if (!name || !*name) name = told_text("ARCH", "gfx942");
   checked = !(unchecked && *unchecked && strcmp(unchecked, "0") != 0);
-  instruction_limit = limit && *limit ? (uint64_t)strtod(limit, NULL) : 2000000000;
+  instruction_limit = limit && *limit ? (uint64_t)strtod(limit, NULL) : 250000000;
   char *problem = NULL;
   is_arch_known = arch_named(name, &arch);
   if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950, gfx1100", name) > 0)
@@ -1355,8 +1355,8 @@ static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameter
   launch->dynamic_lds = (uint32_t)shared;
   launch->checked = checked;
   launch->traced = traced;
-  launch->instruction_limit = instruction_limit;
   launch->waves = ((uint32_t)items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
+  launch->instruction_limit = launch->waves > 4 ? instruction_limit / 4 * launch->waves : instruction_limit;
   launch->dispatch_id = dispatches++;
   int error = fill_arguments(kernel, queued->memory, parameters, extra);
   if (error) {

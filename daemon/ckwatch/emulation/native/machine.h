@@ -133,7 +133,7 @@ struct Instruction {
 
   uint32_t address; /* bytes from the beginning of .text */
   uint32_t size;    /* bytes */
-  int32_t target;   /* index of the instruction that a branch leads to; -1 */
+  int32_t target;   /* index of the instruction that a branch leads to; -1 where there is none */
   const char *text; /* as disassembled, for messages */
   Instruction *parts; /* of a pair of gfx1100, in the order in which they are executed */
   uint8_t part_count;
@@ -161,7 +161,10 @@ Code *decode(const char *disassembly, Arch arch, char **problem);
 void free_code(Code *code);
 const Row *find_row(const char *name);
 extern const Row vector_rows[], scalar_rows[], matrix_rows[], memory_rows[]; /* each ends with a row without a name */
-extern const Row unknown_row;
+extern const Row unknown_row, end_row; /* end_row: nothing that is executed may go on here */
+
+/* Reports that a wave leaves the code by `i`, and stops it. */
+void leave_code(Wave *w, const Instruction *i, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* gfx1100, in rdna.c: the row for a name as it is printed; changes of parsed operands to what the rows of gfx9 expect;
  * an order for the two parts of a pair. The latter two are false for what is not understood. */
@@ -219,9 +222,10 @@ typedef struct {
   uint32_t dynamic_lds;
   uint8_t *kernarg;
   bool checked, traced;
-  uint64_t instruction_limit; /* of one wave */
+  uint64_t instruction_limit; /* of one workgroup */
   _Atomic uint64_t executed;  /* instructions of all waves */
-  _Atomic bool stop;          /* after an unknown instruction, a trap, a wave that does not end */
+  _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
+  _Atomic bool stop;          /* after an unknown instruction, a trap, a workgroup that does not end */
   uint32_t waves;             /* of one workgroup */
   const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
   const uint8_t *queue;       /* amd_queue_t; the same */
@@ -242,6 +246,8 @@ typedef struct {
   Wave *waves[MAX_WAVES];
   uint32_t wave_count;
   LdsShadow *lds_shadow; /* NULL when not checked */
+  uint64_t executed;     /* instructions that count for the limit */
+  uint64_t progress;     /* of the launch, at the end of its last turn */
 } Workgroup;
 
 struct Wave {
@@ -280,8 +286,9 @@ typedef enum {
   NON_FINITE,           /* infinity or NaN from finite operands; only when traced */
   WRITE_CONFLICT,       /* lanes of one instruction write different values to one address */
   TRAP,
+  OUTSIDE_CODE,         /* a branch, or the end of the code, leads to what is no instruction */
+  NO_END,               /* a workgroup that went over the limit of instructions */
   UNKNOWN_INSTRUCTION,  /* cannot verify */
-  NO_END,               /* a wave that went over the limit of instructions */
   FINDING_KINDS,
 } FindingKind;
 

@@ -1,5 +1,7 @@
 /* SALU instructions: SOP1, SOP2, SOPC, SOPK and SOPP of gfx9 (scalar memory is in memory.c).
  * Semantics: chapter "Scalar ALU Operations" of AMD's Instinct MI200/MI300/CDNA4 ISA documents. */
+#include <stdlib.h>
+
 #include "values.h"
 
 #define S32(name) static void execute_##name(Wave *w, const Instruction *i)
@@ -234,12 +236,13 @@ S32(s_andn2_wrexec_b64) {
 static uint64_t address_of_next(const Wave *w) { return w->code->text_address + w->code->instructions[w->next].address; }
 static void jump(Wave *w, const Instruction *i, uint64_t address) {
   int32_t index = instruction_at(w->code, address - w->code->text_address);
-  if (index < 0) {
-    report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
-                                  .address = address, .has_address = true, .note = "a jump out of the code"});
-    return;
-  }
-  w->next = (uint32_t)index;
+  if (index >= 0) w->next = (uint32_t)index;
+  else leave_code(w, i, "it jumps to %#llx, where no instruction begins", (unsigned long long)address);
+}
+static void branch(Wave *w, const Instruction *i) {
+  int words = (int16_t)i->offset1;
+  if (i->target >= 0) w->next = (uint32_t)i->target;
+  else leave_code(w, i, "it branches %d bytes %s, where no instruction begins", abs(words) * 4, words < 0 ? "back" : "on");
 }
 S32(s_getpc_b64) { (void)i; put_scalar_pair(w, D->index, address_of_next(w)); }
 S32(s_setpc_b64) { jump(w, i, scalar_operand_pair(w, &i->operand[0])); }
@@ -248,10 +251,18 @@ S32(s_swappc_b64) {
   put_scalar_pair(w, D->index, address_of_next(w));
   jump(w, i, to);
 }
-S32(s_movrels_b32) { put_scalar(w, D->index, scalar_of(w, i->operand[1].index + (w->s[M0] & 127))); }
-S32(s_movrels_b64) { put_scalar_pair(w, D->index, scalar_pair_of(w, i->operand[1].index + (w->s[M0] & 127))); }
-S32(s_movreld_b32) { put_scalar(w, D->index + (w->s[M0] & 127), A32); }
-S32(s_movreld_b64) { put_scalar_pair(w, D->index + (w->s[M0] & 127), A64); }
+/* The register M0 behind an operand's; VCC, and a stop, where that is none of the numbered ones. */
+static uint32_t relative(Wave *w, const Instruction *i, const Operand *o) {
+  uint32_t index = o->index + (w->s[M0] & 127);
+  if (index + o->count <= VCC) return index;
+  report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
+                                .note = "a relative index beyond the scalar registers"});
+  return VCC;
+}
+S32(s_movrels_b32) { put_scalar(w, D->index, scalar_of(w, relative(w, i, &i->operand[1]))); }
+S32(s_movrels_b64) { put_scalar_pair(w, D->index, scalar_pair_of(w, relative(w, i, &i->operand[1]))); }
+S32(s_movreld_b32) { put_scalar(w, relative(w, i, D), A32); }
+S32(s_movreld_b64) { put_scalar_pair(w, relative(w, i, D), A64); }
 
 /* ---- SOPC ---------------------------------------------------------------------------------------------------------- */
 #define COMPARE(name, type, operator) \
@@ -299,7 +310,7 @@ S32(s_addk_i32) {
 S32(s_mulk_i32) { put_scalar(w, D->index, scalar_of(w, D->index) * (uint32_t)IMMEDIATE); }
 S32(s_call_b64) {
   put_scalar_pair(w, D->index, address_of_next(w));
-  w->next = (uint32_t)i->target;
+  branch(w, i);
 }
 /* Hardware registers: MODE is kept, of the others the compiler reads none whose value changes a result. Rounding other
  * than to the nearest even is not modelled. */
@@ -332,9 +343,9 @@ S32(s_barrier) { (void)i; w->state = AT_BARRIER; }
 S32(s_trap) {
   report_and_stop(w, &(Finding){.kind = TRAP, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
 }
-S32(s_branch) { w->next = (uint32_t)i->target; }
+S32(s_branch) { branch(w, i); }
 #define BRANCH(name, condition) \
-  S32(s_cbranch_##name) { if (condition) w->next = (uint32_t)i->target; }
+  S32(s_cbranch_##name) { if (condition) branch(w, i); }
 BRANCH(scc0, !SCC_OF)
 BRANCH(scc1, SCC_OF)
 BRANCH(vccz, vcc_lanes(w) == 0)
@@ -372,14 +383,18 @@ static void execute_shifted(Wave *w, const Instruction *i) {
   i->execute(w, is_vector ? shifted : i);
   if (checked) check_after(w, shifted);
 }
-static void shift_until_off(Wave *w) {
-  while (w->state == RUNNING && strcmp(w->code->instructions[w->next].row->name, "s_set_gpr_idx_off") != 0)
-    execute_shifted(w, &w->code->instructions[w->next++]);
-}
 S32(s_set_gpr_idx_on) {
-  uint32_t index = scalar_operand(w, &i->operand[0]) & 255, which = i->offset1 >> 8 & 15;
-  w->s[M0] = (w->s[M0] & 0xffff0f00u) | index | which << 12;
-  shift_until_off(w);
+  enum { MOST = 1 << 16 }; /* the compiler puts no loop between the two */
+  for (uint32_t n = 0; w->state == RUNNING && strcmp(i->row->name, "s_set_gpr_idx_off") != 0; n++) {
+    if (i->execute == execute_s_set_gpr_idx_on)
+      w->s[M0] = (w->s[M0] & 0xffff0f00u) | (scalar_operand(w, &i->operand[0]) & 255) | (i->offset1 >> 8 & 15) << 12;
+    else
+      execute_shifted(w, i);
+    if (n == MOST)
+      report_and_stop(w, &(Finding){.kind = NO_END, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
+                                    .note = "65,536 instructions after s_set_gpr_idx_on and before s_set_gpr_idx_off"});
+    if (w->state == RUNNING) i = &w->code->instructions[w->next++];
+  }
 }
 S32(s_set_gpr_idx_idx) { w->s[M0] = (w->s[M0] & ~255u) | (scalar_operand(w, &i->operand[0]) & 255); }
 S32(s_set_gpr_idx_mode) { w->s[M0] = (w->s[M0] & 0xffff0fffu) | (uint32_t)(i->offset1 & 15) << 12; }

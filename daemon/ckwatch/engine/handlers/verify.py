@@ -62,6 +62,7 @@ class EmulatorRun:
     trials: tuple[Trial, ...]
     artifact: bytes
     checked: bool
+    instruction_limit: int
     time_limit_s: float
     nice: int = 0
 
@@ -155,6 +156,7 @@ class VerifyRunner:
             trials=tuple(trials),
             artifact=await to_thread.run_sync(self._tools.load_product, path),
             checked=self.settings.checks,
+            instruction_limit=self.settings.instruction_limit,
             time_limit_s=self.settings.time_limit_s,
             nice=nice,
         )
@@ -229,7 +231,8 @@ def code_version() -> str:
 
 def verification_key(trials: Sequence[Trial], settings: VerifySection) -> str:
     """Equal where the same would be done with an artifact, by the same code; for a thread."""
-    return hashlib.sha256(repr((code_version(), settings.checks, tuple(trials))).encode()).hexdigest()
+    done = (code_version(), settings.checks, settings.instruction_limit, tuple(trials))
+    return hashlib.sha256(repr(done).encode()).hexdigest()
 
 
 def verification_to_bytes(found: Verification, key: str) -> bytes:
