@@ -1,9 +1,9 @@
 """Verify: has an emulator execute what a unit compiled to, and says whether it is right.
 
 A verification is kept on disk with its artifact, and evicted from the store with it; a thorough one serves where one of
-essential problems is wanted. It is made again when the
-emulator's code, the problems or `[verify]` changed, or when it is damaged. The lines at which findings stand are looked
-for anew each time, in the present text.
+essential problems is wanted. It is made again when the problems, `[verify]` or what the code that executes and judges
+them does has changed, or when it is damaged. The lines at which findings stand are looked for anew each time, in the
+present text.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
-import ckwatch.bench
-import ckwatch.emulation
-import ckwatch.model
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.effects import Verify
 from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.emulation.library import source_files
-from ckwatch.emulation.problems import Trial, trials_of
+from ckwatch.emulation.problems import trials_of
+from ckwatch.emulation.trials import Trial
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
@@ -38,13 +36,16 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.verification import Verification, VerificationDepth
-from ckwatch.system.user_files import read_file
+from ckwatch.system.code_version import version_of
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATION_FILE = "verification.json"
 
 RESULTS_KEPT = 100
 """Verifications that are kept in memory; each has some kilobytes."""
+
+VERIFYING_MODULES = ("ckwatch.bench.verify_job", "ckwatch.bench.worker_session", "ckwatch.emulation.library")
+"""With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH
 
@@ -219,12 +220,11 @@ class VerifyRunner:
 
 @cache
 def code_version() -> str:
-    """Changes with the code that makes verifications; for a thread."""
-    rooms = (Path(room.__file__ or "").parent for room in (ckwatch.emulation, ckwatch.bench, ckwatch.model))
-    digest = hashlib.sha256()
-    for path in (*source_files(), *sorted(path for room in rooms for path in room.rglob("*.py"))):
-        digest.update(read_file(path))
-    return digest.hexdigest()
+    """Changes with what the code does that makes verifications; blocks, call from a worker thread.
+
+    Trials are in the key themselves, so the code that chooses them is not in here.
+    """
+    return version_of(VERIFYING_MODULES, source_files())
 
 
 def verification_key(trials: Sequence[Trial], settings: VerifySection) -> str:
