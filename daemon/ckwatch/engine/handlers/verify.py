@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -40,9 +40,6 @@ from ckwatch.system.code_version import version_of
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATION_FILE = "verification.json"
-
-RESULTS_KEPT = 100
-"""Verifications that are kept in memory; each has some kilobytes."""
 
 VERIFYING_MODULES = ("ckwatch.bench.verify_job", "ckwatch.bench.worker_session", "ckwatch.emulation.library")
 """With what they import, all that has a part in the result of a trial."""
@@ -102,7 +99,6 @@ class VerifyRunner:
         self._tools = tools
         self._emulate = emulate
         self._place = place
-        self._known: dict[str, tuple[str, Verification]] = {}
         self._at_work = anyio.Lock()
         self.on_stage: Callable[[str, str], None] = lambda _unit, _stage: None
 
@@ -120,18 +116,19 @@ class VerifyRunner:
         problem = why_not_emulated(unit)
         if problem:
             return VerifyFinished(effect.work, None, problem, at=time.time())
+        if effect.known is not None:
+            return await self._placed(effect, effect.known)
         depths = (THOROUGH,) if effect.awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
-        trials = {depth: await to_thread.run_sync(trials_of, unit, depth) for depth in depths}
-        keys = [await self._key(trials[depth]) for depth in depths]
-        found = None if effect.force else await self._kept(artifact, keys)
+        plans = await to_thread.run_sync(_plans, unit, depths, effect.checked)
+        found = None if effect.force else await to_thread.run_sync(self._read, artifact, plans)
         if found is not None:
             return await self._placed(effect, found)
         nice = 0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice
-        found = await self._executed(unit, effect.result, trials[depths[0]], nice)
-        found = replace(found, depth=depths[0])
-        self._remember(artifact, keys[0], found)
+        key, plan = next(iter(plans.items()))
+        found = await self._executed(unit, effect.result, plan.trials, effect.checked, nice)
+        found = replace(found, depth=plan.depth)
         if found.is_final:
-            await to_thread.run_sync(self._keep, artifact, keys[0], found)
+            await to_thread.run_sync(self._keep, artifact, key, found)
         return self._finished(effect, found, 0 if found.findings else effect.work.generation)
 
     async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
@@ -142,20 +139,22 @@ class VerifyRunner:
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
-        found = replace(await self._executed(unit.unit, result, trials), depth=None)
+        found = replace(await self._executed(unit.unit, result, trials, self.settings.checks), depth=None)
         if not found.findings:
             return found
         self.on_stage(unit.unit.id, FINDING_LINES)
         return await self._place(unit, found)
 
-    async def _executed(self, unit: Unit, result: CompileFacts, trials: Sequence[Trial], nice: int = 0) -> Verification:
+    async def _executed(
+        self, unit: Unit, result: CompileFacts, trials: Sequence[Trial], checked: bool, nice: int = 0
+    ) -> Verification:
         path = Path(result.products[ProductKind.SHARED_OBJECT.value])
         run = EmulatorRun(
             arch=unit.arch,
             symbol=result.tokens.partition(":")[0],
             trials=tuple(trials),
             artifact=await to_thread.run_sync(self._tools.load_product, path),
-            checked=self.settings.checks,
+            checked=checked,
             time_limit_s=self.settings.time_limit_s,
             nice=nice,
         )
@@ -175,42 +174,25 @@ class VerifyRunner:
         generation = effect.work.generation if unit is None else unit.input.generation
         if unit is None or not found.findings:
             return self._finished(effect, found, generation)
+        found = replace(found, findings=tuple(replace(one, place=None, other_place=None) for one in found.findings))
         self.on_stage(effect.unit.id, FINDING_LINES)
         return self._finished(effect, await self._place(unit, found), generation)
 
     async def kept(self, unit: Unit, artifact: str) -> Verification | None:
-        """What is kept of an artifact, in memory or on disk, findings without their places; executes nothing."""
+        """What is kept of an artifact, findings without their places; executes nothing."""
         if why_not_emulated(unit):
             return None
-        depths = (THOROUGH, VerificationDepth.ESSENTIAL)
-        trials = [await to_thread.run_sync(trials_of, unit, depth) for depth in depths]
-        return await self._kept(artifact, [await self._key(one) for one in trials])
+        plans = await to_thread.run_sync(_plans, unit, tuple(VerificationDepth), self.settings.checks)
+        return await to_thread.run_sync(self._read, artifact, plans)
 
-    async def _key(self, trials: Sequence[Trial]) -> str:
-        return await to_thread.run_sync(verification_key, trials, self.settings)
-
-    async def _kept(self, artifact: str, keys: Sequence[str]) -> Verification | None:
-        """One that was made by one of the keys."""
-        known = self._known.get(artifact)
-        if known is not None and known[0] in keys:
-            return known[1]
-        for key in keys:
-            found = await to_thread.run_sync(self._read, artifact, key)
-            if found is not None:
-                self._remember(artifact, key, found)
-                return found
-        return None
-
-    def _remember(self, artifact: str, key: str, found: Verification) -> None:
-        self._known.pop(artifact, None)
-        self._known[artifact] = (key, found)
-        if len(self._known) > RESULTS_KEPT:
-            del self._known[next(iter(self._known))]
-
-    def _read(self, artifact: str, key: str) -> Verification | None:
+    def _read(self, artifact: str, plans: Mapping[str, _Plan]) -> Verification | None:
+        """One that was made by one of the plans, whatever it was wanted for then."""
         store = self._tools.store
         content = None if store is None else store.derived(*_store_keys(artifact), VERIFICATION_FILE)
-        return None if content is None else verification_from_bytes(content, key)
+        if content is None:
+            return None
+        made = ((plan, verification_from_bytes(content, key)) for key, plan in plans.items())
+        return next((replace(found, depth=plan.depth) for plan, found in made if found is not None), None)
 
     def _keep(self, artifact: str, key: str, found: Verification) -> None:
         if self._tools.store is not None:
@@ -227,9 +209,23 @@ def code_version() -> str:
     return version_of(VERIFYING_MODULES, source_files())
 
 
-def verification_key(trials: Sequence[Trial], settings: VerifySection) -> str:
-    """Equal where the same would be done with an artifact, by the same code; for a thread."""
-    return hashlib.sha256(repr((code_version(), settings.checks, tuple(trials))).encode()).hexdigest()
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is tried. Where the thorough problems are the essential ones, all is `depth` thorough."""
+
+    depth: VerificationDepth
+    trials: tuple[Trial, ...]
+
+
+def _plans(unit: Unit, depths: Iterable[VerificationDepth], checked: bool) -> dict[str, _Plan]:
+    """The plans of these depths by their keys; blocks, call from a worker thread."""
+    plans = (_Plan(depth, trials_of(unit, depth)) for depth in depths)
+    return {verification_key(plan.trials, checked=checked): plan for plan in plans}
+
+
+def verification_key(trials: Sequence[Trial], *, checked: bool) -> str:
+    """Equal where the same would be done with an artifact, by the same code; blocks, call from a worker thread."""
+    return hashlib.sha256(repr((code_version(), checked, tuple(trials))).encode()).hexdigest()
 
 
 def verification_to_bytes(found: Verification, key: str) -> bytes:
