@@ -32,7 +32,8 @@ from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.emulation.library import build_library
-from ckwatch.emulation.problems import Trial, trials_of
+from ckwatch.emulation.problems import trials_of
+from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.verification import VerificationDepth, VerificationOutcome

@@ -41,7 +41,7 @@ from ckwatch.bench.worker_protocol import (
     message,
 )
 from ckwatch.emulation.findings import finding_of
-from ckwatch.emulation.problems import GapFill, Trial
+from ckwatch.emulation.trials import GapFill, Trial
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState

@@ -130,9 +130,17 @@ class Sequences(RuleBasedStateMachine):
         recallable=st.booleans(),
         recall_after_files=st.sampled_from((1, 2, 20)),
         toml=st.sampled_from(TOML_TEXTS),
+        contrary=st.booleans(),
     )
     def begin(
-        self, at_once: int, settled: bool, remembered: bool, recallable: bool, recall_after_files: int, toml: str
+        self,
+        at_once: int,
+        settled: bool,
+        remembered: bool,
+        recallable: bool,
+        recall_after_files: int,
+        toml: str,
+        contrary: bool,
     ) -> None:
         state = State(root="/ws", renders=2, recallable=recallable, recall_after_files=recall_after_files)
         state.units_at_once = state.paths_at_once = at_once
@@ -143,6 +151,7 @@ class Sequences(RuleBasedStateMachine):
                 "k1/b@gfx942": RememberedUnit("t1.hip.j2 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
             }
         self.world = World(FILES | {TOML: toml}, state)
+        self.world.workers.contrary = contrary
         self.requests = 0
         if settled:
             self.world.send(BuildRequested("first", "", None))

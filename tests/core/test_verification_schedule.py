@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ckwatch.core.events import (
     CancelRequested,
     FocusChanged,
@@ -193,3 +195,18 @@ def test_a_cancelled_build_is_not_verified() -> None:
     world.send(CancelRequested("", frozenset({A, B})))
     assert verifications(world.run(*ALL_BUT_VERIFYING)) == []
     assert all(unit(world, name).verification.latest is None for name in (A, B))
+
+
+@pytest.mark.parametrize("kernels", ["template t1\ninstance a 1\ninstance b 2", SPILLING])
+def test_a_verification_that_is_never_what_was_asked_for_ends_its_request(kernels: str) -> None:
+    world = built(**{TOML: VERIFY, K1: kernels})
+    world.workers.contrary = True
+    world.save(T1, "include macros\nheader h1\ntoken 2")
+    world.drain()
+    world.send(VerifyRequested(1, (A, B)))
+    world.drain()
+    world.send(VerifyRequested(2, (A, B), force=True))
+    world.drain()
+    assert {unit(world, name).verification.request for name in (A, B)} == {None}
+    world.save(T1, "blank\ninclude macros\nheader h1\ntoken 2")
+    world.drain()

@@ -74,6 +74,7 @@ class Workers:
 
     `compiled` are the units for which a compiler ran to its end; `not_found` the units and generations of which the
     store had nothing; `kept` the artifacts whose figures are on disk, `executed` those that the emulator has executed.
+    `contrary`: no verification is what was asked for, however often it is.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -85,6 +86,7 @@ class Workers:
         self.not_found: set[tuple[UnitKey, int]] = set()
         self.kept: set[str] = set()
         self.executed: set[str] = set()
+        self.contrary = False
 
     def end(self, one: Outstanding, seed: int) -> AnyEvent:
         """The event in which a work ends that is neither cancelled nor breaks down."""
@@ -125,7 +127,10 @@ class Workers:
             case Verify():
                 if seed % 7 == 6:
                     return VerifyFinished(effect.work, None, "no emulator")
-                found = verified(effect, checks=self.checks(effect))
+                found = verified(effect)
+                if self.contrary:
+                    other = replace(found.verification, depth=VerificationDepth.ESSENTIAL, checked=not effect.checked)
+                    return VerifyFinished(effect.work, replace(found, verification=other, generation=0))
                 if effect.result.artifact not in self.executed:  # places are found the next time
                     self.executed.add(effect.result.artifact)
                     found = replace(found, generation=0)
@@ -151,11 +156,6 @@ class Workers:
             self.store.setdefault(_first_key(text, unit, effect.settings), set()).add(made.headers.name)
             found[unit.id] = RecalledUnit(unit, facts, replace(made, from_store=True))
         return found
-
-    def checks(self, effect: Verify) -> bool:
-        """The workspace's setting."""
-        workspace = self.loaded(effect.work.key.scope)
-        return workspace is None or workspace.verification.checks
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
         """What the compiler of the effect reports before its end: errors only."""
@@ -221,7 +221,7 @@ def figures(artifact: str) -> ArtifactFigures:
     return ArtifactFigures(artifact, f'"figures of {artifact}"'.encode(), (spill,) if SPILLS in artifact else ())
 
 
-def verified(effect: Verify, *, checks: bool = True) -> ArtifactVerification:
+def verified(effect: Verify) -> ArtifactVerification:
     """The verification of an artifact: one with spills has a race."""
     artifact = effect.result.artifact
     race = EmulatedFinding(
@@ -233,7 +233,7 @@ def verified(effect: Verify, *, checks: bool = True) -> ArtifactVerification:
         device="emulated:gfx942",
         problems=(VerifiedProblem(name="exact", shape="M=64", outcome=ProblemOutcome.RIGHT),),
         findings=(race,) if SPILLS in artifact else (),
-        checked=checks,
+        checked=effect.checked,
         depth=VerificationDepth.THOROUGH if effect.awaited else VerificationDepth.ESSENTIAL,
     )
     shapes = effect.unit.kernel.shapes

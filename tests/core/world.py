@@ -42,7 +42,7 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.files import is_quiet
-from ckwatch.core.invariants import check_invariants, is_at_rest
+from ckwatch.core.invariants import ProgressCheck, check_invariants, is_at_rest
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Outcome
@@ -73,6 +73,7 @@ class World:
         self.state = state or State(root="/ws")
         self.workers = Workers(self.disk)
         self.audience = Audience(self.state)
+        self.progress = ProgressCheck()
         self.works: dict[int, Outstanding] = {}
         self.inbox: list[FilesChanged] = []
         self.continues = 0
@@ -123,6 +124,7 @@ class World:
             self.audience.requests[event.request] = Asked(event, self.disk.version, self.state.order)
         effects = step(self.state, event)
         check_invariants(self.state)
+        self.progress.follow(self.state, event, effects)
         self.take(effects)
         self.audience.verify()
         if not self.disk.unseen and not self.inbox and is_quiet(self.state):

@@ -10,16 +10,8 @@ import pytest
 from benchmarks.verification import ARCHS, LEAST, SHIPPED, least_of, shipped_units
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.emulation.problems import ESSENTIAL as ESSENTIALS
-from ckwatch.emulation.problems import (
-    THOROUGH,
-    WHOLE_MACS,
-    Contents,
-    GapFill,
-    Trial,
-    shape_text,
-    trials_asked,
-    trials_of,
-)
+from ckwatch.emulation.problems import THOROUGH, WHOLE_MACS, shape_text, trials_asked, trials_of
+from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit

@@ -318,7 +318,13 @@ async def test_an_overlay_of_a_kernel_file_adds_units_for_its_client(bench: Benc
 
 
 async def test_a_shape_that_an_instance_refuses_is_followed_through_edits(bench: Bench) -> None:
-    parameters = {"BlkGemmPipelineVer": "v1", "MPerBlock": 64, "NPerBlock": 64, "KPerBlock": 64, "GemmSpec": "Default"}
+    parameters: dict[str, int | str] = {
+        "BlkGemmPipelineVer": "v1",
+        "MPerBlock": 64,
+        "NPerBlock": 64,
+        "KPerBlock": 64,
+        "GemmSpec": "Default",
+    }
     shape = "[[shape]]\nM = 64\nN = 64\nK = {}\n"
     kernel = gemm_kernel("k.hip.j2", {"one": {"Tile": 1, **parameters}, "two": {"Tile": 2, **parameters}})
     bench.write("templates/macros.j2", f"// {' '.join(f'{{{{ {name} }}}}' for name in parameters)}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification
+from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationDepth
 from ckwatch.wire.verification import VerifyLine
 from daemon_bench import KERNEL, MACROS, Bench, build, following
 from fake_verifications import finding_of, problem_of, verification_of
@@ -160,6 +161,56 @@ async def test_a_request_is_thorough_and_serves_what_is_verified_by_itself(bench
         await daemon.focus("editor", ["k/one"], [], everything=False, unsaved=AutoBuild.NONE)
         await seen.until(lambda s: s.units["one"].verification is not None)
     assert len(bench.emulator.runs) == 3
+
+
+CUSTOM = """template = "k.hip.j2"
+
+[operation]
+kind = "custom"
+sizes = ["M"]
+input = [{ name = "X", dtype = "f16", sizes = ["M"] }]
+output = [{ name = "Y", dtype = "f16", sizes = ["M"] }]
+
+[[shape]]
+M = 64
+
+[[instance]]
+name = "one"
+Tile = 1
+"""
+"""All its problems are essential."""
+
+
+async def test_where_all_problems_are_essential_what_was_verified_by_itself_is_thorough(bench: Bench) -> None:
+    with_settings(bench, '[verify]\nautomatic = "looked-at"\n')
+    bench.write("k.kernel.toml", CUSTOM)
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        bench.write("templates/macros.j2", "int more;\n")
+        await seen.until(lambda s: s.units["one"].verification is not None)
+        assert results(await verify(daemon)) == {"one": ("verified", SUMMARY, True)}
+    (kept,) = bench.store.rglob("verification.json")
+    key = json.loads(kept.read_bytes().partition(b"\n")[0])["key"]
+    found = verification_from_bytes(kept.read_bytes(), key)
+    assert found is not None
+    kept.write_bytes(verification_to_bytes(replace(found, depth=VerificationDepth.ESSENTIAL), key))
+    async with bench.open() as daemon:
+        assert results(await verify(daemon)) == {"one": ("verified", SUMMARY, True)}
+    assert len(bench.emulator.runs) == 1
+
+
+async def test_two_units_with_one_artifact_and_other_shapes_are_placed_without_another_execution(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    bench.emulator.answer = race
+    for name, size in (("k", 64), ("other", 96)):
+        shapes = {"own": {"M": size, "N": 64, "K": 64}}
+        bench.write(f"{name}.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 1}}, shapes=shapes))
+    async with bench.open() as daemon:
+        lines = await verify(daemon)
+        assert [line.result.outcome for line in lines if line.result] == ["failed", "failed"]
+        units = daemon.loop.state.main.units.values()
+        assert len({unit.built.artifact for unit in units if unit.built}) == 1
+    assert len(bench.emulator.runs) == 2
 
 
 async def test_single_shapes_are_executed_and_not_kept(bench: Bench) -> None:

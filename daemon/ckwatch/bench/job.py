@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckwatch.emulation.problems import Trial
+from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.verification import INSTRUCTION_LIMIT

@@ -40,7 +40,7 @@ from ckwatch.bench.runtimes.emulated import EmulatedDevice
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.emulation.findings import MemoryRange, finding_of
-from ckwatch.emulation.problems import Contents, GapFill, Trial
+from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.tensors import DTYPES

@@ -41,7 +41,7 @@ from ckwatch.bench.worker_protocol import (
     tag,
 )
 from ckwatch.emulation.findings import merged
-from ckwatch.emulation.problems import Trial
+from ckwatch.emulation.trials import Trial
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.model.version import __version__

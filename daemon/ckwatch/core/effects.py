@@ -14,6 +14,7 @@ from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,10 @@ class Verify:
     """Although the result is kept."""
     awaited: bool = False
     """A client waits for it, and wants it thorough."""
+    checked: bool = True
+    """Memory, races and waits are looked at too."""
+    known: Verification | None = None
+    """The result, of which only the places of findings in the present text are wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from ckwatch.core.events import MAIN, WorkKind
+from ckwatch.core.effects import Analyze, Cancel, Check, Compile, Effect, LookUp, Measure, Render, Verify
+from ckwatch.core.events import (
+    MAIN,
+    AnyEvent,
+    Continued,
+    LoadFinished,
+    MemoryMeasured,
+    ScanFinished,
+    WarningChanged,
+    WorkKind,
+)
 from ckwatch.core.files import is_quiet
 from ckwatch.core.phases import TRANSITIONS, Phase
 from ckwatch.core.state import State
@@ -42,6 +53,43 @@ def check_invariants(state: State) -> None:
 def is_at_rest(state: State) -> bool:
     """Whether nothing is left to do: then every unit is settled and no client waits."""
     return not state.busy and is_quiet(state)
+
+
+UnitWork = Render | LookUp | Check | Compile | Analyze | Measure | Verify
+
+
+class ProgressCheck:
+    """Follows the steps of a daemon: no unit's task that has ended by itself is begun anew unless something is new.
+
+    The same would come of it, and it would be begun for ever.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[int, UnitWork] = {}
+        self._ended: list[UnitWork] = []
+
+    def follow(self, state: State, event: AnyEvent, effects: tuple[Effect, ...]) -> None:
+        """Take in a step. Raise InvalidStateError where it begins what has just been done."""
+        for number in self._running.keys() - state.running.keys():
+            self._ended.append(self._running.pop(number))
+        if _is_news(event) or state.has_news:
+            self._running.clear()
+            self._ended.clear()
+        for effect in effects:
+            if isinstance(effect, Cancel):
+                self._running.pop(effect.work.number, None)
+            elif isinstance(effect, UnitWork):
+                work = effect.work
+                same = replace(effect, work=replace(work, number=0))
+                _require(same not in self._ended, f"the {work.kind} gets somewhere", state.find(work.key))
+                self._running[work.number] = same
+
+
+def _is_news(event: AnyEvent) -> bool:
+    """Whether it may give reason to do something again: it is not what came of a unit's task."""
+    if isinstance(event, Continued | MemoryMeasured | WarningChanged):
+        return False
+    return isinstance(event, LoadFinished | ScanFinished) or not hasattr(event, "work")
 
 
 def _require(condition: bool, what: str, unit: UnitState | None = None) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ckwatch.bench.job import Race
 from ckwatch.checks.verification_diagnostics import verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
+from ckwatch.core.effects import Verify
 from ckwatch.core.events import (
     AnalysisDepth,
     ArtifactFigures,
@@ -150,8 +151,8 @@ class VerificationState:
     """How to verify the present artifact; None when that is not needed."""
     work: Work | None = None
     """The running verification."""
-    serving: VerificationRequest | None = None
-    """The request that it runs for."""
+    serving: Verify | None = None
+    """As which it was begun."""
     unverified_because: str = ""
     """Why there is none although there was to be."""
     given_up_artifact: str = ""

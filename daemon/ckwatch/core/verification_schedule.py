@@ -5,9 +5,13 @@ until no unit needs a compiler, and tries essential problems only. Its result ho
 kernel file's shapes. What was found belongs to lines of a text, which takes a compile with line tables to know:
 findings are shown at the instance first, and then verified once more, for their places, which executes nothing. The
 same when only the text changed.
+
+A verification counts as what it was begun as, whatever it says of itself: another one would say the same.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Verify
@@ -25,7 +29,7 @@ from ckwatch.core.events import (
 from ckwatch.core.notify import publish
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
 from ckwatch.core.unit_state import UnitState, VerificationRequest
-from ckwatch.model.verification import VerificationDepth
+from ckwatch.model.verification import Verification, VerificationDepth
 
 RANKS = {REQUESTED: 0, IN_FOCUS: 1, EDITED: 2}
 """What a client waits for comes first: it does not wait for compilers either."""
@@ -54,17 +58,24 @@ def _is_automatic(state: State, unit: UnitState, result: CompileFacts) -> bool:
     return bool(cared_for) and unit.verification.given_up_artifact != result.artifact
 
 
-def _knows(state: State, unit: UnitState, result: CompileFacts, *, thorough: bool = False) -> bool:
-    """Whether the last verification is of this artifact, these shapes and this text, and tried what it is to."""
+def _known(state: State, unit: UnitState, result: CompileFacts, *, thorough: bool) -> Verification | None:
+    """The last verification if it is of this artifact and these shapes, and tried what it is to."""
     latest = unit.verification.latest
-    return (
+    if (
         latest is not None
         and latest.artifact == result.artifact
         and latest.is_of_shapes(unit.unit.kernel.shapes)
         and latest.verification.checked == state.verification.checks
         and (not thorough or latest.verification.depth is VerificationDepth.THOROUGH)
-        and (not latest.verification.findings or unit.has_placed_findings)
-    )
+    ):
+        return latest.verification
+    return None
+
+
+def _knows(state: State, unit: UnitState, result: CompileFacts, *, thorough: bool = False) -> bool:
+    """Whether it also belongs to this text."""
+    known = _known(state, unit, result, thorough=thorough)
+    return known is not None and (not known.findings or unit.has_placed_findings)
 
 
 def _queue(state: State, unit: UnitState) -> None:
@@ -143,9 +154,11 @@ def start(state: State, out: Effects) -> None:
             return
         state.verify_queue.remove(key)
         work = begin(state, WorkKind.VERIFY, key, unit.input.generation, result.artifact)
+        known = None if request.force else _known(state, unit, result, thorough=request.requested)
+        how = (request.force, request.requested, state.verification.checks, known)
         unit.verification.work = state.verifying = work
-        unit.verification.serving = request
-        out.append(Verify(work, unit.unit, result, request.force, request.requested))
+        unit.verification.serving = Verify(work, unit.unit, result, *how)
+        out.append(unit.verification.serving)
         publish(out, unit)
 
 
@@ -155,7 +168,7 @@ def verify_finished(state: State, out: Effects, event: VerifyFinished) -> None:
     unit, serving = _end(state, event.work)
     if unit is None:
         return
-    if ran and unit.has_built(event.work.tokens):
+    if ran and serving is not None and unit.has_built(event.work.tokens):
         if event.found is None:
             _give_up(unit, event.work, event.problem)
         else:
@@ -163,15 +176,18 @@ def verify_finished(state: State, out: Effects, event: VerifyFinished) -> None:
     _go_on(state, out, unit)
 
 
-def _take(unit: UnitState, found: ArtifactVerification, serving: VerificationRequest | None) -> None:
-    unit.verification.latest = found
+def _take(unit: UnitState, found: ArtifactVerification, serving: Verify) -> None:
+    depth = VerificationDepth.THOROUGH if serving.awaited else found.verification.depth
+    verification = replace(found.verification, checked=serving.checked, depth=depth)
+    generation = found.generation or (serving.work.generation if serving.known is not None else 0)
+    unit.verification.latest = replace(found, verification=verification, generation=generation)
     unit.verification.unverified_because = unit.verification.given_up_artifact = ""
     request = unit.verification.request
-    if request is None or (request.force and request != serving):
+    if request is None or (request.force and not serving.force):
         return
-    if request.requested and found.verification.depth is not VerificationDepth.THOROUGH:
+    if request.requested and depth is not VerificationDepth.THOROUGH:
         return
-    unplaced = found.verification.findings and not found.generation
+    unplaced = verification.findings and not generation
     unit.verification.request = VerificationRequest(request.requested) if unplaced else None
 
 
@@ -190,8 +206,8 @@ def _give_up(unit: UnitState, work: Work, why: str) -> None:
     unit.verification.unverified_because, unit.verification.given_up_artifact = why, work.tokens
 
 
-def _end(state: State, work: Work) -> tuple[UnitState | None, VerificationRequest | None]:
-    """The unit that was verified, if there still is one, and for which request."""
+def _end(state: State, work: Work) -> tuple[UnitState | None, Verify | None]:
+    """The unit that was verified, if there still is one, and as what."""
     verifying, state.verifying = state.verifying, None
     assert verifying is work, "one verification at a time"  # noqa: S101
     unit = state.find(work.key)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from enum import StrEnum
+from dataclasses import astuple, replace
 from functools import cache
 from math import isqrt
 from typing import NamedTuple
 
 from ckwatch.checks.refused_shapes import NO_SPLIT_K
 from ckwatch.checks.supported_shapes import named_as_ck, shape_rules, slices_of, unsupported_reason
+from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
@@ -49,47 +49,6 @@ _PADDING = 32
 _LARGE_PADDING = (1 << 16) + _PADDING
 _STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
 _FLOATS_WITH_INFINITY = frozenset({"f16", "bf16", "f32", "f64"})
-
-
-class GapFill(StrEnum):
-    """What the gaps that leading dimensions leave in the inputs hold."""
-
-    NAN = "nan"
-    INFINITY = "infinity"
-
-
-class Contents(StrEnum):
-    """What the inputs hold. `largest`: each row of X picks rows of W, whose elements are as large as a result may be;
-    `signed scales`: scales of -1, 0 and 1."""
-
-    RANDOM = "random"
-    ZEROS = "zeros"
-    ONES = "ones"
-    LARGEST = "largest"
-    SIGNED_SCALES = "signed scales"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One problem to verify on. `name`, `shape`: as those of `VerifiedProblem`; `refusal`: why the instance does not
-    support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
-    pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
-    for all; `not_tried`: why none is."""
-
-    name: str
-    shape: str
-    problem: KernelProblem
-    refusal: str | None = None
-    gaps: GapFill = GapFill.NAN
-    contents: Contents = Contents.RANDOM
-    offset: int = 0
-    off: str = ""
-    workgroups: int | None = None
-    not_tried: str = ""
-
-    def offset_of(self, buffer: str) -> int:
-        """Elements by which the buffer's pointer is off."""
-        return self.offset if self.off in ("", buffer) else 0
 
 
 Extent = tuple[float, int]

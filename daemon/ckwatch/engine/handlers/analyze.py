@@ -21,14 +21,12 @@ import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
-import ckwatch.codeobject
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, headline, main_kernel
 from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warnings_of
 from ckwatch.codeobject.tools.analyze import analyze
-from ckwatch.compile import elf
 from ckwatch.compile.request import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.core.effects import Analyze
@@ -37,9 +35,11 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
-from ckwatch.system.user_files import read_file
+from ckwatch.system.code_version import version_of
 
 REPORT_FILE = "report.json"
+
+REPORTING_MODULES = ("ckwatch.codeobject.tools.analyze", "ckwatch.codeobject.report_diff")
 
 REPORTS_KEPT = 100
 """Reports that are kept in memory; each has some kilobytes."""
@@ -141,12 +141,11 @@ class _WatchedLauncher:
 
 @cache
 def code_version() -> int:
-    """A number for the code that makes reports and figures; for a thread. What other code made is not shown."""
-    room = Path(ckwatch.codeobject.__file__).parent
-    digest = hashlib.sha256()
-    for path in (*sorted(room.rglob("*.py")), Path(elf.__file__), Path(__file__)):
-        digest.update(read_file(path))
-    return int.from_bytes(digest.digest()[:6], "big")
+    """A number for what the code does that makes reports and figures. What other code made is not shown.
+
+    Blocks, call from a worker thread.
+    """
+    return int(version_of(REPORTING_MODULES, (Path(__file__),))[:12], 16)
 
 
 def report_to_bytes(report: CodeObjectReport, tools: str) -> bytes:

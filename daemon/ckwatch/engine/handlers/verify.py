@@ -1,9 +1,9 @@
 """Verify: has an emulator execute what a unit compiled to, and says whether it is right.
 
 A verification is kept on disk with its artifact, and evicted from the store with it; a thorough one serves where one of
-essential problems is wanted. It is made again when the
-emulator's code, the problems or `[verify]` changed, or when it is damaged. The lines at which findings stand are looked
-for anew each time, in the present text.
+essential problems is wanted. It is made again when the problems, `[verify]` or what the code that executes and judges
+them does has changed, or when it is damaged. The lines at which findings stand are looked for anew each time, in the
+present text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,16 +21,14 @@ import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
-import ckwatch.bench
-import ckwatch.emulation
-import ckwatch.model
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.effects import Verify
 from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.emulation.library import source_files
-from ckwatch.emulation.problems import Trial, trials_of
+from ckwatch.emulation.problems import trials_of
+from ckwatch.emulation.trials import Trial
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
@@ -38,13 +36,13 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.verification import Verification, VerificationDepth
-from ckwatch.system.user_files import read_file
+from ckwatch.system.code_version import version_of
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATION_FILE = "verification.json"
 
-RESULTS_KEPT = 100
-"""Verifications that are kept in memory; each has some kilobytes."""
+VERIFYING_MODULES = ("ckwatch.bench.verify_job", "ckwatch.bench.worker_session", "ckwatch.emulation.library")
+"""With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH
 
@@ -102,7 +100,6 @@ class VerifyRunner:
         self._tools = tools
         self._emulate = emulate
         self._place = place
-        self._known: dict[str, tuple[str, Verification]] = {}
         self._at_work = anyio.Lock()
         self.on_stage: Callable[[str, str], None] = lambda _unit, _stage: None
 
@@ -120,18 +117,20 @@ class VerifyRunner:
         problem = why_not_emulated(unit)
         if problem:
             return VerifyFinished(effect.work, None, problem, at=time.time())
+        if effect.known is not None:
+            return await self._placed(effect, effect.known)
         depths = (THOROUGH,) if effect.awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
-        trials = {depth: await to_thread.run_sync(trials_of, unit, depth) for depth in depths}
-        keys = [await self._key(trials[depth]) for depth in depths]
-        found = None if effect.force else await self._kept(artifact, keys)
+        limit = self.settings.instruction_limit
+        plans = await to_thread.run_sync(_plans, unit, depths, effect.checked, limit)
+        found = None if effect.force else await to_thread.run_sync(self._read, artifact, plans)
         if found is not None:
             return await self._placed(effect, found)
         nice = 0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice
-        found = await self._executed(unit, effect.result, trials[depths[0]], nice)
-        found = replace(found, depth=depths[0])
-        self._remember(artifact, keys[0], found)
+        key, plan = next(iter(plans.items()))
+        found = await self._executed(unit, effect.result, plan.trials, effect.checked, limit, nice)
+        found = replace(found, depth=plan.depth)
         if found.is_final:
-            await to_thread.run_sync(self._keep, artifact, keys[0], found)
+            await to_thread.run_sync(self._keep, artifact, key, found)
         return self._finished(effect, found, 0 if found.findings else effect.work.generation)
 
     async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
@@ -142,21 +141,30 @@ class VerifyRunner:
         problem = why_not_emulated(unit.unit)
         if problem:
             raise CkwatchError(problem)
-        found = replace(await self._executed(unit.unit, result, trials), depth=None)
+        checks, limit = self.settings.checks, self.settings.instruction_limit
+        found = replace(await self._executed(unit.unit, result, trials, checks, limit), depth=None)
         if not found.findings:
             return found
         self.on_stage(unit.unit.id, FINDING_LINES)
         return await self._place(unit, found)
 
-    async def _executed(self, unit: Unit, result: CompileFacts, trials: Sequence[Trial], nice: int = 0) -> Verification:
+    async def _executed(
+        self,
+        unit: Unit,
+        result: CompileFacts,
+        trials: Sequence[Trial],
+        checked: bool,
+        instruction_limit: int,
+        nice: int = 0,
+    ) -> Verification:
         path = Path(result.products[ProductKind.SHARED_OBJECT.value])
         run = EmulatorRun(
             arch=unit.arch,
             symbol=result.tokens.partition(":")[0],
             trials=tuple(trials),
             artifact=await to_thread.run_sync(self._tools.load_product, path),
-            checked=self.settings.checks,
-            instruction_limit=self.settings.instruction_limit,
+            checked=checked,
+            instruction_limit=instruction_limit,
             time_limit_s=self.settings.time_limit_s,
             nice=nice,
         )
@@ -176,42 +184,26 @@ class VerifyRunner:
         generation = effect.work.generation if unit is None else unit.input.generation
         if unit is None or not found.findings:
             return self._finished(effect, found, generation)
+        found = replace(found, findings=tuple(replace(one, place=None, other_place=None) for one in found.findings))
         self.on_stage(effect.unit.id, FINDING_LINES)
         return self._finished(effect, await self._place(unit, found), generation)
 
     async def kept(self, unit: Unit, artifact: str) -> Verification | None:
-        """What is kept of an artifact, in memory or on disk, findings without their places; executes nothing."""
+        """What is kept of an artifact, findings without their places; executes nothing."""
         if why_not_emulated(unit):
             return None
-        depths = (THOROUGH, VerificationDepth.ESSENTIAL)
-        trials = [await to_thread.run_sync(trials_of, unit, depth) for depth in depths]
-        return await self._kept(artifact, [await self._key(one) for one in trials])
+        checks, limit = self.settings.checks, self.settings.instruction_limit
+        plans = await to_thread.run_sync(_plans, unit, tuple(VerificationDepth), checks, limit)
+        return await to_thread.run_sync(self._read, artifact, plans)
 
-    async def _key(self, trials: Sequence[Trial]) -> str:
-        return await to_thread.run_sync(verification_key, trials, self.settings)
-
-    async def _kept(self, artifact: str, keys: Sequence[str]) -> Verification | None:
-        """One that was made by one of the keys."""
-        known = self._known.get(artifact)
-        if known is not None and known[0] in keys:
-            return known[1]
-        for key in keys:
-            found = await to_thread.run_sync(self._read, artifact, key)
-            if found is not None:
-                self._remember(artifact, key, found)
-                return found
-        return None
-
-    def _remember(self, artifact: str, key: str, found: Verification) -> None:
-        self._known.pop(artifact, None)
-        self._known[artifact] = (key, found)
-        if len(self._known) > RESULTS_KEPT:
-            del self._known[next(iter(self._known))]
-
-    def _read(self, artifact: str, key: str) -> Verification | None:
+    def _read(self, artifact: str, plans: Mapping[str, _Plan]) -> Verification | None:
+        """One that was made by one of the plans, whatever it was wanted for then."""
         store = self._tools.store
         content = None if store is None else store.derived(*_store_keys(artifact), VERIFICATION_FILE)
-        return None if content is None else verification_from_bytes(content, key)
+        if content is None:
+            return None
+        made = ((plan, verification_from_bytes(content, key)) for key, plan in plans.items())
+        return next((replace(found, depth=plan.depth) for plan, found in made if found is not None), None)
 
     def _keep(self, artifact: str, key: str, found: Verification) -> None:
         if self._tools.store is not None:
@@ -221,17 +213,30 @@ class VerifyRunner:
 
 @cache
 def code_version() -> str:
-    """Changes with the code that makes verifications; for a thread."""
-    rooms = (Path(room.__file__ or "").parent for room in (ckwatch.emulation, ckwatch.bench, ckwatch.model))
-    digest = hashlib.sha256()
-    for path in (*source_files(), *sorted(path for room in rooms for path in room.rglob("*.py"))):
-        digest.update(read_file(path))
-    return digest.hexdigest()
+    """Changes with what the code does that makes verifications; blocks, call from a worker thread.
+
+    Trials are in the key themselves, so the code that chooses them is not in here.
+    """
+    return version_of(VERIFYING_MODULES, source_files())
 
 
-def verification_key(trials: Sequence[Trial], settings: VerifySection) -> str:
-    """Equal where the same would be done with an artifact, by the same code; for a thread."""
-    done = (code_version(), settings.checks, settings.instruction_limit, tuple(trials))
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is tried. Where the thorough problems are the essential ones, all is `depth` thorough."""
+
+    depth: VerificationDepth
+    trials: tuple[Trial, ...]
+
+
+def _plans(unit: Unit, depths: Iterable[VerificationDepth], checked: bool, instruction_limit: int) -> dict[str, _Plan]:
+    """The plans of these depths by their keys; blocks, call from a worker thread."""
+    plans = (_Plan(depth, trials_of(unit, depth)) for depth in depths)
+    return {verification_key(one.trials, checked=checked, instruction_limit=instruction_limit): one for one in plans}
+
+
+def verification_key(trials: Sequence[Trial], *, checked: bool, instruction_limit: int) -> str:
+    """Equal where the same would be done with an artifact, by the same code; blocks, call from a worker thread."""
+    done = (code_version(), checked, instruction_limit, tuple(trials))
     return hashlib.sha256(repr(done).encode()).hexdigest()
 
 

@@ -14,7 +14,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.core.events import MAIN, CompileFacts, VerifyDropped, VerifyRequested
 from ckwatch.core.unit_state import UnitState
-from ckwatch.emulation.problems import Trial, trials_asked
+from ckwatch.emulation.problems import trials_asked
+from ckwatch.emulation.trials import Trial
 from ckwatch.engine.handlers.verify import FINDING_LINES, VerifyRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.benchmarks import CHANGED, NOT_BUILT, REMOVED, SKIPPED
