@@ -23,6 +23,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,6 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import compiled_figures
-from benchmarks.aiter import Instances
 from benchmarks.aiter import load as load_aiter
 from benchmarks.reporting import RESULTS
 from ckwatch.checks.aiter_instances import LISTS, ListError, read_name
@@ -51,6 +51,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.toml import table_text
+from ckwatch.workspace.loading import load_workspace
 
 MEASURED = Path(__file__).parents[2] / "shared" / "measured"
 STORED = Path(learned_correction.__file__).with_name(learned_correction.FILE)
@@ -163,7 +164,10 @@ def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
         for at, row in enumerate(rows)
     ]
     text = kernel_text("", family.template, table_text(table), shapes, {"any": by_name(rows[0].winner)}, ())
-    kernel = next(iter(Instances({family.name: text}).units.values())).kernel
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx950"]\n')
+        (Path(folder) / "k.kernel.toml").write_text(text)
+        (kernel,) = load_workspace(Path(folder)).kernels
     problems = {}
     for shape in kernel.shapes:
         row = rows[int(shape.name)]
