@@ -1,16 +1,16 @@
 """Predictions of Composable Kernel instances, held against the fastest ones that AITER's tuner found on AMD GPUs.
 
     python -m benchmarks.predictions [FOLDER or FILE …]     the table; by default of ../shared/measured
-    python -m benchmarks.predictions --fit [FILE …]         learn the correction again, and store it
+    python -m benchmarks.predictions --fit [FILE …]         learn the corrections again, and store them
 
-The files are those that `shared/measured/README.md` describes: winners and their times in µs. All instances of AITER's
-`a8w8_rowwise` (the kernel files in `results/aiter.json`) are ranked for each of its rows, at the row's kBatch, by
-`ckwatch.codeobject.ranking.rank`; a winner that the list lacks is added. Of other lists only the winners' names are
-known: they are the candidates, which makes choosing easier. Blockscale and bpreshuffle rows are counted and left out.
+The files are those that `shared/measured/README.md` describes: winners and their times in µs. Instances are ranked for
+each row, at the row's kBatch, by `ckwatch.codeobject.ranking.rank`. Of `a8w8_rowwise` they are all that AITER's list
+has (the kernel files in `results/aiter.json`), and a winner that the list lacks. Of other lists only the winners' names
+are known: they are the candidates, which makes choosing easier. What is left out is counted at the end.
 
 *first*, *five*: how often the winner is the first choice, or one of the first five. *off*: the median of how far the
-winner's predicted time is from the measured one. Rows that the correction was fitted on are predicted by one that is
-fitted without them: parts of the rows at random (`random`), and all shapes of the same N and K at once (`N, K`).
+winner's predicted time is from the measured one. Rows that a correction was fitted on are predicted by one that is
+fitted without any shape of the same N and K.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks import compiled_figures
-from benchmarks.aiter import Instances
 from benchmarks.aiter import load as load_aiter
+from benchmarks.reporting import RESULTS
 from ckwatch.checks.aiter_instances import LISTS, ListError, read_name
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.codeobject import learned_correction
-from ckwatch.codeobject.learned_correction import PredictionRecord, features, instance_key
+from ckwatch.codeobject.gemm_instance import WAVE
+from ckwatch.codeobject.learned_correction import PredictionRecord, features, instance_key, learned_corrections
 from ckwatch.codeobject.prediction import PredictionTarget, modelled_gemm, target_of
 from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
@@ -48,12 +51,17 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.toml import table_text
+from ckwatch.workspace.loading import load_workspace
 
 MEASURED = Path(__file__).parents[2] / "shared" / "measured"
 STORED = Path(learned_correction.__file__).with_name(learned_correction.FILE)
-SOURCE = "ROCm/aiter at e4048607 (2026-08-22), aiter/configs, MIT: the fastest instances of a8w8_rowwise"
+FITTED_ON = RESULTS / "predictions_fitted_on.txt"
+SOURCE = "ROCm/aiter at e4048607 (2026-08-22), aiter/configs, MIT"
 PARTS = {("gfx942", 304): "MI300X", ("gfx942", 80): "MI308X", ("gfx950", 256): "MI355X"}
 DTYPES = {"int8": "i8", "float8_e4m3fn": "f8", "float8_e4m3fnuz": "f8"}
+BLOCKS = {"a": (1, 128), "b": (128, 128)}
+"""Of the scales of every instance that AITER has in its lists of scales per block."""
+
 FOLDS = 5
 
 SHARPNESS = 15.0
@@ -96,12 +104,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row, its problem and its candidates; `reasons` say why a candidate cannot run."""
+    """A row, its problem and its candidates."""
 
     row: Row
     problem: KernelProblem
     target: PredictionTarget
     candidates: Mapping[str, Mapping[str, ParameterValue]]
+
+    @property
+    def slice(self) -> str:
+        """As `learned_correction.slice_of` names it."""
+        return f"{self.row.family}, {self.target.part.name}, {self.row.dtype}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +126,36 @@ class Outcome:
 
 
 def read_rows(paths: Iterable[Path]) -> list[Row]:
-    """The rows of all files, those without the columns of winners left out."""
-    rows = []
+    """The rows of all files, each shape once; lines without the columns of winners are left out."""
+    rows: dict[str, Row] = {}
     for path in paths:
         for line in csv.DictReader(path.read_text().splitlines()):
-            if not line.get("instance") or not line.get("us"):
+            if not all(line.get(key) for key in ("instance", "us", "M", "N", "K")):
                 continue
-            name = line["instance"]
-            family = next((one for one in LISTS if name.startswith(f"{one}_")), name.partition("_")[0])
-            dtype = DTYPES.get(line["dtype"] or "", "bf16" if family.startswith("bf16") else "i8")
-            sizes = (int(line[key] or 1) for key in ("compute_units", "batch", "M", "N", "K"))
-            units, batch, m, n, k = sizes
-            slices = 1 << int(line["splitK_log2"] or 0)
-            rows.append(Row(family, line["gfx"], units, batch, m, n, k, dtype, slices, name, float(line["us"])))
-    return rows
+            name, slices = line["instance"], 1 << int(line["splitK_log2"] or 0) if "splitK_log2" in line else 1
+            family = next((one for one in LISTS if name.startswith(f"{one}_")), line.get("backend") or "of no list")
+            if "bpreshuffle" in line.get("file", "") and family in LISTS and "bpreshuffle" not in family:
+                family += "_bpreshuffle"
+            dtype = DTYPES.get(line.get("dtype", "")) or str(operation_of(family)["a"]["dtype"])
+            units, batch, m, n, k = (int(line.get(key) or 1) for key in ("compute_units", "batch", "M", "N", "K"))
+            row = Row(family, line["gfx"], units, batch, m, n, k, dtype, slices, name, float(line["us"]))
+            rows.setdefault(row.key, row)
+    return list(rows.values())
+
+
+def operation_of(family: str, dtype: str = "") -> dict[str, Any]:
+    """What the kernels of a list compute, of that dtype or as the list has it first."""
+    operations = LISTS[family].operations if family in LISTS else {"": {"a": {"dtype": "bf16"}}}
+    table = dict(operations.get(dtype) or next(iter(operations.values())))
+    if family in LISTS and LISTS[family].scale_blocks:
+        table |= {f"scale_{side}": {**table[f"scale_{side}"], "block": list(block)} for side, block in BLOCKS.items()}
+    return table
 
 
 def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
     """What the winners of one list and dtype compute."""
     family = LISTS[rows[0].family]
-    table = dict(family.operations.get(rows[0].dtype) or next(iter(family.operations.values())))
+    table = operation_of(rows[0].family, rows[0].dtype)
     batched = table["kind"] == "batched_gemm"
     if not batched:
         table["split_k"] = True
@@ -141,7 +164,10 @@ def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
         for at, row in enumerate(rows)
     ]
     text = kernel_text("", family.template, table_text(table), shapes, {"any": by_name(rows[0].winner)}, ())
-    kernel = next(iter(Instances({family.name: text}).units.values())).kernel
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx950"]\n')
+        (Path(folder) / "k.kernel.toml").write_text(text)
+        (kernel,) = load_workspace(Path(folder)).kernels
     problems = {}
     for shape in kernel.shapes:
         row = rows[int(shape.name)]
@@ -152,18 +178,47 @@ def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
 
 @cache
 def listed(family: str) -> Mapping[str, Mapping[str, ParameterValue]]:
-    """The instances of a list by their names, empty where it is not at hand."""
+    """The instances of a list by their names, empty where it is not at hand, or names them in another way."""
     kernels = load_aiter().get("kernels", {})
-    text = kernels.get(f"{family}_i8")
-    return {} if text is None else {one["name"]: by_name(one["name"]) for one in tomllib.loads(text)["instance"]}
+    table = tomllib.loads(kernels.get(f"{family}_i8") or kernels.get(family) or "instance = []")
+    usual = table.get("defaults", {})
+    return {
+        one["name"]: {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in {**usual, **one}.items()
+            if name != "name"
+        }
+        for one in table["instance"]
+    }
 
 
 def by_name(name: str) -> Mapping[str, ParameterValue]:
-    """The parameters of an instance, by its name alone. Raises ListError."""
+    """The parameters of an instance, by its list or by its name alone. Raises ListError."""
     found = read_name(name)
     if found is None or not found.parameters:
-        raise ListError(f"`{name}` does not have the parts of a name in a list that templates are there for")
-    return {"GemmSpec": "MNKPadding", **found.parameters}
+        raise ListError("its name does not have the parts of a name in a list that templates are there for")
+    if name in listed(found.list):
+        return {**listed(found.list)[name], "GemmSpec": "MNKPadding"}
+    known = {name: value for name, value in found.parameters.items() if not name.startswith("ScaleBlock")}
+    return {"GemmSpec": "MNKPadding", **known, **wave_map(known)}
+
+
+def wave_map(parameters: Mapping[str, ParameterValue]) -> Mapping[str, ParameterValue]:
+    """`MXdlPerWave` and `NXdlPerWave` where a name does not say them: the threads that write C together write the rows
+    and columns of all waves once (so in all of `gemm_a8w8_bpreshuffle_common.py`). Raises ListError."""
+    if "MXdlPerWave" in parameters:
+        return {}
+    sizes: dict[str, Any] = dict(parameters)
+    _, rows, _, columns = sizes["CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock"]
+    widths = sizes.get("CDEShuffleBlockTransferScalarPerVectors") or (
+        sizes["CShuffleBlockTransferScalarPerVector_NPerBlock"],
+    )
+    waves_m = rows // (sizes["CShuffleMXdlPerWavePerShuffle"] * sizes["MPerXDL"])
+    waves_n = columns * widths[0] // (sizes["CShuffleNXdlPerWavePerShuffle"] * sizes["NPerXDL"])
+    if waves_m * waves_n * WAVE != sizes["BlockSize"]:
+        raise ListError("the name does not say how waves share the tile")
+    repeats_m = sizes["MPerBlock"] // (waves_m * sizes["MPerXDL"])
+    return {"MXdlPerWave": repeats_m, "NXdlPerWave": sizes["NPerBlock"] // (waves_n * sizes["NPerXDL"])}
 
 
 def cases_of(rows: Sequence[Row]) -> tuple[list[Case], Counter[str]]:
@@ -172,8 +227,8 @@ def cases_of(rows: Sequence[Row]) -> tuple[list[Case], Counter[str]]:
     left_out: Counter[str] = Counter()
     winners: dict[tuple[str, str], dict[str, Mapping[str, ParameterValue]]] = {}
     for row in rows:
-        if row.family not in ("a8w8_rowwise", "a8w8_batched_rowwise", "bf16_batched"):
-            left_out[f"{row.family}: no predictions of this list"] += 1
+        if row.family not in LISTS:
+            left_out[f"{row.family}: no kernel file is written for it"] += 1
             continue
         try:
             winners.setdefault((row.family, row.gfx), {})[row.winner] = by_name(row.winner)
@@ -366,12 +421,12 @@ def outcomes(design: Design, weights: Floats) -> list[Outcome]:
     ]
 
 
-def folded(cases: Sequence[Case], design: Design, group: Callable[[Row], str], seed: int = 0) -> list[Outcome]:
-    """Each case as it is predicted by weights that were fitted without its fold."""
-    groups = sorted({group(case.row) for case in cases})
+def folded(cases: Sequence[Case], design: Design, seed: int = 0) -> list[Outcome]:
+    """Each case as it is predicted by weights that were fitted without its N and K."""
+    groups = sorted({(case.row.n, case.row.k) for case in cases})
     random.Random(seed).shuffle(groups)  # noqa: S311
-    fold = {name: number % FOLDS for number, name in enumerate(groups)}
-    mine = np.array([fold[group(case.row)] for case in cases])
+    fold = {group: number % FOLDS for number, group in enumerate(groups)}
+    mine = np.array([fold[case.row.n, case.row.k] for case in cases])
     found: dict[int, Outcome] = {}
     for number in range(FOLDS):
         if not (mine == number).any():
@@ -387,35 +442,54 @@ def fingerprint(row: Row) -> str:
     return hashlib.sha256(row.key.encode()).hexdigest()[:12]
 
 
+def by_list(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """The cases of each of AITER's lists."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.row.family, []).append(case)
+    return found
+
+
 def store(cases: Sequence[Case]) -> None:
-    """Learn from the cases and write the correction with its records."""
-    design = design_of(cases)
-    weights = dict(zip(design.names, fit(design), strict=True))
-    nothing = np.zeros(len(design.names))
-    records = {
-        "formulas": record(outcomes(design, nothing)),
-        "learned": record(folded(cases, design, lambda row: row.key)),
-        "learned, other N and K": record(folded(cases, design, lambda row: f"{row.n}x{row.k}")),
-    }
-    own = {name.removeprefix("= "): round(float(value), 4) for name, value in weights.items() if name.startswith("= ")}
-    stored = {
-        "source": SOURCE,
-        "records": {
-            name: {key: getattr(found, key) for key in ("shapes", "first", "first_five", "off")}
-            for name, found in records.items()
-        },
-        "weights": {name: round(float(value), 4) for name, value in weights.items() if not name.startswith("= ")},
-        "instances": own,
-        "fitted_on": sorted(fingerprint(case.row) for case in cases),
-    }
+    """Learn from the cases, and write what chooses better than the formulas, with the records of all slices."""
+    corrections: dict[str, Any] = {}
+    records, fitted = [], []
+    for family, mine in by_list(cases).items():
+        design = design_of(mine)
+        by_formulas = outcomes(design, np.zeros(len(design.names)))
+        by_fit = folded(mine, design)
+        better = False
+        for name in sorted({case.slice for case in mine}):
+            chosen = [at for at, case in enumerate(mine) if case.slice == name]
+            most = max(len(mine[at].candidates) for at in chosen)
+            both = [
+                record([found[at] for at in chosen], name, most, learned=learned)
+                for found, learned in ((by_formulas, False), (by_fit, True))
+            ]
+            records.append(max(both, key=lambda one: one.first + one.first_five - one.off))
+            better |= records[-1].learned
+        if better:
+            weights = {name: round(float(value), 4) for name, value in zip(design.names, fit(design), strict=True)}
+            corrections[family] = {
+                "weights": {name: value for name, value in weights.items() if not name.startswith("= ")},
+                "instances": {
+                    name.removeprefix("= "): value for name, value in weights.items() if name.startswith("= ")
+                },
+            }
+            fitted += [fingerprint(case.row) for case in mine]
+    stored = {"source": SOURCE, "records": [asdict(one) for one in records], "corrections": corrections}
     STORED.write_text(json.dumps(stored, indent=1) + "\n")
+    FITTED_ON.write_text("\n".join(sorted(fitted)) + "\n")
 
 
-def record(found: Sequence[Outcome]) -> PredictionRecord:
+def record(found: Sequence[Outcome], name: str, candidates: int, *, learned: bool) -> PredictionRecord:
     """Of predictions, all with a time."""
     off = statistics.median(abs(one.ratio - 1) for one in found)
     first, five = (sum(one.place < most for one in found) / len(found) for most in (1, 5))
-    return PredictionRecord(shapes=len(found), first=round(first, 4), first_five=round(five, 4), off=round(off, 4))
+    return PredictionRecord(
+        slice=name, learned=learned, shapes=len(found), candidates=candidates,
+        first=round(first, 4), first_five=round(five, 4), off=round(off, 4),
+    )  # fmt: skip
 
 
 def line(title: str, found: Sequence[Outcome]) -> str:
@@ -430,15 +504,14 @@ def line(title: str, found: Sequence[Outcome]) -> str:
 
 def table(cases: Sequence[Case], left_out: Mapping[str, int], origami: Path | None) -> Iterable[str]:
     """The lines that are printed; `origami` is the program of `origami_driver.cpp`."""
-    fitted = set(json.loads(STORED.read_text()).get("fitted_on", ()))
+    fitted = set(FITTED_ON.read_text().split())
     methods = judged(cases, fitted)
     if origami is not None:
         methods["rocm-origami 0.0.3, without slices of K"] = by_origami(cases, origami)
     groups: dict[str, list[Case]] = {}
     for case in cases:
-        row = case.row
-        groups.setdefault(f"{row.family}, {case.target.part.name}, {row.dtype}", []).append(case)
-        if row.family == "a8w8_rowwise":
+        groups.setdefault(case.slice, []).append(case)
+        if case.row.family == "a8w8_rowwise":
             groups.setdefault("a8w8_rowwise, all", []).append(case)
     for title, mine in groups.items():
         names = {case.row.key for case in mine}
@@ -457,31 +530,30 @@ def judged(cases: Sequence[Case], fitted: set[str]) -> dict[str, dict[str, Outco
     found: dict[str, dict[str, Outcome]] = {"always the most frequent winners (of these rows)": most_frequent(cases)}
     found["earlier ckwatch, before a compile: the bound"] = {case.row.key: earlier(case) for case in cases}
     found["formulas, before a compile"] = {case.row.key: ranked(case, formulas=True) for case in cases}
-    learned = [case for case in cases if case.row.family == "a8w8_rowwise"]
+    corrected = learned_corrections().corrections
+    learned = [case for case in cases if case.row.family in corrected]
     known = [case for case in learned if fingerprint(case.row) in fitted]
     unseen = [case for case in learned if fingerprint(case.row) not in fitted]
-    if unseen:
-        found["formulas and what was learned, rows not learned from"] = {case.row.key: ranked(case) for case in unseen}
-    if known:
-        design = design_of(known)
-        for title, group in (
-            ("formulas and what was learned without the row (random)", lambda row: row.key),
-            ("formulas and what was learned without its N, K", lambda row: f"{row.n}x{row.k}"),
-        ):
-            outcome = folded(known, design, group)
-            found[title] = {case.row.key: one for case, one in zip(known, outcome, strict=True)}
-        found["formulas and what was learned, with the row (no test)"] = {case.row.key: ranked(case) for case in known}
+    found["as `rank` does, rows not learned from"] = {case.row.key: ranked(case) for case in unseen}
+    found["formulas and what was learned without its N, K"] = {
+        case.row.key: one
+        for mine in by_list(known).values()
+        for case, one in zip(mine, folded(mine, design_of(mine)), strict=True)
+    }
+    found["as `rank` does, with the row (no test)"] = {case.row.key: ranked(case) for case in known}
     reports = {
         (dtype, arch): compiled_figures.reports(dtype, arch) for dtype in ("i8", "f8") for arch in ("gfx942", "gfx950")
     }
     compiled = [
-        case for case in learned if all(name in reports[case.row.dtype, case.row.gfx] for name in case.candidates)
+        case
+        for case in by_list(learned).get("a8w8_rowwise", ())
+        if all(name in reports[case.row.dtype, case.row.gfx] for name in case.candidates)
     ]
     for title, predicted in (
         ("earlier ckwatch, compiled: its loop", earlier),
         ("formulas, compiled", lambda case, found_reports: ranked(case, found_reports, formulas=True)),
-        ("formulas and what was learned, compiled, rows not learned from", ranked),
-        ("formulas and what was learned, compiled, with the row (no test)", ranked),
+        ("as `rank` does, compiled, rows not learned from", ranked),
+        ("as `rank` does, compiled, with the row (no test)", ranked),
     ):
         # the last two differ in their rows
         wanted = {"rows not learned from": unseen, "with the row (no test)": known}.get(
@@ -516,7 +588,7 @@ def main() -> int:
     rows = read_rows(files_of(options.paths or [MEASURED]))
     cases, left_out = cases_of(rows)
     if options.fit:
-        store([case for case in cases if case.row.family == "a8w8_rowwise"])
+        store(cases)
     else:
         for text in table(cases, left_out, options.origami):
             print(text, flush=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -241,6 +242,37 @@ def test_a_ranking_as_json() -> None:
     assert [row["measured_us"] for row in read["ranked"]] == [None, 200.0, None]
     assert read["predicted"] is True
     assert read["ranked"][2]["because"] == "it does not compile"
+
+
+@pytest.mark.parametrize(
+    ("slices", "learned", "expected"),
+    [
+        (
+            ("a8w8_bpreshuffle, MI308X, f8",) * 2,
+            True,
+            "record on a8w8_bpreshuffle, MI308X, f8, before a compile, none of",
+        ),
+        (("bf16_batched, MI300X, bf16",) * 2, False, "record on bf16_batched, MI300X, bf16, before a compile: right"),
+        (("a8w8_rowwise, MI325X, i8",) * 2, False, "no record"),
+        (("a8w8_rowwise, MI355X, i8", ""), True, "no record"),
+        (("", ""), False, "no record"),
+    ],
+)
+def test_a_record_is_of_the_kernels_types_and_part(slices: Sequence[str], learned: bool, expected: str) -> None:
+    found = ranking()
+    rows = [
+        replace(row, prediction=replace(row.prediction, slice=name, learned=learned, formula_us=1.0))
+        for row, name in zip(found.rows, slices, strict=False)
+    ]
+    found = found.model_copy(update={"rows": tuple(rows)})
+    lines = [line.strip() for line in text_of(rank_lines(found)).splitlines()]
+    assert [line for line in lines if line.startswith(expected)], lines
+    assert ("by formulas alone" in lines) is not learned
+    read: dict[str, Any] = values(ranked_predictions(found))
+    assert (None if read["record"] is None else read["record"]["slice"]) == (
+        None if expected == "no record" else slices[0]
+    )
+    assert bool(read["learned_from"]) is learned
 
 
 def test_calibration_as_text() -> None:

@@ -299,11 +299,21 @@ def test_a_compile_replaces_the_estimated_registers_and_lds() -> None:
     assert after.terms[Bottleneck.LATENCY] > before.terms[Bottleneck.LATENCY]
 
 
-def test_eight_bits_on_known_archs_have_what_was_learned() -> None:
-    work = problem(4096, 4096, 4096, case=GemmCase(a="f8", b="f8"))
-    found = on_mi300x(None, work, ROWWISE)
-    assert found.learned
-    assert found.time_us != found.formula_us
+def test_what_was_learned_is_of_its_kernels_types_and_part() -> None:
+    scaled = GemmCase(a="i8", b="i8", c="bf16", accumulator="i32", scale_a="row", scale_b="row", arch="gfx950")
+    work = problem(4096, 4096, 4096, case=scaled)
+    known = predict(None, ROWWISE, work, target("MI355X", "gfx950"))
+    assert (known.learned, known.slice) == (True, "a8w8_rowwise, MI355X, i8")
+    assert known.time_us != known.formula_us
+    for other, part in (
+        (scaled, target("MI350X", "gfx950")),
+        (scaled, target("MI300X")),
+        (replace(scaled, c="f16"), target("MI355X", "gfx950")),
+        (replace(scaled, scale_a=None), target("MI355X", "gfx950")),
+        (replace(scaled, a="f16", b="f16", accumulator="f32"), target("MI355X", "gfx950")),
+    ):
+        found = predict(None, ROWWISE, problem(4096, 4096, 4096, case=other), part)
+        assert (found.learned, found.time_us) == (False, found.formula_us)
 
 
 def test_warm_caches_have_no_time_before_a_compile() -> None:

@@ -66,6 +66,16 @@ def test_nothing_is_timed_by_itself_on_request_only() -> None:
     world.drain()
 
 
+def test_what_is_written_as_sizes_is_timed_whether_the_file_has_it_or_not() -> None:
+    world, _ = edited(toml="settings 0\njobs 2")
+    world.send(MeasureRequested(1, (A,), ("M=3", "64", "none")))
+    assert measurements(world.run(*QUICK)) == ["measure k1/a 64"]
+    assert measurements(answer(world)) == ["measure k1/a M=3"]
+    assert answer(world) == []
+    assert unit(world, A).timing.by_shape.keys() == {"64", "M=3"}
+    world.drain()
+
+
 def test_what_was_built_before_the_daemon_began_is_not_timed() -> None:
     world = built(**{K1: SHAPED, TOML: BENCH})
     assert measurements(world.take_log()) == []

@@ -217,7 +217,8 @@ class World:
         if not isinstance(effect, Measure):
             assert unit.outcome is Outcome.BUILT
             return
-        assert effect.shape in {shape.name for shape in unit.unit.kernel.shapes}
+        names = {shape.name for shape in unit.unit.kernel.shapes}
+        assert effect.shape in names or "=" in effect.shape, "one of the file, or sizes"
 
     def _is_wide(self, work: Work) -> bool:
         """Whether both passes run at a time."""

@@ -49,6 +49,29 @@ async def test_units_are_built_and_timed(timed: Timed) -> None:
         assert len(detail.times_us) == timing.samples
 
 
+async def test_sizes_that_the_kernel_file_does_not_have_are_timed_and_found_again(timed: Timed) -> None:
+    async with timed.open() as daemon, following(daemon) as seen:
+        lines = await lines_of(daemon, shapes=["K=9,M=6,N=5", "M=8,N=16,K=4"])
+        assert summary(lines) == [("timing", "small", ""), ("timing", "M=6,N=5,K=9", ""), ("done", None, "")]
+        timing = lines[1].timing
+        assert timing is not None
+        assert {name: timing.sizes[name] for name in "MNK"} == {"M": 6, "N": 5, "K": 9}
+        assert [row.shape for row in await daemon.benchmarks.best("k", "N=5 K=9 M=6")] == ["M=6,N=5,K=9"]
+        assert [row.id for row in await daemon.benchmarks.timings(UNIT, "M=6,K=9,N=5", 10)] == [timing.id]
+        await seen.until(lambda s: len(s.units["one"].timings) == 2)
+        for ask in (
+            lambda: daemon.benchmarks.best("k", "M=6,N=5"),
+            lambda: daemon.benchmarks.timings(UNIT, "M=6,N=5", 1),
+        ):
+            with pytest.raises(CkwatchError, match="'M=6,N=5' does not say K"):
+                await ask()
+        with pytest.raises(CkwatchError, match="'Q=5' is no size of k"):
+            await lines_of(daemon, shapes=["M=6,Q=5,K=9"])
+    async with timed.open() as daemon:
+        await build(daemon)
+        assert [row.rank for row in await daemon.benchmarks.best("k", "M=6,N=5,K=9")] == [1]
+
+
 async def test_what_is_known_is_not_measured_again(timed: Timed) -> None:
     async with timed.open() as daemon:
         measured = [line for line in await lines_of(daemon) if line.timing]

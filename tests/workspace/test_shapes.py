@@ -1,12 +1,18 @@
-"""Shapes that a GEMM's edges are verified on."""
+"""Shapes that are named, and those that a GEMM's edges are verified on."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
-from ckwatch.model.kernels import Shape
-from ckwatch.workspace.shapes import ragged_shapes
+from ckwatch.model.kernels import Kernel, Shape
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.shapes import find_shape, find_shapes, ragged_shapes
 from gemm_case import GemmCase, GemmRun, Size
 from units import place
 
@@ -37,3 +43,123 @@ def test_no_tile_divides_a_ragged_shape(case: GemmCase) -> None:
         assert {argument.name: argument.value for argument in problem.arguments}["kBatch"] == 4
         assert problem.bytes_moved == problem.bytes_allocated, "without gaps"
     assert all(size % 2 for size in (shapes[0].sizes[name] for name in "MNK"))
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def kernel_of(example: str, name: str) -> Kernel:
+    return next(kernel for kernel in load_workspace(EXAMPLES / example).kernels if kernel.name == name)
+
+
+GEMM = kernel_of("cpp", "gemm_bf16_split_k")
+CUSTOM = """
+template = "t.hip.j2"
+[operation]
+kind = "custom"
+sizes = ["N"]
+runtime = { scale = "float", turns = "int32_t" }
+[[operation.output]]
+name = "Y"
+dtype = "f32"
+sizes = ["N"]
+[[shape]]
+N = 64
+scale = 2.5
+turns = 3
+[[instance]]
+name = "a"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "sizes"),
+    [
+        ("wide K", "wide K", {"M": 64, "N": 96, "K": 65536}),
+        ("M=64,N=96,K=65536,kBatch=8", "wide K", {"M": 64}),
+        ("M=64,N=96,K=65536", "M=64,N=96,K=65536", {"LDA": 65536}),
+        ("K=7 N=5, M=3", "M=3,N=5,K=7", {"M": 3, "N": 5, "K": 7, "LDC": 5}),
+        ("M=3,N=5,K=7,LDA=7,kBatch=1", "M=3,N=5,K=7", {"LDA": 7}),
+        ("M=3,N=5,K=7,LDA=9,kBatch=2,", "M=3,N=5,K=7,LDA=9,kBatch=2", {"LDA": 9}),
+    ],
+)
+def test_a_shape_is_named_or_written_as_sizes(text: str, name: str, sizes: dict[str, int]) -> None:
+    found = find_shape(GEMM, text)
+    assert found.name == name
+    assert sizes.items() <= found.sizes.items()
+    assert find_shape(GEMM, found.name) == found, "its name means it again"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wide", "'gemm_bf16_split_k' has no shape 'wide'"),
+        ("", "'gemm_bf16_split_k' has no shape ''"),
+        ("=", "'=' is no size of gemm_bf16_split_k"),
+        ("m=3,N=5,K=7", "'m=3' is no size of gemm_bf16_split_k"),
+        ("M=3,N=5", "'M=3,N=5' does not say K"),
+        ("M=3,N=5,K=7,M=3", "'M=3,N=5,K=7,M=3' says M twice"),
+        ("M=,N=5,K=7", "'M=' is no size of gemm_bf16_split_k: nothing is not a number"),
+        ("M,N=5,K=7", "'M' is no size of gemm_bf16_split_k: nothing is not a number"),
+        ("M=3.5,N=5,K=7", "'M=3.5' is no size of gemm_bf16_split_k: 3.5 is not a number"),
+        ("M=-3,N=5,K=7", "'M=-3' is no size of gemm_bf16_split_k: -3 is not a number"),
+        ("M=true,N=5,K=7", "'M=true' is no size of gemm_bf16_split_k: true is not a number"),
+        ("M=٣,N=5,K=7", "'M=٣' is no size of gemm_bf16_split_k: ٣ is not a number"),
+        ("M=0,N=5,K=7", "`M` must be at least 1"),
+        ("M=2147483648,N=5,K=7", "`M` does not fit into int32_t"),
+        (f"M={'9' * 900},N=5,K=7", "`M` does not fit into int32_t"),
+        (f"M={'9' * 9000},N=5,K=7", "is not a number"),
+        ("M=3,N=5,K=7,LDA=6", "`LDA` must be at least 7"),
+        ("M=3,N=5,K=7,kBatch=0", "`kBatch` must be at least 1"),
+        ("M=3,N=5,K=7,kBatch=1.5", "`kBatch` is of type int32_t"),
+    ],
+)
+def test_a_mistake_names_the_sizes(text: str, message: str) -> None:
+    with pytest.raises(CkwatchError, match=re.escape(message)) as raised:
+        find_shape(GEMM, text)
+    assert raised.value.hint is not None
+    assert "M=…,N=…,K=…" in raised.value.hint or "its sizes are M, N, K, and optionally LDA" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "example", ["attention", "convolution", "grouped_gemm", "moe", "normalization", "batched_gemm"]
+)
+def test_every_shape_of_every_kind_can_be_written_as_sizes(example: str) -> None:
+    for kernel in load_workspace(EXAMPLES / example).kernels:
+        for shape in kernel.shapes:
+            text = ",".join(f"{name}={value}" for name, value in {**shape.sizes, **shape.runtime}.items())
+            assert find_shape(kernel, text) == shape
+            bare = replace(kernel, shapes=())
+            assert find_shape(bare, find_shape(bare, text).name).sizes == shape.sizes
+
+
+def test_runtime_arguments_of_ones_own_operation(tmp_path: Path) -> None:
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/t.hip.j2").write_text("")
+    (tmp_path / "k.kernel.toml").write_text(CUSTOM)
+    workspace = load_workspace(tmp_path)
+    assert not [error.message for error in workspace.errors]
+    (kernel,) = workspace.kernels
+    assert find_shape(kernel, "N=64").name == "64", "as in the file's first shape where not said"
+    found = find_shape(kernel, "N=32,scale=0.5,turns=4")
+    assert (found.name, found.sizes, found.runtime) == (
+        "N=32,scale=0.5,turns=4",
+        {"N": 32},
+        {"scale": 0.5, "turns": 4},
+    )
+    with pytest.raises(CkwatchError, match="`turns` is of type int32_t"):
+        find_shape(kernel, "N=32,turns=0.5")
+
+
+def test_of_several_kernels_one_must_have_the_shape() -> None:
+    other = kernel_of("normalization", "layernorm_bf16_residual_i8")
+    found = find_shapes([GEMM, other], ["M=3,N=5,K=7", "M=3,N=5"])
+    assert {name: list(shapes) for name, shapes in found.items()} == {
+        GEMM.name: ["M=3,N=5,K=7"],
+        other.name: ["M=3,N=5"],
+    }
+    with pytest.raises(CkwatchError, match="'Q=3' is no size of gemm_bf16_split_k"):
+        find_shapes([GEMM, other], ["Q=3"])
+    with pytest.raises(CkwatchError, match="none of these units has a shape 'tall'"):
+        find_shapes([GEMM, other], ["tall"])

@@ -316,29 +316,36 @@ def rank_lines(found: PredictedRanking) -> list[Line]:
 
 def _basis_lines(found: Sequence[Prediction]) -> list[str]:
     """From what the times were predicted, and how good such predictions were on public measurements."""
-    from ckwatch.codeobject.learned_correction import learned_correction
+    from ckwatch.codeobject.learned_correction import learned_corrections
     from ckwatch.codeobject.prediction import Basis
 
-    before = sum(one.basis is Basis.PARAMETERS for one in found)
     lines = []
-    if before:
+    if before := sum(one.basis is Basis.PARAMETERS for one in found):
         which = "all" if before == len(found) else f"{before} of {len(found)}"
         lines.append(f"{which} from the parameters alone, before a compile")
-    if any(one.learned for one in found):
-        known = learned_correction()
-        lines.append(f"with what was learned from others' measurements ({known.source})")
-        lines.append(f"there, on shapes that the fit had not seen: {known.records['learned']}")
-    elif any(one.formula_us is not None for one in found):
-        lines.append("by formulas alone: no public measurements of such kernels were learned from")
-    return lines
+    if not any(one.formula_us is not None for one in found):
+        return lines
+    known = learned_corrections()
+    record = known.record_of(one.slice for one in found)
+    learned = sum(one.learned for one in found)
+    if learned:
+        which = "" if learned == len(found) else f"{learned} of {len(found)} "
+        lines.append(f"{which}by formulas, and what was learned from others' measurements ({known.source})")
+    else:
+        lines.append("by formulas alone")
+    if record is None:
+        return [*lines, "no record: no public measurements of such kernels on this part are known"]
+    seen = ", none of an N and K that the fit had seen" if record.learned else ""
+    return [*lines, f"record on {record.slice}, before a compile{seen}: {record}"]
 
 
 def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
     """What `rank --json` prints."""
     from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
-    from ckwatch.codeobject.learned_correction import learned_correction
+    from ckwatch.codeobject.learned_correction import learned_corrections
 
-    known = learned_correction() if any(row.prediction.learned for row in found.rows) else None
+    known = learned_corrections()
+    record = known.record_of(row.prediction.slice for row in found.rows if row.place is not None)
     ranked = (
         PredictedInstance(
             instance=row.name,
@@ -353,7 +360,7 @@ def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
     return RankedPredictions(
         kernel=found.kernel, shape=found.shape, arch=found.arch, part=found.part, cache=found.cache,
         ranked=tuple(ranked), left_out=NOT_MODELLED,
-        record=None if known is None else known.records["learned"], learned_from="" if known is None else known.source,
+        record=record, learned_from=known.source if any(row.prediction.learned for row in found.rows) else "",
     )  # fmt: skip
 
 

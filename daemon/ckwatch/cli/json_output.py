@@ -486,7 +486,8 @@ class PredictedInstance(Printed):
 
 class RankedPredictions(Answer):
     """The instances of a kernel by predicted time. `left_out` is what predictions do not know. `record`: how good they
-    were on public measurements that the fit had not seen, of `learned_from`; null where nothing was learned."""
+    were on public measurements of such kernels on this part, with shapes of other N and K than the fit had seen; null
+    where there are none. `learned_from`: whose measurements changed the times; empty where none did."""
 
     kernel: str
     shape: str

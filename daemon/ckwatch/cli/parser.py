@@ -23,6 +23,7 @@ PATTERNS_HELP = (
     "wildcards, as in 'gemm_f16/*' (default: all)"
 )
 TRUST_HELP = "trust the workspace: its templates and compiler flags are code that runs on this machine"
+SHAPE_HELP = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
 UNIT_HELP = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
 
 Run = Callable[[argparse.Namespace], int]
@@ -426,7 +427,9 @@ def _add_timings(parser: ProgramParser) -> None:
         "Exit status 1 if a kernel fails, 2 if there is no device to time it on.",
     )
     bench.add_patterns()
-    bench.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="time this shape; may be repeated")
+    bench.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE", help=f"time this shape: {SHAPE_HELP}; may be repeated"
+    )
     bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto")
     bench.add_argument("--devices", action="store_true", help="only list the devices")
     bench.add_argument("--force", action="store_true", help="time units again that have a timing")
@@ -459,7 +462,7 @@ def _add_timings(parser: ProgramParser) -> None:
         action="append",
         default=[],
         metavar="SHAPE",
-        help="try this shape only: a name, as --details prints it, or sizes (M=64,N=64,K=128); may be repeated",
+        help=f"try this shape only: {SHAPE_HELP}, or one that --details prints; may be repeated",
     )
     verify.add_argument("--details", action="store_true", help="print every shape that was tried")
     verify.add_argument("--force", action="store_true", help="execute again what was verified already")
@@ -488,7 +491,9 @@ def _add_timings(parser: ProgramParser) -> None:
         "was. Exit status 1 if there is a shape on which nothing could be timed.",
     )
     tune.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
-    tune.add_argument("--shape", action="append", default=[], metavar="SHAPE", help="for this shape; may be repeated")
+    tune.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE", help=f"for this shape: {SHAPE_HELP}; may be repeated"
+    )
     tune.add_argument("--budget", type=seconds, metavar="TIME", help="end after 90s, 20m or 2h with the best so far")
     tune.add_argument("--measurements", type=positive, metavar="N", help="end after N measurements")
     tune.add_argument(
@@ -549,7 +554,7 @@ def _add_timings(parser: ProgramParser) -> None:
     best.add_argument("--chart", choices=("heat-map", "roofline"), help="what --plot draws (default: heat-map)")
 
     for sub in (history, compare, best):
-        sub.add_argument("--shape", metavar="SHAPE", help="only on this shape")
+        sub.add_argument("--shape", metavar="SHAPE", help=f"only on this shape: {SHAPE_HELP}")
     for sub in (history, best):
         sub.add_argument("--plot", type=Path, metavar="FILE", help="write a plot to FILE.svg or FILE.png")
     for sub in (bench, verify, history, compare, best):
@@ -581,7 +586,7 @@ def _add_timings(parser: ProgramParser) -> None:
     export.add_argument("--timings", choices=("json", "csv"), help="write timings, to --out or standard output")
     export.add_argument(
         "--shape", action="append", default=[], metavar="SHAPE",
-        help="with --autotune and --timings: only on this shape; may be repeated",
+        help=f"with --autotune and --timings: only on this shape: {SHAPE_HELP}; may be repeated",
     )  # fmt: skip
     export.add_argument(
         "--device", metavar="DEVICE", help="with --autotune: by timings on this device, by name or PCI address"
@@ -627,7 +632,7 @@ def _add_analysis(parser: ProgramParser) -> None:
         "rank", command("inspect:rank"), "Rank the instances of a kernel by predicted time, without a GPU"
     )
     rank.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
-    rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")
+    rank.add_argument("--shape", required=True, metavar="SHAPE", help=SHAPE_HELP)
     rank.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
     rank.add_argument(
         "--part", default="", metavar="PART", help="predict for PART, such as MI300X (default: the fastest)"

@@ -35,6 +35,7 @@ from ckwatch.tuning.space import (
     joined,
 )
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.shapes import find_shape
 from ckwatch.workspace.sweep import SweepPlan
 
 Parameters = Mapping[str, ParameterValue]
@@ -242,15 +243,11 @@ def _spaces(instances: Mapping[str, Parameters], sweeps: Sequence[SweepPlan], al
 
 
 def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
-    there = {shape.name: shape for shape in kernel.shapes}
-    if not there:
+    there = [shape.name for shape in kernel.shapes]
+    if not there and not wanted:
         raise CkwatchError(f"'{kernel.name}' has no shape to be tuned for", "add a [[shape]] to its kernel file")
-    for name in wanted or ():
-        if name not in there:
-            near = get_close_matches(name, there, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(there)}"
-            raise CkwatchError(f"'{kernel.name}' has no shape '{name}'", hint)
-    return tuple(there[name] for name in dict.fromkeys(wanted or there))
+    chosen = (find_shape(kernel, name) for name in wanted or there)
+    return tuple({shape.name: shape for shape in chosen}.values())
 
 
 def _refusal(

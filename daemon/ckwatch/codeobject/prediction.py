@@ -37,7 +37,7 @@ from ckwatch.codeobject.gemm_time import (
     estimated_figures,
     gemm_time,
 )
-from ckwatch.codeobject.learned_correction import is_learned_for, learned_correction
+from ckwatch.codeobject.learned_correction import learned_corrections, slice_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
@@ -235,8 +235,9 @@ class Prediction:
     taken for measured ones.
 
     `basis` of `time_us`, None where there is none. `formula_us`: by `gemm_time` alone, None where another model was
-    used; `learned` says that public measurements changed it to `time_us`. `workgroups_per_cu`: how many are on a
-    compute unit at a time, as it was estimated or compiled.
+    used; `learned` says that public measurements changed it to `time_us`, `slice` which of them are of such kernels on
+    this part, empty if none can be. `workgroups_per_cu`: how many are on a compute unit at a time, as it was estimated
+    or compiled.
     """
 
     predicted: bool = field(init=False, default=True)
@@ -255,6 +256,7 @@ class Prediction:
     basis: Basis | None = None
     formula_us: float | None = None
     learned: bool = False
+    slice: str = ""
     workgroups_per_cu: int | None = None
     terms: Mapping[Bottleneck, float] = field(default_factory=dict)
     quantisation: TileQuantization | None = None
@@ -336,12 +338,14 @@ _BOTTLENECKS: Mapping[Resource, Bottleneck] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelledGemm:
-    """A product of matrices as `gemm_time` sees it, and the factor for its time that was learned, if one was."""
+    """A product of matrices as `gemm_time` sees it, the factor for its time that was learned, if one was, and the slice
+    of public measurements that it would be in (`learned_correction.slice_of`)."""
 
     instance: GemmInstance
     sizes: GemmSizes
     time: GemmTime
     factor: float | None
+    measured: str
 
 
 def modelled_gemm(
@@ -375,10 +379,10 @@ def modelled_gemm(
     if kernel is not None:
         figures = _compiled_figures(kernel, figures)
     found = gemm_time(instance, figures, sizes, machine)
-    factor = None
-    if is_learned_for(x.name, w.name, target.arch, sizes.matrices):
-        factor = learned_correction().factor(instance, sizes, found, machine.compute_units)
-    return ModelledGemm(instance=instance, sizes=sizes, time=found, factor=factor)
+    measured = slice_of(parameters, problem, target.part.name)
+    correction = learned_corrections().of(measured)
+    factor = None if correction is None else correction.factor(instance, sizes, found, machine.compute_units)
+    return ModelledGemm(instance=instance, sizes=sizes, time=found, factor=factor, measured=measured)
 
 
 def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem, *, compiled: bool) -> Prediction:
@@ -396,6 +400,7 @@ def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem,
         basis=Basis.CODE_OBJECT if compiled else Basis.PARAMETERS,
         formula_us=found.time_us,
         learned=modelled.factor is not None,
+        slice=modelled.measured,
         workgroups_per_cu=found.together,
     )
     return replace(known, why=(_limit_text(known, found), *_losses(known)))

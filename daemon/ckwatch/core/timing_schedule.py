@@ -30,7 +30,7 @@ from ckwatch.core.state import Effects, Priority, State, begin, release, stop
 from ckwatch.core.unit_state import TimingRequest, UnitState
 from ckwatch.model.devices import devices_for, preferred
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.kernels import Outcome
+from ckwatch.model.kernels import Outcome, Shape
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 
 DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE, WorkKind.VERIFY)
@@ -61,7 +61,7 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
         return
     before = (set(unit.timing.requested), unit.timing.untimed_because)
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
-    for shape in [shape for shape in unit.timing.requested if shape not in shapes]:
+    for shape in [shape for shape in unit.timing.requested if shape not in shapes and not is_written_as_sizes(shape)]:
         del unit.timing.requested[shape]
     automatic = state.benchmarks.automatic and unit.key.scope == MAIN
     if automatic and (unit.input.last_edit or is_in_focus(state, unit)):
@@ -100,6 +100,11 @@ def _forget(state: State, out: Effects, unit: UnitState) -> None:
     stop(state, out, unit.timing.work)
 
 
+def is_written_as_sizes(shape: str) -> bool:
+    """Whether it is `M=64,N=64,K=128`, which the kernel file need not have (`workspace.shapes.find_shape`)."""
+    return "=" in shape
+
+
 def measure_requested(state: State, out: Effects, event: MeasureRequested) -> None:
     """A client wants timings. Known ones are measured again only by `force`."""
     state.measure_requests = event.number
@@ -108,15 +113,13 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
         if unit is None:
             continue
         unit.timing.untimed_because = ""
-        for shape in unit.unit.kernel.shapes:
-            if event.shapes is not None and shape.name not in event.shapes:
-                continue
-            known = unit.timing.by_shape.get(shape.name)
+        for shape in _shapes_asked(unit.unit.kernel.shapes, event.shapes):
+            known = unit.timing.by_shape.get(shape)
             result = unit.compile.result
             fresh = known is not None and result is not None and known.artifact == result.artifact and not known.raced
             asked_otherwise = event.device is not None or event.race is not None or event.flush_instructions
             if event.force or asked_otherwise or not fresh:
-                unit.timing.requested[shape.name] = TimingRequest(
+                unit.timing.requested[shape] = TimingRequest(
                     requested=True,
                     force=event.force,
                     device=event.device,
@@ -125,6 +128,12 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
                 )
         publish(out, unit)
         state.newly_settled.append(unit.key)
+
+
+def _shapes_asked(there: tuple[Shape, ...], asked: tuple[str, ...] | None) -> list[str]:
+    """Names of the kernel file's shapes, all or those that are asked for, and then what is written as sizes."""
+    names = [shape.name for shape in there if asked is None or shape.name in asked]
+    return [*names, *(shape for shape in asked or () if shape not in names and is_written_as_sizes(shape))]
 
 
 def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:

@@ -6,7 +6,6 @@ meant to find can show. A few must be refused, since refusing has to work.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cache
@@ -19,12 +18,12 @@ from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
-from ckwatch.model.tensors import DTYPES, INT32_MAX, evaluate_size
+from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.kind import SizesFor
-from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, elements_spanned, with_defaults, wrong_sizes
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, find_shape, with_defaults
 
 WHOLE_MACS = 1 << 28
 """Multiply-adds of a problem that is computed whole; of larger ones some workgroups are."""
@@ -185,11 +184,12 @@ def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> It
 
 
 def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple[Trial, ...]]:
-    """By the units' ids, the problems that `asked` means: a name of `trials_of`, or sizes: `M=64,N=64,K=128,LDA=160`.
+    """By the units' ids, the problems that `asked` means: a name of `trials_of`, or what `find_shape` takes.
 
-    Raises CkwatchError for what means none of any unit, or makes no shape.
+    Raises CkwatchError for what means none of any unit, or makes no shape of any.
     """
     found: dict[str, list[Trial]] = {}
+    reasons: dict[str, CkwatchError] = {}
     known: dict[str, None] = {}
     met: set[str] = set()
     for unit in units:
@@ -199,11 +199,16 @@ def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple
         for word in asked:
             trial = trials.get(word)
             if trial is None and "=" in word and word not in known:
-                trial = _of_shape(unit, _written_shape(unit, word))
+                try:
+                    trial = _of_shape(unit, replace(find_shape(unit.kernel, word), name=word))
+                except CkwatchError as error:
+                    reasons[word] = error
             if trial is not None:
                 mine.append(trial)
                 met.add(word)
     for word in asked:
+        if word not in met and word in reasons:
+            raise reasons[word]
         if word not in met:
             raise CkwatchError(
                 f"none of these units is verified on a shape '{word}'",
@@ -225,31 +230,6 @@ def shape_text(operation: Operation, problem: KernelProblem) -> str:
 
 def _macs(problem: KernelProblem) -> int:
     return (problem.flops or 0) // 2
-
-
-def _written_shape(unit: Unit, text: str) -> Shape:
-    """The shape that `M=64,N=64,K=128` says. Raises CkwatchError."""
-    operation = unit.kernel.operation
-    names = (*operation.size_arguments, *operation.runtime_arguments)
-    given: dict[str, int] = {}
-    for part in re.split(r"[,\s]+", text.strip()):
-        name, _, value = part.partition("=")
-        if name not in names or not value.isdecimal() or int(value) > INT32_MAX:
-            raise CkwatchError(f"'{part}' is no size of {unit.kernel.name}", f"sizes are {', '.join(names)}")
-        given[name] = int(value)
-    if missing := [name for name in operation.size_arguments if name not in {**given, **operation.size_defaults}]:
-        raise CkwatchError(f"'{text}' does not say {', '.join(missing)}")
-    sizes = with_defaults(operation, given)
-    for _, message in wrong_sizes(operation, sizes):
-        raise CkwatchError(f"'{text}': {message}")
-    for tensor in operation.tensors:
-        try:
-            elements_spanned(tensor, sizes)
-        except ValueError as error:
-            raise CkwatchError(f"'{text}': {tensor.name} has no size there: {error}") from None
-    runtime = {**_usual_runtime(unit), **RUNTIME_DEFAULTS, **given}
-    runtime = {name: runtime[name] for name in operation.runtime_arguments}
-    return Shape(text, sizes, runtime, unit.instance.span)
 
 
 def _usual_runtime(unit: Unit) -> Mapping[str, int | float]:

@@ -68,13 +68,13 @@ def slow_compile(unit: UnitState) -> str:
 
 
 def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
-    """The unit's last timings in the order of its shapes, each marked as fresh, stale or running."""
+    """The unit's last timings in the order of its shapes, then on others, each marked as fresh, stale or running."""
     if not unit.timing.by_shape:
         return ()
     built = unit.built
     present = None if built is None else built.artifact
     found = []
-    for shape in (one.name for one in unit.unit.kernel.shapes):
+    for shape in dict.fromkeys((*(one.name for one in unit.unit.kernel.shapes), *unit.timing.by_shape)):
         timing = unit.timing.by_shape.get(shape)
         if timing is None:
             continue

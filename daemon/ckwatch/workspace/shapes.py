@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ckwatch.model.kernels import Operation, Shape, Tensor
+from ckwatch.model.diagnostics import Source
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
 from ckwatch.model.tensors import INT32_MAX, evaluate_size
 from ckwatch.workspace.operations import KINDS
-from ckwatch.workspace.problems import Problems, describe_value
+from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, join_names
 from ckwatch.workspace.settings import valid_name
-from ckwatch.workspace.toml_document import KeyPath
+from ckwatch.workspace.toml_document import KeyPath, TomlDocument
 
 RUNTIME_DEFAULTS = {"kBatch": 1}
+
+_INTEGER, _FRACTION = (
+    re.compile(r"[+-]?[0-9]{1,1000}"),
+    re.compile(r"[+-]?[0-9]{0,20}[.]?[0-9]{1,20}(e[+-]?[0-9]{1,3})?"),
+)
+"""Numbers in a shape that a user writes as `M=64,N=64`."""
 
 NAME_DOC = "by default the sizes, `4096x4096x64`"
 """What an editor shows of a shape's `name`."""
@@ -48,6 +58,88 @@ def read_shapes(problems: Problems, values: Any, operation: Operation) -> list[S
         names[shape.name] = _name_path(problems, path)
         shapes.append(shape)
     return shapes
+
+
+def find_shape(kernel: Kernel, text: str) -> Shape:
+    """The shape that `text` means: the name of one of the kernel file, or sizes, `M=64,N=64,K=128,LDA=160`.
+
+    Sizes of a shape of the kernel file are that shape. Others are called as they would be written, so that the name
+    means the same shape again. Raises CkwatchError.
+    """
+    known = {shape.name: shape for shape in kernel.shapes}
+    if text in known:
+        return known[text]
+    operation = kernel.operation
+    needed = [name for name in operation.size_arguments if name not in operation.size_defaults]
+    if "=" not in text:
+        example = ",".join(f"{name}=…" for name in needed)
+        hint = f"{did_you_mean(text, known)}it has {join_names(known) or 'none'}; or sizes: {example}"
+        raise CkwatchError(f"'{kernel.name}' has no shape '{text}'", hint)
+    optional = [*(name for name in operation.size_arguments if name not in needed), *operation.runtime_arguments]
+    also = f", and optionally {', '.join(optional)}" if optional else ""
+    hint = f"its sizes are {', '.join(needed)}{also}"
+    table: dict[str, Any] = {}
+    for part in re.split(r"[,\s]+", text.strip(", \t\n")):
+        name, _, value = part.partition("=")
+        number = _number_of(value)
+        if name not in (*needed, *optional):
+            near = did_you_mean(name, (*needed, *optional))
+            raise CkwatchError(f"'{part}' is no size of {kernel.name}", f"{near}{hint}")
+        if name in table:
+            raise CkwatchError(f"'{text}' says {name} twice", hint)
+        if number is None or (name in operation.size_arguments and not value.isdecimal()):
+            raise CkwatchError(f"'{part}' is no size of {kernel.name}: {value or 'nothing'} is not a number", hint)
+        table[name] = number
+    if missing := [name for name in needed if name not in table]:
+        raise CkwatchError(f"'{text}' does not say {', '.join(missing)}", hint)
+    for name in operation.runtime_arguments:
+        if name not in RUNTIME_DEFAULTS:
+            table.setdefault(name, next((shape.runtime[name] for shape in kernel.shapes), 1))
+    problems = Problems(TomlDocument(kernel.path, "[[shape]]\n", Source.KERNEL_FILE))
+    try:
+        shape = _read(problems, table, ("shape", 0), operation)
+    except ValueError as error:
+        raise CkwatchError(f"'{text}': {error}", hint) from None
+    if shape is None:
+        raise CkwatchError(f"'{text}': {problems.found[0].message}", hint)
+    alike = (one for one in kernel.shapes if (one.sizes, one.runtime) == (shape.sizes, shape.runtime))
+    usual = with_defaults(operation, {name: shape.sizes[name] for name in needed}) | RUNTIME_DEFAULTS
+    values = {**shape.sizes, **shape.runtime}
+    name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
+    return next(alike, replace(shape, name=name, span=kernel.template_span))
+
+
+def find_shapes(kernels: Iterable[Kernel], texts: Iterable[str]) -> dict[str, dict[str, Shape]]:
+    """By kernels, the shapes that `texts` mean, by their names. Raises CkwatchError for one that no kernel has."""
+    known = {kernel.name: kernel for kernel in kernels}
+    found: dict[str, dict[str, Shape]] = {name: {} for name in known}
+    for text in texts:
+        reasons, met = [], False
+        for kernel in known.values():
+            try:
+                shape = find_shape(kernel, text)
+            except CkwatchError as error:
+                reasons.append(error)
+            else:
+                found[kernel.name][shape.name] = shape
+                met = True
+        if not met and "=" in text and reasons:
+            raise reasons[0]
+        if not met:
+            there = dict.fromkeys(shape.name for kernel in known.values() for shape in kernel.shapes)
+            hint = f"there are {join_names(there)}" if there else "their kernel files have no [[shape]]"
+            raise CkwatchError(f"none of these units has a shape '{text}'", hint)
+    return found
+
+
+def _number_of(text: str) -> int | float | bool | None:
+    """None for what is no number."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if _INTEGER.fullmatch(text) else float(text) if _FRACTION.fullmatch(text) else None
+    except ValueError:
+        return None
 
 
 def _name_path(problems: Problems, path: KeyPath) -> KeyPath:

@@ -86,7 +86,9 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         assert await standings(daemon) == {"fresh"}
         await edit(bench, daemon, seen)
         assert await standings(daemon) == {"stale"}
-        ranking = await daemon.predicted("k", "size", None, "")
+        written = ",".join(f"{name}={shape.sizes[name]}" for name in "MNK")
+        ranking = await daemon.predicted("k", written, None, "")
+        assert ranking.shape == "size"
         (row,) = [row for row in ranking.rows if row.name == "one"]
         assert (row.place, ranking.measured_us) == (None, {})
         assert ranking.intensity is not None

@@ -209,7 +209,10 @@ async def show(feed: Feed, query: Query) -> Content:
     if not feed.units:
         return Content(title="", blocks=(Note(key="empty", text="There are no units.", kind="hint"),))
     units = _units_of(feed, kernel.value, arch.value)
-    shape = choose("shape", "Shape", await _shapes(feed, kernel.value, arch.value), query)
+    shapes, asked = await _shapes(feed, kernel.value, arch.value), query.get("shape", "")
+    if "=" in asked and asked not in shapes:  # sizes, which the kernel file need not have
+        shapes = [*shapes, asked]
+    shape = choose("shape", "Shape", shapes, query)
     part = choose("part", "For", parts_of(arch.value), query)
     blocks: list[Block] = [kernel, arch, shape, part]
     title = f"{kernel.value} on {shape.value}" if shape.value else kernel.value

@@ -27,6 +27,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import dispatch_set
 from ckwatch.wire.figures_text import is_figure
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.shapes import find_shape
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming, Timing
@@ -47,7 +48,7 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
         rows = await client.best(kernel)
         units = [unit for unit in await client.units(kernel) if unit.kernel == kernel]
     arch = one_arch(kernel, [unit.arch for unit in units])
-    wanted = _wanted(kernel, await _shapes_of(client, kernel), options.shape)
+    wanted = await _shapes_of(client, kernel, options.shape)
     known = times_of(rows, arch, wanted, options.device)
     if not known:
         where = "" if options.device is None else f" on {options.device}"
@@ -83,18 +84,12 @@ def one_arch(kernel: str, archs: Sequence[str]) -> str:
     return several[0]
 
 
-async def _shapes_of(client: Client, kernel: str) -> list[str]:
-    """The shapes of the kernel file."""
+async def _shapes_of(client: Client, kernel: str, asked: Sequence[str]) -> list[str]:
+    """The names of the shapes that are asked for, or of all of the kernel file. Raises CkwatchError."""
     loaded = await to_thread.run_sync(load_workspace, client.root)
-    return [shape.name for known in loaded.kernels if known.name == kernel for shape in known.shapes]
-
-
-def _wanted(kernel: str, there: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """The shapes that are asked for. Raises CkwatchError for one that the kernel has not."""
-    for shape in asked:
-        if shape not in there:
-            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {', '.join(there) or 'none'}")
-    return list(dict.fromkeys(asked)) or list(there)
+    found = [known for known in loaded.kernels if known.name == kernel]
+    names = (find_shape(known, shape).name for known in found for shape in asked)
+    return list(dict.fromkeys(names)) or [shape.name for known in found for shape in known.shapes]
 
 
 def times_of(

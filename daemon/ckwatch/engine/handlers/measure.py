@@ -55,7 +55,7 @@ from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.targets import DEVICE_KINDS, Language, arch_base, language_of
 from ckwatch.workspace.settings import BenchSection
-from ckwatch.workspace.shapes import ragged_shapes
+from ckwatch.workspace.shapes import find_shape, ragged_shapes
 
 LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
@@ -302,8 +302,9 @@ class MeasureRunner:
         Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
         """
         unit, settings = effect.unit, self.settings
-        shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
-        if shape is None:
+        try:
+            shape = find_shape(unit.kernel, effect.shape)
+        except CkwatchError:
             return MeasureFinished(effect.work, None, f"there is no shape '{effect.shape}' any more", at=time.time())
         chosen = await self._device_for(effect)
         if isinstance(chosen, str):

@@ -37,6 +37,7 @@ from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
 from ckwatch.wire.benchmarks import Timing
+from ckwatch.workspace.shapes import find_shape
 
 ReportOf = Callable[[UnitState], Awaitable[CodeObjectReport]]
 """Raises CkwatchError for a unit without a code object."""
@@ -166,10 +167,7 @@ class AnalysisQueries:
     async def _ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
         """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
         first = units[0].unit
-        known = next((one for one in first.kernel.shapes if one.name == shape), None)
-        if known is None:
-            there = ", ".join(one.name for one in first.kernel.shapes) or "none"
-            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {there}")
+        known = find_shape(first.kernel, shape)
         try:
             target = target_of(first.arch, part)
         except ValueError as error:
@@ -188,13 +186,13 @@ class AnalysisQueries:
             entries.append(
                 RankingCandidate(name=name, parameters=instance.parameters, report=report, why_not=why_not, fails=fails)
             )
-            if (time_us := _measured_time(unit, shape)[0]) is not None:
+            if (time_us := _measured_time(unit, known.name)[0]) is not None:
                 measured[name] = time_us
         problem = problem_of(first.kernel.operation, known, first.arch)
         rows = await to_thread.run_sync(partial(rank, entries, problem, target))
         return PredictedRanking(
             kernel=kernel,
-            shape=shape,
+            shape=known.name,
             arch=first.arch,
             part=target.part.name,
             cache=CacheState.COLD.value,

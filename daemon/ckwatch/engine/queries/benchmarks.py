@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -38,6 +38,7 @@ from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.workspace.shapes import find_shape, find_shapes
 
 NOT_BUILT = "it was not built"
 SKIPPED = "an instance rule refuses it, and its sweep skips it"
@@ -47,11 +48,11 @@ CHANGED = "it was edited or cancelled meanwhile"
 
 @dataclass(slots=True)
 class _FollowedBenchmark:
-    """One request. `pending`: by unit, the shapes that are not reported yet, and the number of the request for them;
-    `known`: the measurements that there were before."""
+    """One request. `shapes`: their names by kernels, None for all; `pending`: by unit, the shapes that are not reported
+    yet, and the number of the request for them; `known`: the measurements that there were before."""
 
     send: MemoryObjectSendStream[BenchLine]
-    shapes: tuple[str, ...] | None
+    shapes: Mapping[str, Sequence[str]] | None
     force: bool
     device: str | None
     race: Race | None
@@ -101,13 +102,12 @@ class FollowedBenchmarks:
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
 
-        Raises UnknownUnitError when a pattern means no unit, CkwatchError when no unit has such a shape.
+        Raises UnknownUnitError when a pattern means no unit, CkwatchError when a shape is one of no unit.
         """
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
-            self._require_shapes(scope, patterns, shapes)
+            wanted = self._shapes_asked(scope, patterns, shapes)
             send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-            wanted = None if shapes is None else tuple(shapes)
             benchmark = _FollowedBenchmark(send, wanted, force, device, race, scope, flush_instructions)
             self._followed.append(benchmark)
             benchmark.report(BenchLine(event="start", shapes=self._shape_count(scope, patterns, benchmark.shapes)))
@@ -133,16 +133,20 @@ class FollowedBenchmarks:
                     with CancelScope(shield=True):
                         await self._loop.post(MeasureDropped(tuple(benchmark.pending), scope=scope, at=time.time()))
 
-    def _require_shapes(self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
+    def _shapes_asked(
+        self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None
+    ) -> Mapping[str, Sequence[str]] | None:
+        """The names of the shapes that are asked for, by kernels; None for all. Raises CkwatchError."""
+        if shapes is None:
+            return None
         members = self._loop.state.members(scope)
         names, _ = select_units(members, None if patterns is None else tuple(patterns))
-        there = dict.fromkeys(shape.name for name in names for shape in members[name].kernel.shapes)
-        for shape in shapes or ():
-            if shape not in there:
-                known = f"there are {', '.join(there)}" if there else "their kernel files have no [[shape]]"
-                raise CkwatchError(f"none of these units has a shape '{shape}'", known)
+        found = find_shapes((members[name].kernel for name in names), shapes)
+        return {kernel: tuple(own) for kernel, own in found.items()}
 
-    def _shape_count(self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> int:
+    def _shape_count(
+        self, scope: str, patterns: Sequence[str] | None, shapes: Mapping[str, Sequence[str]] | None
+    ) -> int:
         members = self._loop.state.members(scope)
         names, _ = select_units(members, None if patterns is None else tuple(patterns))
         return sum(len(shapes_of(members[name], shapes)) for name in names)
@@ -213,9 +217,11 @@ class FollowedBenchmarks:
             benchmark.report(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
 
 
-def shapes_of(unit: Unit, wanted: Sequence[str] | None) -> dict[str, None]:
-    """The names of the unit's shapes, of those that are `wanted`; None for all. A dict is an ordered set."""
-    return dict.fromkeys(one.name for one in unit.kernel.shapes if wanted is None or one.name in wanted)
+def shapes_of(unit: Unit, wanted: Mapping[str, Sequence[str]] | None) -> dict[str, None]:
+    """The names of the unit's shapes, of those that are `wanted` of its kernel; None for all. An ordered set."""
+    if wanted is not None:
+        return dict.fromkeys(wanted.get(unit.kernel.name, ()))
+    return dict.fromkeys(one.name for one in unit.kernel.shapes)
 
 
 NOT_UNITS = ("previous", "library", "baseline")
@@ -294,11 +300,22 @@ class BenchmarkQueries:
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
         """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
         timings, unit = self._timings(), self._lookup.id_of(MAIN, unit)
+        shape = None if shape is None else await self._name_of(unit, shape)
         records = await to_thread.run_sync(timings.of_unit, unit, shape, limit)
         if not records and unit not in self._state.main.members:
             raise await self._lookup.unknown(MAIN, unit)
         present = self._present([unit])[unit]
         return await to_thread.run_sync(lambda: [row for one in records for row in record_to_wire(one, present)])
+
+    async def _name_of(self, unit: str, shape: str) -> str:
+        """The name of the shape that is meant; that of one that the kernel file no longer has, if it was timed."""
+        known = self._state.main.members.get(unit)
+        try:
+            return shape if known is None else find_shape(known.kernel, shape).name
+        except CkwatchError:
+            if await to_thread.run_sync(self._timings().of_unit, unit, shape, 1):
+                return shape
+            raise
 
     async def timing(self, number: int) -> list[TimingDetail]:
         """A measurement with its samples, one for each cache state. Raises CkwatchError for an unknown number."""
@@ -318,9 +335,7 @@ class BenchmarkQueries:
         if known is None:
             there = f"there are {', '.join(kernels)}" if kernels else None
             raise UnknownUnitError(f"there is no kernel '{kernel}'", there)
-        shapes = [one.name for one in known.kernel.shapes]
-        if shape is not None and shape not in shapes:
-            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {', '.join(shapes) or 'none'}")
+        shape = None if shape is None else find_shape(known.kernel, shape).name
         units = [unit.id for unit in known.units]
         await self._lookup.looked_up(unit for name in units if (unit := self._state.main.units.get(name)) is not None)
         records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
@@ -339,6 +354,7 @@ class BenchmarkQueries:
         theirs = against if others else await self._one(against)
         present = self._present([ours] if others else [ours, theirs])
         timings = self._timings()
+        shape = None if shape is None else await self._name_of(ours, shape)
         return await to_thread.run_sync(lambda: compare_timings(timings, ours, theirs, shape, present=present))
 
     async def set_baseline(self, name: str, patterns: Sequence[str] | None) -> list[str]:

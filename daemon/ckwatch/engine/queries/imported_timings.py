@@ -32,6 +32,7 @@ from ckwatch.wire.imported_timings import (
     TimingsImport,
     UnusedRow,
 )
+from ckwatch.workspace.shapes import find_shape
 
 SOURCES: dict[FormatName, str] = {"aiter": "AITER", "kernel-tuner": "Kernel Tuner"}
 """Whose timings a file has if nothing else is said."""
@@ -76,10 +77,8 @@ class ImportedTimingsQueries:
             every = await to_thread.run_sync(stored.every)
             return [_to_wire(source, one, None, ()) for source, one in every if arch is None or is_for_arch(one, arch)]
         known = self._kernel(kernel)
-        shapes = [one for one in known.shapes if shape is None or one.name == shape]
-        if shape is not None and not shapes:
-            there = ", ".join(one.name for one in known.shapes)
-            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {there or 'none'}")
+        shapes = known.shapes if shape is None else (find_shape(known, shape),)
+        known = known if shape is None else replace(known, shapes=shapes)
 
         def work() -> list[ImportedTiming]:
             rows = stored.about(known.name, {sizes_key(one.sizes) for one in shapes})
