@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from ckwatch.cli import streams
@@ -35,20 +37,24 @@ def run() -> NoReturn:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as `ckwatch.__main__` left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            status = main()
+            status = main(age_s=_age_s())
         except SystemExit as ended:  # of argparse
             status = ended.code if isinstance(ended.code, int) else 0
     os._exit(status)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback."""
+def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0) -> int:
+    """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback.
+
+    The command began `age_s` ago; what it says of its time counts from there (`options.begun`, monotonic).
+    """
     options: Namespace | None = None
+    begun = time.monotonic() - age_s
     try:
         try:
             complete(make_parser)
             given = sys.argv[1:] if arguments is None else arguments
-            options = parser_for(given).parse_args(given)
+            options = parser_for(given).parse_args(given, Namespace(begun=begun))
             status: int = options.run(options)
         finally:
             sys.stdout.flush()
@@ -61,6 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise cause from None
         return ended
     return status
+
+
+def _age_s() -> float:
+    """Seconds since this process was started, to a hundredth."""
+    stat = Path("/proc/self/stat").read_text(errors="replace")
+    ticks = int(stat.rpartition(")")[2].split()[19])
+    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,7 +17,7 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start
+from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
 from ckwatch.cli.command_words import is_private, start_of
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
@@ -58,7 +57,7 @@ async def _run(options: argparse.Namespace, asked: Callable[[], None], *, check_
 async def _build(
     options: argparse.Namespace, client: Client, output: Output, asked: Callable[[], None], *, check_only: bool
 ) -> int:
-    began, begun = time.time(), time.monotonic()
+    began = unix_time_of(options.begun)
     patterns = await asked_patterns(client, options.words)
 
     products = None if check_only or not options.out else _Products(options, client, output)
@@ -87,7 +86,7 @@ async def _build(
             print_start(output, ())
         ended = await follow(*known) if known else []
     workspace = record_of(await client.workspace())
-    status = finish(output, ended, workspace, patterns, begun)
+    status = finish(output, ended, workspace, patterns, options.begun)
     if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):
         print(f"ckwatch: warning: {warning}", file=sys.stderr)  # no daemon is left that could be asked for it
     if products is not None and products.error is not None:
