@@ -21,7 +21,7 @@ from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_ti
 from ckwatch.cli.command_words import is_private, start_of
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import asked_patterns, connected
+from ckwatch.cli.session import asked_patterns, connected, unbuilt_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
@@ -67,16 +67,20 @@ async def _build(
     async def follow(*words: str) -> list[FinishedUnit]:
         def take(line: BuildLine) -> FinishedUnit:
             one = FinishedUnit(record_of(line), began, check_only=check_only)
+            unbuilt.discard(one.id)
             if products is not None:
                 products.add(one)
             return one
 
-        async with client.building(*words, force=not check_only and options.force, check_only=check_only) as lines:
+        unbuilt = unbuilt_of(options)
+        async with client.building(
+            *words, force=not check_only and options.force, check_only=check_only, finish=True
+        ) as lines:
             asked()
             if products is None:
-                return await _follow(client, output, lines, take, compiles=not check_only)
+                return await _follow(client, output, lines, take, unbuilt, compiles=not check_only)
             async with products.written():
-                return await _follow(client, output, lines, take, compiles=True)
+                return await _follow(client, output, lines, take, unbuilt, compiles=True)
 
     try:
         ended = await follow(*patterns)
@@ -128,12 +132,14 @@ async def _follow(
     output: Output,
     lines: LineIterator[BuildLine],
     take: Callable[[BuildLine], FinishedUnit],
+    unbuilt: set[str],
     *,
     compiles: bool,
 ) -> list[FinishedUnit]:
     """Print each unit as it ends; all of them."""
     ended = []
     first = await anext(lines)
+    unbuilt |= {*first.units} if compiles else set()
     if output.json:
         print_start(output, first.units)
         async for line in lines:

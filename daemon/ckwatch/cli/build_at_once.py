@@ -124,7 +124,7 @@ def _answered(
     patterns = patterns_of(options.words, here, root)
     if any(pattern.endswith(TEMPLATE_END) for pattern in patterns):
         return None
-    body = {"units": list(patterns) or None, "force": False, "check_only": check_only}
+    body = {"units": list(patterns) or None, "force": False, "check_only": check_only, "finish": True}
     build = request.enter_context(BlockingExchange(socket, "POST", target_of(("builds",)), json.dumps(body).encode()))
     status, data = build.answer(until_s) or (0, b"")
     lines = [record.build_line(line) for line in data.split(b"\n") if line] if status == _OK else []

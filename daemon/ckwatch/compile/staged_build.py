@@ -202,7 +202,7 @@ class StagedCompiler:
         if wanted:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
-                    tasks.start_soon(self.warming.make, one, request, plan)
+                    tasks.start_soon(self.warming.make, one, request, plan, request.nice)
 
     async def _device_pass(
         self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, keeping: TaskGroup, *, force: bool

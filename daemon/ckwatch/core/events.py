@@ -578,6 +578,8 @@ class BuildRequested(Event):
     """Compile although the store has the results."""
     check_only: bool = False
     """Everything that needs no compiler."""
+    finish: bool = False
+    """Compilers that have begun go on when the client goes; what waits does not."""
 
 
 @dataclass(frozen=True, slots=True)

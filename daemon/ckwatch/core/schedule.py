@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, recall, timing_schedule, verification_schedule
-from ckwatch.core.demand import REQUESTED, is_in_focus, priority
+from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
@@ -103,7 +103,9 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         unit.compile.compiler = begin(
             state, WorkKind.CHECK, unit.key, unit.input.generation, _tokens(unit), int(memory * HOST_MEMORY)
         )
-        return Check(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options)
+        return Check(
+            unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, awaited=is_awaited(state, unit)
+        )
     both = int(memory * (1 + HOST_MEMORY))
     wide = apart and room >= PASSES and (state.memory_bytes is None or _reserved(state) + both <= state.memory_bytes)
     unit.compile.compiler = begin(
@@ -115,7 +117,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         *(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
         side_by_side=wide,
         waiting=len(state.compile_queue),
-        awaited=any(not request.check_only for request in awaiting(state, unit)),
+        awaited=is_awaited(state, unit),
         usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
     )
 

@@ -213,6 +213,8 @@ class PendingBuild:
     patterns: tuple[str, ...] | None
     force: bool
     check_only: bool
+    finish: bool = False
+    """Compilers that have begun go on when the client goes."""
     pending: set[str] | None = None
     """The units it waits for; None until they are known."""
     not_yet_asked: list[str] = field(default_factory=list)

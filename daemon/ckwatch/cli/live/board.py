@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
@@ -98,6 +99,11 @@ class Board:
         In each group the most recent come first, of those at work the ones that have been at it for longest.
         """
         return [self.units[name] for name in nsmallest(number, self._ranks, key=self._ranks.__getitem__)]
+
+    @property
+    def working(self) -> AbstractSet[str]:
+        """The units that are at work."""
+        return self._working
 
     @property
     def busy(self) -> bool:
