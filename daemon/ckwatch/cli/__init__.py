@@ -12,7 +12,6 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 from ckwatch.cli import streams
@@ -20,6 +19,7 @@ from ckwatch.cli.completion import complete
 from ckwatch.cli.parser import make_parser, parser_for
 from ckwatch.cli.signals import INTERRUPTED, TerminatedError
 from ckwatch.model.errors import CkwatchError, DiagnosedError
+from ckwatch.system.processes import own_age_s
 
 # Looking for plug-ins of pydantic, which ckwatch does not use, takes longer than loading pydantic.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -37,7 +37,7 @@ def run() -> NoReturn:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as `ckwatch.__main__` left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            status = main(age_s=_age_s())
+            status = main(age_s=own_age_s())
         except SystemExit as ended:  # of argparse
             status = ended.code if isinstance(ended.code, int) else 0
     os._exit(status)
@@ -67,13 +67,6 @@ def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0) -> int:
             raise cause from None
         return ended
     return status
-
-
-def _age_s() -> float:
-    """Seconds since this process was started, to a hundredth."""
-    stat = Path("/proc/self/stat").read_text(errors="replace")
-    ticks = int(stat.rpartition(")")[2].split()[19])
-    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -23,6 +23,7 @@ from ckwatch.client.launch import find_daemon
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError
 from ckwatch.model.targets import ARCHS, NATIVE, unknown_arch
+from ckwatch.wire.endpoint import endpoint_of, holder
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
 ASKED_S = 2.0
@@ -95,7 +96,10 @@ async def _work_left(root: Path, unbuilt: AbstractSet[str]) -> str:
         dropped = sum(unit.id in unbuilt and unit.phase == "idle" for unit in units)
         left = work_left([(unit.phase, bool(unit.to_measure)) for unit in units], _cancel_command(root))
         return unbuilt_line(dropped) + left
-    return ""
+    found = await to_thread.run_sync(lambda: holder(endpoint_of(root)))
+    if found is None or not found.starting:
+        return ""
+    return f"ckwatch: the daemon, process {found.process}, goes on starting; `ckwatch stop` ends it\n"
 
 
 def unbuilt_line(units: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -92,6 +93,7 @@ async def _show_view(board: Board, output: Output, feed: WatchFeed, tasks: TaskG
 
     screen = Screen(output.console, sys.stdin, sys.stdout)
     looking = _TerminalSession(board, output, screen, feed)
+    logging.getLogger("ckwatch.client").setLevel(logging.ERROR)  # a wait for the daemon is on the screen (`LOST`)
     with screen.shown():
         tasks.start_soon(screen.signals, feed.wake)
         tasks.start_soon(looking.obey)

@@ -932,7 +932,7 @@ def _found_or_started(root: Path, *, start: bool) -> Reach:
             return (await launch.ensure_daemon(root)).socket
         found = await launch.find_daemon(root)
         if found is None:
-            raise DaemonGoneError(f"there is no daemon for {root}", "`ckwatch start` starts one")
+            raise await launch.not_there(root)
         return found.socket
 
     return reach
