@@ -486,6 +486,14 @@ class CompileStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CompileWaits(Event):
+    """What a compile waits for; empty when it goes on."""
+
+    work: Work
+    waits_for: str
+
+
+@dataclass(frozen=True, slots=True)
 class CompilerOutput(Event):
     """What the compilers of this work have reported so far, errors among it."""
 
@@ -639,7 +647,7 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
+    | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped

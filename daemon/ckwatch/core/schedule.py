@@ -56,6 +56,7 @@ def start_work(state: State, out: Effects) -> None:
         timing_schedule.make_room(state, out)
         _start_here(state, out)
         _fill_farm(state, out)
+    state.waits_for = _waits_for(state)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
     verification_schedule.start(state, out)
@@ -96,6 +97,7 @@ def _tokens(unit: UnitState) -> str:
 def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
     """The host pass alone, while others wait for theirs and no client for this unit; else all that is left to do."""
     memory = expected_memory_bytes(state, unit)
+    unit.compile.waits_for = ""
     room = state.jobs - _processes(state)
     apart = state.passes_apart and not unit.compile.host_pass_done and unit.unit.arch.startswith("gfx")
     more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
@@ -158,7 +160,7 @@ def _fill_farm(state: State, out: Effects) -> None:
         move(unit, Phase.COMPILING)
         work = begin(state, WorkKind.COMPILE, key, unit.input.generation, _tokens(unit))
         state.on_farm.add(work.number)
-        unit.compile.compiler = work
+        unit.compile.compiler, unit.compile.waits_for = work, ""
         out.append(
             Compile(
                 *(work, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
@@ -204,6 +206,18 @@ def _processes(state: State) -> int:
 
 def _reserved(state: State) -> int:
     return sum(work.expected_memory_bytes for work in _compilers(state))
+
+
+def _waits_for(state: State) -> str:
+    """What the units in the queue wait for, now that all compilers that there is room for have been started."""
+    if not state.compile_queue or state.unwanted:
+        return ""
+    if _is_occupied(state):
+        return "a measurement that needs the processor for itself"
+    processes = _processes(state)
+    if processes >= state.jobs:
+        return f"a compiler: {processes} run, of {state.jobs} at a time"
+    return "memory for another compiler"
 
 
 def _fits(state: State) -> bool:

@@ -308,6 +308,8 @@ class State:
     """Compiles that the farm has room for."""
     on_farm: set[int] = field(default_factory=set)
     """Compiles that workers of the farm do."""
+    waits_for: str = ""
+    """What units in QUEUED wait for."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)

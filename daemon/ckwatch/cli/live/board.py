@@ -93,6 +93,12 @@ class Board:
         """When the unit came into its phase, or the earliest that is known."""
         return self._since.get(unit.id, 0.0)
 
+    def waits_for(self, unit: Unit) -> str:
+        """What a unit at work waits for, empty where that is its turn or nothing."""
+        if unit.phase == "queued":
+            return "" if self.workspace is None else self.workspace.waits_for
+        return unit.waits_for
+
     def first(self, number: int) -> list[Unit]:
         """The units that matter most: those at work, the most advanced first; then those that failed; then the others.
 
