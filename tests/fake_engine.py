@@ -261,9 +261,9 @@ class FakeEngine:
 
     @asynccontextmanager
     async def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        self._ask("build", client, patterns, force, check_only)
+        self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []))
         for pattern in patterns or ():
             self._unit(pattern)
         self.building += 1

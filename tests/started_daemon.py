@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire import readiness
-from ckwatch.wire.endpoint import acquire, bind, endpoint_of
+from ckwatch.wire.endpoint import acquire, bind, endpoint_of, note_start
 
 
 def main() -> None:
@@ -33,20 +32,23 @@ def main() -> None:
         case "garbage":
             os.write(options.ready_fd, b"ready or not")
         case "linger":
-            nobody_listens = select.poll()
-            nobody_listens.register(options.ready_fd, 0)
-            nobody_listens.poll()
+            _serve(options.root, options.ready_fd, loading="loading 5,000 kernel files")
 
 
-def _serve(root: Path, ready_fd: int) -> None:
-    """Accept connections until one of them sends something."""
+def _serve(root: Path, ready_fd: int, loading: str = "") -> None:
+    """Accept connections until one of them sends something. With `loading` only when somebody has opened `go`."""
     endpoint = endpoint_of(root)
-    if acquire(endpoint) is None:
+    lock = acquire(endpoint)
+    if lock is None:
         readiness.report(ready_fd, readiness.TAKEN)
         return
     with bind(endpoint) as listener, (root / "started").open("a") as started:
         started.write(f"{os.getpid()}\n")
         started.flush()
+        if loading:
+            note_start(lock, loading)
+            (root / "go").read_bytes()
+            note_start(lock, "")
         readiness.report(ready_fd, readiness.READY)
         listener.setblocking(True)
         while True:

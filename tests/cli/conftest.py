@@ -20,7 +20,6 @@ from patience import PATIENCE_S
 def daemons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where sockets and locks are; what runs there at the end of the test is killed."""
     with tempfile.TemporaryDirectory(prefix="ckw") as folder:  # short, as a socket needs it
-        monkeypatch.setattr(launch, "START_LIMIT_S", PATIENCE_S)
         monkeypatch.setattr(launch, "STOP_LIMIT_S", PATIENCE_S)
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -80,8 +80,15 @@ def interrupted(bench: Bench, *command: str) -> tuple[int, str]:
         return process.wait(PATIENCE_S), process.stderr.read()
 
 
-def test_what_only_an_interrupted_command_wanted_is_ended(bench: Bench) -> None:
-    assert interrupted(bench, "build", "--json") == (130, "ckwatch: interrupted\n")
+UNBUILT = "ckwatch: {} not built; what was built is in the store: `ckwatch build` goes on from there\n"
+
+
+def test_an_interrupted_command_drops_what_has_not_begun_and_says_so(bench: Bench) -> None:
+    assert interrupted(bench, "build", "--json") == (
+        130,
+        UNBUILT.format("1 unit is")
+        + "ckwatch: the daemon goes on with 1 unit compiling; `ckwatch cancel` ends that\nckwatch: interrupted\n",
+    )
 
 
 def test_what_goes_on_after_ctrl_c_is_said_and_can_be_cancelled(bench: Bench, capsys: Capture) -> None:

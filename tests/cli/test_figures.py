@@ -65,6 +65,32 @@ def test_a_build_as_json_has_figures(bench: CodeBench, capsys: Capture) -> None:
     assert unit["figures"]["standing"] == "stale"
 
 
+@pytest.mark.parametrize(("macros", "status", "outcome"), [("", 0, "built"), ("BROKEN\n", 1, "failed")])
+def test_what_the_command_caused_is_not_from_the_store(
+    bench: CodeBench, capsys: Capture, monkeypatch: pytest.MonkeyPatch, macros: str, status: int, outcome: str
+) -> None:
+    """A daemon that starts compiles what was edited before it is asked, and a request is followed after a second."""
+    bench.write("templates/macros.j2", macros)
+    connected = vars(build)["connected"]
+
+    @asynccontextmanager
+    async def compiling(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+        async with connected(options, start) as client:
+            await client.build("k")
+            yield client
+
+    monkeypatch.setattr(build, "connected", compiling)
+    for from_store in (0, 2):
+        assert run(bench, "build", "k", "--json") == status
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (summary[outcome], summary["from_store"]) == (2, from_store)
+
+
+def test_the_time_counts_from_the_start_of_the_process(bench: CodeBench, capsys: Capture) -> None:
+    assert main(["build", "k", "-C", str(bench.root), "--json"], age_s=1000.0) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["seconds"] >= 1000.0
+
+
 def test_a_story_has_figures_and_what_changed(bench: CodeBench, capsys: Capture) -> None:
     assert run(bench, "explain", "k/one") == 0
     assert "  figures " not in capsys.readouterr().out

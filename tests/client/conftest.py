@@ -22,7 +22,6 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ckw") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("XDG_STATE_HOME", folder + os.sep + "state")
-        monkeypatch.setattr(launch, "START_LIMIT_S", PATIENCE_S)
         monkeypatch.setattr(launch, "STOP_LIMIT_S", PATIENCE_S)
         monkeypatch.setenv("CKWATCH_TRUST_FILE", folder + os.sep + "trusted")
         yield Path(folder)

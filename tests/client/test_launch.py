@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from socket import AF_UNIX, socket
@@ -13,10 +15,11 @@ import anyio
 import pytest
 
 from ckwatch.client import DaemonGoneError, connect, launch
+from ckwatch.client.errors import DaemonSilentError
 from ckwatch.client.launch import ensure_daemon, find_daemon
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.wire import readiness
-from ckwatch.wire.endpoint import endpoint_of
+from ckwatch.wire.endpoint import LockHolder, endpoint_of, holder
 from ckwatch.wire.readiness import Readiness
 from ckwatch.workspace.trust import is_trusted, trust
 
@@ -91,10 +94,100 @@ async def test_no_program(root: Path) -> None:
         await ensure_daemon(root, program=("/does/not/exist",))
 
 
-async def test_a_daemon_that_takes_too_long(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "START_LIMIT_S", 0.3)
-    with pytest.raises(DaemonGoneError, match="is not ready"):
-        await ensure_daemon(root, program=(*PROGRAM, "linger"))
+LOADING = "loading 5,000 kernel files"
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        (
+            [(4.9, None), (5.1, None), (9.0, None), (10.3, None)],
+            [(5.1, "its process starts"), (10.3, "its process starts")],
+        ),
+        ([(6.0, None), (6.5, LOADING), (7.0, LOADING)], [(6.0, "its process starts"), (6.5, LOADING)]),
+        ([(12.0, LOADING), (23.9, LOADING), (24.1, LOADING)], [(12.0, LOADING), (24.1, LOADING)]),
+        ([(7.0, "")], [(7.0, "it ends")]),
+    ],
+)
+def test_a_wait_is_said_after_seconds_and_then_more_seldom(
+    looks: list[tuple[float, str | None]], said: list[tuple[float, str]]
+) -> None:
+    wait = launch.StartWait()
+    found = [
+        (passed_s, line)
+        for passed_s, doing in looks
+        if (line := wait.line(passed_s, None if doing is None else LockHolder(7, doing, stopped=False)))
+    ]
+    assert [passed_s for passed_s, _ in found] == [passed_s for passed_s, _ in said]
+    for (passed_s, line), (_, doing) in zip(found, said, strict=True):
+        assert line.startswith(f"Waiting for the daemon ({passed_s:.0f} s): {doing}")
+        assert ("process 7, `ckwatch stop` ends it" in line) is (doing != "its process starts")
+
+
+class Said(logging.Handler):
+    """`first` is set by the first line that speaks of what the daemon does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = anyio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if LOADING in record.getMessage():
+            self.first.set()
+
+
+@pytest.fixture
+def said(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
+    """What is said of a daemon that loads until somebody opens `go`."""
+    monkeypatch.setattr(launch, "SAID_S", 0.0)
+    monkeypatch.setattr(launch, "LOOK_S", 0.01)
+    os.mkfifo(root / "go")
+    handler = Said()
+    logger = logging.getLogger("ckwatch.client.launch")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+async def test_a_daemon_that_takes_long_is_waited_for_by_all(root: Path, said: Said) -> None:
+    """Also by clients that find its socket there, and by those that come when the first was interrupted."""
+    async with ended(root):
+        with anyio.CancelScope() as first:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: ensure_daemon(root, program=(*PROGRAM, "linger")))
+                await said.first.wait()
+                first.cancel()
+        assert await find_daemon(root) is None
+        with pytest.raises(DaemonGoneError, match=f"still starts: {LOADING}"):
+            async with connect(root, start=False):
+                pytest.fail("it does not answer")
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(lambda: ensure_daemon(root, program=(*PROGRAM, "die")))
+            async with await anyio.open_file(root / "go", "wb"):
+                pass
+        assert await find_daemon(root) is not None
+        assert len((root / "started").read_text().split()) == 1
+
+
+async def test_a_daemon_that_is_stopped_while_it_starts_is_named(root: Path, said: Said) -> None:
+    stopped: list[int] = []
+
+    async def stop() -> None:
+        await said.first.wait()
+        found = holder(endpoint_of(root))
+        assert found is not None
+        stopped.append(found.process)
+        os.kill(found.process, signal.SIGSTOP)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stop)
+        with pytest.raises(DaemonSilentError, match=r"process \d+, is stopped \(SIGSTOP\)") as raised:
+            await ensure_daemon(root, program=(*PROGRAM, "linger"))
+    assert raised.value.hint == f"`kill -CONT {stopped[0]}` lets it go on; `ckwatch stop` ends it"
+    with pytest.raises(DaemonSilentError, match="is stopped"):
+        await find_daemon(root)
+    os.kill(stopped[0], signal.SIGKILL)
 
 
 async def test_an_untrusted_workspace(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ckwatch.core.effects import Compile
+import pytest
+
+from ckwatch.core.effects import Check, Compile
 from ckwatch.core.events import (
+    AnyEvent,
     BuildRequested,
     CancelRequested,
     FilesChanged,
@@ -256,16 +259,26 @@ def test_who_begins_to_want_everything_gets_what_was_cancelled() -> None:
     assert world.run() == ["look-up k2/c", "compile k2/c"]
 
 
-def test_only_compiles_that_a_client_waits_for_are_awaited() -> None:
-    world = built()
-    for asked in (False, True):
-        world.save(T2, f"token {asked}\nheader h2")
+@pytest.mark.parametrize(
+    ("event", "awaited"),
+    [
+        (FocusChanged("ann", frozenset({A})), False),
+        (BuildRequested("r", "", ("k2",), force=True), True),
+        (FocusChanged("ann", frozenset({C})), True),
+        (FocusChanged("ann", frozenset(), everything=True), True),
+    ],
+)
+def test_compiles_that_a_client_waits_for_or_shows_are_awaited(event: AnyEvent, awaited: bool) -> None:
+    """Their compilers are not niced, the host pass alone neither."""
+    for apart in (False, True):
+        world = built()
+        world.state.passes_apart = apart
+        world.send(event)
         world.run(*QUICK)
-        if asked:
-            world.send(BuildRequested("r", "", ("k2",), force=True))
-            world.run(*QUICK)
+        world.save(T2, "token new\nheader h2")
+        world.run(*QUICK)
         (effect,) = [
-            one.effect for one in world.works.values() if isinstance(one.effect, Compile) and not one.cancelled
+            one.effect for one in world.works.values() if isinstance(one.effect, Compile | Check) and not one.cancelled
         ]
-        assert effect.awaited is asked
+        assert effect.awaited is awaited
         world.drain()

@@ -346,6 +346,33 @@ def test_a_dropped_request_stops_what_no_other_wants() -> None:
     assert is_at_rest(daemon.state)
 
 
+def test_what_has_begun_finishes_where_its_client_asked_for_that() -> None:
+    """What waits is dropped, as a compile is whose unit has a newer text."""
+    for newer in (False, True):
+        daemon = Daemon(kernel("a", one=1, two=2, three=3), jobs=1)
+        daemon.hold = (Compile,)
+        daemon.send(BuildRequested("r", "me", None, finish=True))
+        (begun,) = daemon.outstanding(Compile)
+        assert isinstance(begun, Compile)
+        assert daemon.send(ClientLost("me")) == []
+        phases = {name: daemon.phase(f"a/{name}@gfx942") for name in ("one", "two", "three")}
+        assert sorted(phases.values()) == [Phase.COMPILING, Phase.IDLE, Phase.IDLE]
+        if newer:
+            assert f"cancel compile {begun.unit.instance.name}" in save(daemon, "/a.j2", "t2")
+            continue
+        daemon.hold = ()
+        daemon.run()
+        assert daemon.phase(begun.unit.id) is Phase.DONE
+
+
+def test_a_watcher_that_leaves_drops_no_compile_that_has_begun() -> None:
+    daemon = Daemon(kernel("a", one=1, two=2), jobs=1)
+    daemon.hold = (Compile,)
+    daemon.send(FocusChanged("me", frozenset(), everything=True))
+    assert daemon.send(ClientLost("me")) == []
+    assert sorted(daemon.phase(f"a/{name}@gfx942") for name in ("one", "two")) == [Phase.COMPILING, Phase.IDLE]
+
+
 def test_a_cancelled_unit_is_reported_to_those_who_wait() -> None:
     daemon = Daemon(kernel("a", one=1))
     daemon.hold = (Compile,)

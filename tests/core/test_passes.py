@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ckwatch.core.effects import Compile
-from ckwatch.core.events import BuildRequested, CompilerEnded, FocusChanged, MemoryMeasured, PassFinished, WorkKind
+from ckwatch.core.events import (
+    BuildRequested,
+    CompilerEnded,
+    CompileWaits,
+    FocusChanged,
+    MemoryMeasured,
+    PassFinished,
+    WorkKind,
+)
 from ckwatch.core.phases import Phase
+from ckwatch.engine.to_wire import compile_wait, shown_phase
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from core.language import TOML
@@ -43,6 +52,47 @@ def test_all_host_passes_come_before_the_first_device_pass() -> None:
     assert kinds == ["check"] * 4 + ["compile"] * 4
     assert sorted(line.split("/")[1] for line in order[4:]) == ["a", "b", "c", "d"]
     world.drain()
+
+
+def test_a_compile_that_has_begun_is_shown_as_one_until_it_ends() -> None:
+    """Between its passes it waits for a compiler, and says so; only a newer text leads back."""
+    world = built(**{K1: FOUR, TOML: APART})
+    world.save(T1, "include macros\nheader h1\ntoken 2")
+    world.run(*QUICK)
+    shown: dict[str, list[str]] = {}
+    between = set()
+    while True:
+        for name in (f"k1/{one}@gfx942" for one in "abcd"):
+            phase = shown_phase(unit(world, name)).value
+            between.add(compile_wait(unit(world, name)))
+            phases = shown.setdefault(name, [])
+            if phases[-1:] != [phase]:
+                phases.append(phase)
+        if not world.works:
+            break
+        world.answer(next(iter(world.works)))
+        world.run(*QUICK)
+    assert {tuple(phases) for phases in shown.values()} == {
+        ("compiling", "done"), ("queued", "compiling", "done"),
+    }  # fmt: skip
+    assert between == {"", "a compiler for its device pass"}
+
+
+def test_what_waits_says_for_what() -> None:
+    world = built(**{K1: FOUR, TOML: "settings 0\njobs 1"})
+    world.send(FocusChanged("ann", frozenset(), everything=True))
+    world.save(T1, "include macros\nheader h1\ntoken 2")
+    world.run(*QUICK)
+    assert world.state.waits_for == "a compiler: 1 run, of 1 at a time"
+    world.state.jobs = 2
+    world.send(MemoryMeasured(1))
+    assert world.state.waits_for == "memory for another compiler"
+    work = world.works[world.find(WorkKind.COMPILE)].effect.work
+    for what in ("headers that are precompiled", ""):
+        world.send(CompileWaits(work, what))
+        assert {compile_wait(one) for one in world.state.all_units()} == {what, ""}
+    world.drain()
+    assert world.state.waits_for == ""
 
 
 def test_one_unit_alone_has_both_passes_side_by_side() -> None:

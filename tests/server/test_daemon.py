@@ -17,7 +17,6 @@ import anyio
 import httpx
 import pytest
 
-from ckwatch.client import launch
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.server import ENDED, TAKEN
 from ckwatch.server.daemon import IN_PLACE_S, run_daemon
@@ -174,10 +173,6 @@ async def asked(engine: FakeEngine, times: int) -> None:
     until = len(engine.of("status")) + times
     while len(engine.of("status")) < until:
         await engine.changed.wait()
-
-
-def test_a_client_outwaits_a_daemon_that_cannot_be_found_any_more() -> None:
-    assert IN_PLACE_S < launch.START_LIMIT_S / 3
 
 
 async def test_the_engine_may_set_how_long_to_wait(root: Path) -> None:

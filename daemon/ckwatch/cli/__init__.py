@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from ckwatch.cli.completion import complete
 from ckwatch.cli.parser import make_parser, parser_for
 from ckwatch.cli.signals import INTERRUPTED, TerminatedError
 from ckwatch.model.errors import CkwatchError, DiagnosedError
+from ckwatch.system.processes import own_age_s
 
 # Looking for plug-ins of pydantic, which ckwatch does not use, takes longer than loading pydantic.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -35,20 +37,24 @@ def run() -> NoReturn:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as `ckwatch.__main__` left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            status = main()
+            status = main(age_s=own_age_s())
         except SystemExit as ended:  # of argparse
             status = ended.code if isinstance(ended.code, int) else 0
     os._exit(status)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback."""
+def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0) -> int:
+    """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback.
+
+    The command began `age_s` ago; what it says of its time counts from there (`options.begun`, monotonic).
+    """
     options: Namespace | None = None
+    begun = time.monotonic() - age_s
     try:
         try:
             complete(make_parser)
             given = sys.argv[1:] if arguments is None else arguments
-            options = parser_for(given).parse_args(given)
+            options = parser_for(given).parse_args(given, Namespace(begun=begun))
             status: int = options.run(options)
         finally:
             sys.stdout.flush()

@@ -58,7 +58,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
-    begun = time.monotonic()
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
         bench = _Bench(Output(options, client.root))
@@ -81,7 +80,7 @@ async def _run(options: argparse.Namespace) -> int:
         units = await client.units(*patterns) if bench.unbuilt else []
         outcomes = {unit.id: unit.outcome for unit in units}
         mistakes = await report_mistakes(client, bench.output, patterns)
-    return bench.finish(outcomes, mistakes.summary, time.monotonic() - begun)
+    return bench.finish(outcomes, mistakes.summary, time.monotonic() - options.begun)
 
 
 class _Bench:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,11 +17,11 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start
+from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
 from ckwatch.cli.command_words import is_private, start_of
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import asked_patterns, connected
+from ckwatch.cli.session import asked_patterns, connected, unbuilt_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
@@ -58,7 +57,7 @@ async def _run(options: argparse.Namespace, asked: Callable[[], None], *, check_
 async def _build(
     options: argparse.Namespace, client: Client, output: Output, asked: Callable[[], None], *, check_only: bool
 ) -> int:
-    began, begun = time.time(), time.monotonic()
+    began = unix_time_of(options.begun)
     patterns = await asked_patterns(client, options.words)
 
     products = None if check_only or not options.out else _Products(options, client, output)
@@ -68,16 +67,20 @@ async def _build(
     async def follow(*words: str) -> list[FinishedUnit]:
         def take(line: BuildLine) -> FinishedUnit:
             one = FinishedUnit(record_of(line), began, check_only=check_only)
+            unbuilt.discard(one.id)
             if products is not None:
                 products.add(one)
             return one
 
-        async with client.building(*words, force=not check_only and options.force, check_only=check_only) as lines:
+        unbuilt = unbuilt_of(options)
+        async with client.building(
+            *words, force=not check_only and options.force, check_only=check_only, finish=True
+        ) as lines:
             asked()
             if products is None:
-                return await _follow(client, output, lines, take, compiles=not check_only)
+                return await _follow(client, output, lines, take, unbuilt, compiles=not check_only)
             async with products.written():
-                return await _follow(client, output, lines, take, compiles=True)
+                return await _follow(client, output, lines, take, unbuilt, compiles=True)
 
     try:
         ended = await follow(*patterns)
@@ -87,7 +90,7 @@ async def _build(
             print_start(output, ())
         ended = await follow(*known) if known else []
     workspace = record_of(await client.workspace())
-    status = finish(output, ended, workspace, patterns, begun)
+    status = finish(output, ended, workspace, patterns, options.begun)
     if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):
         print(f"ckwatch: warning: {warning}", file=sys.stderr)  # no daemon is left that could be asked for it
     if products is not None and products.error is not None:
@@ -129,12 +132,14 @@ async def _follow(
     output: Output,
     lines: LineIterator[BuildLine],
     take: Callable[[BuildLine], FinishedUnit],
+    unbuilt: set[str],
     *,
     compiles: bool,
 ) -> list[FinishedUnit]:
     """Print each unit as it ends; all of them."""
     ended = []
     first = await anext(lines)
+    unbuilt |= {*first.units} if compiles else set()
     if output.json:
         print_start(output, first.units)
         async for line in lines:

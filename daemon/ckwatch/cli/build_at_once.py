@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start
+from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
 from ckwatch.cli.command_words import TEMPLATE_END, is_private, path_of, patterns_of, start_of
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import TerminatedError, raising
@@ -60,17 +60,17 @@ def build(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, *, check_only: bool) -> int:
-    began, begun = time.time(), time.monotonic()
     with ExitStack() as request:
         answer = None
         if not is_private(options) and not any(getattr(options, name, None) for name in _MORE):
-            answer = _asked(options, request, begun, check_only=check_only)
+            answer = _asked(options, request, check_only=check_only)
         if answer is None:
             from ckwatch.cli import build as following
 
             # the daemon goes on with the request until it has the one that is followed
             return (following.check if check_only else following.build)(options, request.close)
     output = Output(options, Path(answer.workspace.root))
+    began = unix_time_of(options.begun)
     ended = [FinishedUnit(line, began, check_only=check_only) for line in answer.lines if line.event == "unit"]
     units = answer.lines[0].units
     if output.json:
@@ -82,10 +82,10 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
         for text in (one.line(width) for one in ended):
             if text is not None:
                 output.styled(text)
-    return finish(output, ended, answer.workspace, answer.patterns, begun)
+    return finish(output, ended, answer.workspace, answer.patterns, options.begun)
 
 
-def _asked(options: argparse.Namespace, request: ExitStack, begun: float, *, check_only: bool) -> _Answer | None:
+def _asked(options: argparse.Namespace, request: ExitStack, *, check_only: bool) -> _Answer | None:
     """What a daemon that is there answers at once; None where it does not. `request` is open until it is closed.
 
     Raises CkwatchError without a workspace, and TerminatedError.
@@ -97,7 +97,8 @@ def _asked(options: argparse.Namespace, request: ExitStack, begun: float, *, che
     prepare_folder(endpoint.socket.parent)
     try:
         with raising():
-            return _answered(options, endpoint.socket, root, request, begun + AT_ONCE_S, check_only=check_only)
+            until_s = time.monotonic() + AT_ONCE_S
+            return _answered(options, endpoint.socket, root, request, until_s, check_only=check_only)
     except (*LOST_ERRORS, ProtocolError):
         return None
     except (KeyboardInterrupt, TerminatedError):
@@ -123,7 +124,7 @@ def _answered(
     patterns = patterns_of(options.words, here, root)
     if any(pattern.endswith(TEMPLATE_END) for pattern in patterns):
         return None
-    body = {"units": list(patterns) or None, "force": False, "check_only": check_only}
+    body = {"units": list(patterns) or None, "force": False, "check_only": check_only, "finish": True}
     build = request.enter_context(BlockingExchange(socket, "POST", target_of(("builds",)), json.dumps(body).encode()))
     status, data = build.answer(until_s) or (0, b"")
     lines = [record.build_line(line) for line in data.split(b"\n") if line] if status == _OK else []

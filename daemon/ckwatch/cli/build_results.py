@@ -34,8 +34,8 @@ OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
 
 
 class FinishedUnit:
-    """A unit's end. `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
-    it."""
+    """A unit's end. `from_store`: its result was there before the command `began` (Unix seconds), which includes the
+    daemon's start; `lost`: it was built before, and the store no longer had it."""
 
     def __init__(self, line: BuildLine, began: float, *, check_only: bool) -> None:
         unit = line.unit
@@ -51,7 +51,8 @@ class FinishedUnit:
         else:
             self.outcome = unit.outcome or "checked"
         compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
-        self.from_store = not compiled and self.outcome in ("built", "failed") and bool(unit and unit.key)
+        kept = not check_only and not compiled and bool(unit and unit.key)
+        self.from_store = kept and self.outcome in ("built", "failed")
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
@@ -88,6 +89,11 @@ class FinishedUnit:
 def unit_line(word: str, unit: str, more: str, width: int) -> StyledText:
     """A word about a unit, whose name takes `width` characters, and more of them."""
     return StyledText((f"{word:>8}", STYLES.get(word, "yellow")), (f"  {unit:<{width}}  {more}", ""))
+
+
+def unix_time_of(monotonic_s: float) -> float:
+    """The Unix time of that moment of the monotonic clock."""
+    return time.time() - (time.monotonic() - monotonic_s)
 
 
 def print_start(output: Output, units: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.cli.output import Output
+from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import DaemonGoneError, connect
@@ -23,7 +24,7 @@ from ckwatch.model.amounts import count, duration, memory
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
-from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
+from ckwatch.wire.endpoint import Endpoint, endpoint_of, holder, owner
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ async def _start(root: Path) -> int:
     async with stoppable():
         endpoint = endpoint_of(root)
         before = await to_thread.run_sync(owner, endpoint)
-        async with connect(root, client_name="start") as client:
+        async with what_goes_on(root), connect(root, client_name="start") as client:
             process = (await client.status()).pid
     print("the daemon is already running" if process == before else "started the daemon")
     _table([("process", str(process)), ("workspace", str(root)), ("socket", endpoint.socket), ("log", endpoint.log)])
@@ -153,8 +154,11 @@ async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHa
                 async with connect(root, start=False, client_name="stop") as client:
                     await client.stop()
             except CkwatchError:
-                if is_ours and not (root / FILE_NAME).exists():
-                    handle.signal(signal.SIGTERM)  # no client finds a workspace that is gone; this asks as well
+                found = await to_thread.run_sync(holder, endpoint)
+                starts = found is not None and bool(found.starting)
+                if is_ours and (starts or not (root / FILE_NAME).exists()):
+                    # one that starts answers nobody, and no client finds a workspace that is gone; this asks as well
+                    handle.signal(signal.SIGTERM)
                 raise
         await anyio.wait_readable(handle)
     if not asking.cancelled_caught:
@@ -198,12 +202,16 @@ async def _status(root: Path, output: Output) -> int:
         compiling: list[str] = []
         slow: list[str] = []
         if running:
-            with suppress(DaemonGoneError):
+            try:
                 async with connect(root, start=False, client_name="status") as client:
                     at_work = [unit for unit in await client.units() if unit.phase == "compiling"]
                     compiling = [unit.id for unit in at_work]
                     slow = [f"{unit.id}: {unit.slow}" for unit in at_work if unit.slow]
                     found = await client.status()
+            except DaemonGoneError:
+                holds = await to_thread.run_sync(holder, endpoint)
+                if holds is not None and holds.starting:
+                    raise
     if found is None:
         if output.json:
             from ckwatch.cli.json_output import NoDaemon

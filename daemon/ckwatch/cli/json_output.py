@@ -66,8 +66,8 @@ class BuiltUnit(Printed):
     """A unit that has ended, as soon as it has.
 
     `outcome` is `checked`, `built`, `skipped`, `failed`, `faulted`, or why there is none (`cancelled`, `removed`,
-    `no compiler`). `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
-    it. `seconds` is the compile time. `products` are paths by kind, if it was built.
+    `no compiler`). `from_store`: its result was there before the command began; `lost`: it was built before, and the
+    store no longer had it. `seconds` is the compile time. `products` are paths by kind, if it was built.
     """
 
     event: Literal["unit"] = "unit"
@@ -89,7 +89,8 @@ class BuiltUnit(Printed):
 class BuildSummary(Printed):
     """The last line: how many units ended how. Other outcomes than these have a number if there are any.
 
-    `exit_status` is the command's; `errors_elsewhere` are in kernel files that were not asked for.
+    `seconds` count from the start of the command's process, a start of the daemon included. `exit_status` is the
+    command's; `errors_elsewhere` are in kernel files that were not asked for.
     """
 
     model_config = ConfigDict(extra="allow")

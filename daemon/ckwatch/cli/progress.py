@@ -22,6 +22,9 @@ from ckwatch.wire.state import State
 
 SHOWN_AT_ONCE = 8
 
+WAIT_SHOWN_S = 5.0
+"""A unit that is at it for so long says what it waits for."""
+
 
 class BuildProgress:
     """Shows what compiles now and what has ended. Use as a context manager while the build runs."""
@@ -33,6 +36,7 @@ class BuildProgress:
         self._begun = time.monotonic()
         self._began: dict[str, float] = {}
         self._slow: dict[str, str] = {}
+        self._waits_for: dict[str, str] = {}
         self._width = max((len(unit) for unit in units), default=0)
         self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
@@ -57,6 +61,8 @@ class BuildProgress:
         async with client.events() as changes:
             async for change in changes:
                 kind, _, unit = change.topic.partition("/")
+                if change.state is not None and change.state.kind == "workspace":
+                    self._waits_for[""] = change.state.waits_for
                 if kind == "unit" and unit in self._units:
                     self._note(unit, change.state)
 
@@ -65,6 +71,7 @@ class BuildProgress:
             self._began.pop(unit, None)
             return
         self._began.setdefault(unit, time.monotonic())
+        self._waits_for[unit] = state.waits_for
         if state.slow and state.slow != self._slow.get(unit):
             self._slow[unit] = state.slow
             self._print(unit_line("slow", unit, state.slow, self._width))
@@ -84,7 +91,11 @@ class BuildProgress:
         table = Table.grid(padding=(0, 2))
         now = time.monotonic()
         for unit, began in list(self._began.items())[:SHOWN_AT_ONCE]:
-            table.add_row(Text("compiles", style="cyan"), unit, elapsed(now - began))
+            waits_for = self._waits_for.get(unit) if now - began >= WAIT_SHOWN_S else ""
+            passed = elapsed(now - began) + (f", waits for {waits_for}" if waits_for else "")
+            table.add_row(Text("compiles", style="cyan"), unit, passed)
+        if not self._began and now - self._begun >= WAIT_SHOWN_S and (waits_for := self._waits_for.get("")):
+            table.add_row(Text("waits", style="cyan"), f"for {waits_for}", "")
         words = amount(self._done, len(self._units), now - self._begun, self._worked)
         table.add_row(Text("units", style="bold"), words, "")
         return table

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ckwatch.client.launch import find_daemon
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError
 from ckwatch.model.targets import ARCHS, NATIVE, unknown_arch
+from ckwatch.wire.endpoint import endpoint_of, holder
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
 ASKED_S = 2.0
@@ -42,7 +44,7 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
     header_warnings = True if getattr(options, "header_warnings", False) else None
     private = is_private(options)
     async with (
-        what_goes_on(root, private=private),
+        what_goes_on(root, private=private, unbuilt=unbuilt_of(options)),
         connect(root, client_name=options.command, private=private) as client,
     ):
         if archs or not rules or header_warnings is not None:
@@ -50,35 +52,62 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
         yield client
 
 
+def unbuilt_of(options: argparse.Namespace) -> set[str]:
+    """The units that this command has asked for and that have not ended yet."""
+    unbuilt: set[str] = vars(options).setdefault("unbuilt", set())
+    return unbuilt
+
+
 @asynccontextmanager
-async def what_goes_on(root: Path, *, private: bool = False) -> AsyncIterator[None]:
+async def what_goes_on(
+    root: Path, *, private: bool = False, unbuilt: AbstractSet[str] = frozenset()
+) -> AsyncIterator[None]:
     """When the command is interrupted in this context, say what the daemon goes on with, and how to end that.
 
-    The command's own client has left by then.
+    The command's own client has left by then. `unbuilt`: the units that it has asked for and that have not ended then.
     """
     try:
         yield
     except anyio.get_cancelled_exc_class():
-        if not private:
-            await say_what_goes_on(root)
+        if private:
+            _say(unbuilt_line(len(unbuilt)))
+        else:
+            await say_what_goes_on(root, unbuilt)
         raise
 
 
-async def say_what_goes_on(root: Path) -> None:
-    """Say what the daemon is at work on, and how to end that; nothing where it has nothing to do, or is gone."""
+async def say_what_goes_on(root: Path, unbuilt: AbstractSet[str] = frozenset()) -> None:
+    """Say what the daemon is at work on, how to end that, and how many of the units in `unbuilt` it has dropped;
+    nothing where it has nothing to do, or is gone."""
     with anyio.move_on_after(ASKED_S, shield=True):
-        line = await _work_left(root)
-        with suppress(OSError):
-            print(line, end="", file=sys.stderr, flush=True)
+        _say(await _work_left(root, unbuilt))
 
 
-async def _work_left(root: Path) -> str:
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+async def _work_left(root: Path, unbuilt: AbstractSet[str]) -> str:
     with suppress(CkwatchError):
         async with connect(root, start=False, client_name="interrupted") as client:
             await client.sync()  # by then it has dropped what only this command asked for
             units = await client.units()
-        return work_left([(unit.phase, bool(unit.to_measure)) for unit in units], _cancel_command(root))
-    return ""
+        dropped = sum(unit.id in unbuilt and unit.phase == "idle" for unit in units)
+        left = work_left([(unit.phase, bool(unit.to_measure)) for unit in units], _cancel_command(root))
+        return unbuilt_line(dropped) + left
+    found = await to_thread.run_sync(lambda: holder(endpoint_of(root)))
+    if found is None or not found.starting:
+        return ""
+    return f"ckwatch: the daemon, process {found.process}, goes on starting; `ckwatch stop` ends it\n"
+
+
+def unbuilt_line(units: int) -> str:
+    """A line that says that so many units were dropped, and how to go on; nothing where none was."""
+    if not units:
+        return ""
+    what = f"{count(units, 'unit')} {'is' if units == 1 else 'are'} not built"
+    return f"ckwatch: {what}; what was built is in the store: `ckwatch build` goes on from there\n"
 
 
 def _cancel_command(root: Path) -> str:

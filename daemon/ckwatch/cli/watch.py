@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +22,7 @@ from ckwatch.cli.live.feed import WatchFeed
 from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput, reader_gone, write
 from ckwatch.cli.live.view import RenderedMessages, ViewOptions, in_order, one_line, view
 from ckwatch.cli.output import Output, SourceCache
-from ckwatch.cli.session import asked_patterns, what_goes_on
+from ckwatch.cli.session import asked_patterns, say_what_goes_on, what_goes_on
 from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         show = partial(_show_lines, board, output)
     status = 0
     try:
-        anyio.run(partial(_watch, root, meant, show, building=not options.no_build))
+        anyio.run(partial(_watch, root, board, meant, show, building=not options.no_build))
     except KeyboardInterrupt:
         status = INTERRUPTED
     if on_terminal and board.workspace is not None:
@@ -72,17 +73,19 @@ async def _asked(root: Path, words: Sequence[str]) -> tuple[str, ...]:
         return await asked_patterns(client, words)
 
 
-async def _watch(root: Path, meant: UnitFilter, show: Show, *, building: bool) -> None:
-    async with stoppable(), what_goes_on(root), connect(root, client_name="watch") as client:
-        feed = WatchFeed(client, meant, building=building)
-        async with plain_errors(), anyio.create_task_group() as tasks:
-            tasks.start_soon(feed.follow)
-            tasks.start_soon(feed.attend)
-            await show(feed, tasks)
-            tasks.cancel_scope.cancel()
-        over = feed.over
-    if over:
-        print("ckwatch: the daemon was stopped", file=sys.stderr)
+async def _watch(root: Path, board: Board, meant: UnitFilter, show: Show, *, building: bool) -> None:
+    async with stoppable(), what_goes_on(root, unbuilt=board.working):
+        async with connect(root, client_name="watch") as client:
+            feed = WatchFeed(client, meant, building=building)
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                tasks.start_soon(feed.follow)
+                tasks.start_soon(feed.attend)
+                await show(feed, tasks)
+                tasks.cancel_scope.cancel()
+        if feed.over:
+            print("ckwatch: the daemon was stopped", file=sys.stderr)
+        else:
+            await say_what_goes_on(root, board.working)
 
 
 async def _show_view(board: Board, output: Output, feed: WatchFeed, tasks: TaskGroup) -> None:
@@ -90,6 +93,7 @@ async def _show_view(board: Board, output: Output, feed: WatchFeed, tasks: TaskG
 
     screen = Screen(output.console, sys.stdin, sys.stdout)
     looking = _TerminalSession(board, output, screen, feed)
+    logging.getLogger("ckwatch.client").setLevel(logging.ERROR)  # a wait for the daemon is on the screen (`LOST`)
     with screen.shown():
         tasks.start_soon(screen.signals, feed.wake)
         tasks.start_soon(looking.obey)

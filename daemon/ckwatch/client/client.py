@@ -201,17 +201,21 @@ class Client:
 
     @asynccontextmanager
     async def building(
-        self, *patterns: str, force: bool = False, check_only: bool = False
+        self, *patterns: str, force: bool = False, check_only: bool = False, finish: bool = False
     ) -> AsyncIterator[LineIterator[BuildLine]]:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
         Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
-        the store has; `check_only` compiles nothing.
+        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
         """
         from ckwatch.wire.messages import BuildLine, BuildRequest
 
         request = BuildRequest.model_construct(
-            units=list(patterns) or None, force=force, check_only=check_only, client=await self._viewer()
+            units=list(patterns) or None,
+            force=force,
+            check_only=check_only,
+            finish=finish,
+            client=await self._viewer(),
         )
         retry: Retry = "unsent" if force else "always"
         async with self._connection.answer("POST", ("builds",), body=request, retry=retry) as exchange:
@@ -936,7 +940,7 @@ def _found_or_started(root: Path, *, start: bool) -> Reach:
             return (await launch.ensure_daemon(root)).socket
         found = await launch.find_daemon(root)
         if found is None:
-            raise DaemonGoneError(f"there is no daemon for {root}", "`ckwatch start` starts one")
+            raise await launch.not_there(root)
         return found.socket
 
     return reach

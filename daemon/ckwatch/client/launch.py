@@ -7,6 +7,7 @@ that, and all clients connect to the one.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,17 +19,30 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.errors import DaemonGoneError
+from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
 from ckwatch.client.http import connection_to
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.processes import ProcessHandle, ProcessStartError, start
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch.wire.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder, unusable_lock
+from ckwatch.wire.endpoint import (
+    PACKAGE,
+    Endpoint,
+    LockHolder,
+    code_identity,
+    endpoint_of,
+    holder,
+    owner,
+    prepare_folder,
+    unusable_lock,
+)
 from ckwatch.wire.readiness import LIMIT_BYTES, Readiness, parse
 
-START_LIMIT_S = 30.0
-"""How long a daemon may take until it answers."""
+SAID_S = 5.0
+"""A wait for a daemon that starts is said from then on."""
+
+LOOK_S = 0.5
+"""How often it is looked what the daemon does meanwhile."""
 
 STOP_LIMIT_S = 10.0
 """How long a daemon may take to end."""
@@ -40,37 +54,90 @@ DAEMON = module_command("ckwatch.server")
 
 _LAST_WORDS = 10
 
+_log = logging.getLogger(__name__)
+
 
 async def find_daemon(root: Path) -> Endpoint | None:
-    """The endpoint of the workspace's daemon if one accepts connections.
+    """The endpoint of the workspace's daemon if one answers requests, which one that still starts does not.
 
-    Raises CkwatchError when the socket's folder is not the user's own.
+    Raises DaemonSilentError for one that a signal has stopped, and CkwatchError when the socket's folder is not the
+    user's own.
     """
     endpoint = await to_thread.run_sync(_endpoint, root)
     return endpoint if await _answers(endpoint) else None
 
 
 async def ensure_daemon(root: Path, *, program: Sequence[str] = DAEMON) -> Endpoint:
-    """The endpoint of the workspace's daemon, which is started if there is none.
+    """The endpoint of the workspace's daemon, which is started if there is none; it is waited for as long as its
+    process lives, with a warning in the log now and then.
 
     Raises UntrustedError where that would run code of a workspace that is not trusted, DaemonGoneError for a daemon
-    that dies or is not ready in time, and CkwatchError with its own words for one that cannot start.
+    that dies, DaemonSilentError for one that a signal has stopped, and CkwatchError with its own words for one that
+    cannot start.
     """
     found = await find_daemon(root)
     if found is not None:
         return found
     await to_thread.run_sync(_require_trusted, root)
     endpoint = await to_thread.run_sync(_endpoint, root)
-    with anyio.move_on_after(START_LIMIT_S):
+    async with plain_errors(), anyio.create_task_group() as tasks:
+        tasks.start_soon(_tell_waits, endpoint)
         for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
             if await _started_alone(root, endpoint, program):
-                return endpoint
+                break
             # the other daemon is there, begins or ends
             await anyio.sleep(pause_s)
             if await _answers(endpoint):
-                return endpoint
-    message = f"the daemon of {root} is not ready {START_LIMIT_S:.0f} s after its start"
-    raise DaemonGoneError(message, f"its log is {endpoint.log}")
+                break
+        tasks.cancel_scope.cancel()
+    return endpoint
+
+
+async def _tell_waits(endpoint: Endpoint) -> None:
+    begun_s = anyio.current_time()
+    wait = StartWait()
+    while True:
+        await anyio.sleep(LOOK_S)
+        found = await to_thread.run_sync(holder, endpoint)
+        _require_running(found)
+        if (line := wait.line(anyio.current_time() - begun_s, found)) is not None:
+            _log.warning(line)
+
+
+async def not_there(root: Path) -> DaemonGoneError:
+    """The error for a workspace whose daemon does not answer and may not be started."""
+    found = await to_thread.run_sync(lambda: holder(endpoint_of(root)))
+    if found is None or not found.starting:
+        return DaemonGoneError(f"there is no daemon for {root}", "`ckwatch start` starts one")
+    hint = f"process {found.process}; `ckwatch stop` ends it"
+    return DaemonGoneError(f"the daemon of {root} still starts: {found.starting}", hint)
+
+
+class StartWait:
+    """What is said of a daemon that takes long to start: after some seconds, when it does something else, and when it
+    has taken twice as long."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._next_s = SAID_S
+
+    def line(self, passed_s: float, found: LockHolder | None) -> str | None:
+        """What to say after `passed_s`, None for nothing; `found` has the daemon's lock."""
+        doing = "its process starts" if found is None else found.starting or "it ends"
+        if passed_s < SAID_S or (doing == self._said and passed_s < self._next_s):
+            return None
+        self._said, self._next_s = doing, 2 * passed_s
+        stop = "" if found is None else f"; process {found.process}, `ckwatch stop` ends it"
+        return f"Waiting for the daemon ({passed_s:.0f} s): {doing}{stop}"
+
+
+def _require_running(found: LockHolder | None) -> None:
+    if found is not None and found.stopped:
+        number = found.process
+        raise DaemonSilentError(
+            f"the daemon, process {number}, is stopped (SIGSTOP) and does not answer",
+            f"`kill -CONT {number}` lets it go on; `ckwatch stop` ends it",
+        )
 
 
 @contextmanager
@@ -120,7 +187,9 @@ def _endpoint(root: Path) -> Endpoint:
 async def _answers(endpoint: Endpoint) -> bool:
     with suppress(DaemonGoneError):
         (await connection_to(endpoint.socket)).close()
-        return True
+        found = await to_thread.run_sync(holder, endpoint)
+        _require_running(found)
+        return found is None or not found.starting
     return False
 
 
@@ -134,7 +203,12 @@ async def _started_alone(root: Path, endpoint: Endpoint, program: Sequence[str])
     if lock is None:
         return False
     try:
-        return await _answers(endpoint) or await _started(root, endpoint, program)
+        if await _answers(endpoint):
+            return True
+        # one whose client was interrupted goes on starting
+        if await to_thread.run_sync(owner, endpoint) is not None:
+            return False
+        return await _started(root, endpoint, program)
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(unlock, path, lock)

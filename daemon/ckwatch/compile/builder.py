@@ -209,6 +209,7 @@ class Builder:
         on_used: OnStageUsed | None = None,
         on_stored: Callable[[BuildOutcome], object] = lambda _result: None,
         elsewhere: CompileElsewhere | None = None,
+        on_wait: Callable[[str], None] = lambda _what: None,
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
@@ -217,6 +218,7 @@ class Builder:
         with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
         store. `on_stored` gets what was compiled and stored, in the thread that did it. With `force` it is compiled
         whatever the store has. `elsewhere` compiles in place of this machine's compiler; what it raises passes.
+        `on_wait` is called with what the compile waits for, and with nothing when it goes on.
         `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
         ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full one is a
         `fault`).
@@ -237,9 +239,9 @@ class Builder:
             self.compiled += other.compiled - compiled
             return result
         key = await self.key(request)
-        async with self._flight(key):
+        async with self._flight(key, on_wait):
             # Between threads and the event loop this goes once: every turn takes a millisecond on a busy machine.
-            claim = await self._claim(key, request, look, force)
+            claim = await self._claim(key, request, look, force, on_wait)
             try:
                 if claim.found is not None:
                     return claim.found
@@ -256,6 +258,7 @@ class Builder:
                     force=force,
                     on_used=on_used,
                     elsewhere=elsewhere,
+                    on_wait=on_wait,
                 )
                 return await self._compile(key, request, claim, compile_in, force, on_end, on_stored)
             finally:
@@ -392,6 +395,7 @@ class Builder:
         force: bool,
         on_used: OnStageUsed | None,
         elsewhere: CompileElsewhere | None,
+        on_wait: Callable[[str], None],
     ) -> CompileOutcome:
         if refused is None:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
@@ -413,6 +417,7 @@ class Builder:
                 waiting=waiting,
                 force=force,
                 on_used=on_used,
+                on_wait=on_wait,
             )
         from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
@@ -483,12 +488,16 @@ class Builder:
         return artifact, outcome
 
     @asynccontextmanager
-    async def _flight(self, key: str) -> AsyncIterator[None]:
+    async def _flight(self, key: str, on_wait: Callable[[str], None] = lambda _what: None) -> AsyncIterator[None]:
         """One task of this process at a time per key."""
         lock, waiting = self._flights.get(key, (anyio.Lock(), 0))
         self._flights[key] = (lock, waiting + 1)
         try:
+            if waiting:
+                on_wait("another unit with the same text")
             async with lock:
+                if waiting:
+                    on_wait("")
                 yield
         finally:
             lock, waiting = self._flights[key]
@@ -497,17 +506,30 @@ class Builder:
             else:
                 self._flights[key] = (lock, waiting - 1)
 
-    async def _claim(self, key: str, request: CompileRequest, look: ContentSnapshot | None, force: bool) -> _Claim:
+    async def _claim(
+        self,
+        key: str,
+        request: CompileRequest,
+        look: ContentSnapshot | None,
+        force: bool,
+        on_wait: Callable[[str], None],
+    ) -> _Claim:
         """What the store has, or the right to compile: one process at a time per key.
 
         A store that cannot be locked is written without: publishing bears it.
         """
+        waited = False
         while True:
             with anyio.CancelScope(shield=True):
                 claim = await anyio.to_thread.run_sync(self._claim_now, key, request, look, force)
             if claim is not None:
+                if waited:
+                    on_wait("")
                 return claim
             look = None
+            if not waited:
+                waited = True
+                on_wait("another process that compiles the same text")
             await anyio.sleep(_POLL_S)
 
     def _claim_now(self, key: str, request: CompileRequest, look: ContentSnapshot | None, force: bool) -> _Claim | None:

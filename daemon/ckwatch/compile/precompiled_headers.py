@@ -310,7 +310,7 @@ class PrecompiledHeaderStore:
 
 
 WARMUP_NICE = 15
-"""Headers are made at low priority (nice(1)), lower than that of compiles."""
+"""Headers that no compile waits for are made at low priority (nice(1)), lower than that of compiles."""
 
 WARMUP_TIME_LIMIT_S = 600.0
 
@@ -401,7 +401,9 @@ class HeaderWarmup:
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(file, json.dumps(self._known[name]).encode(), flushed=False)
 
-    async def make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
+    async def make(
+        self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan, nice: int = WARMUP_NICE
+    ) -> bool:
         """Make one unless it is there; whether it can be used. Another process that is at it is not waited for."""
         async with self._flights.setdefault(wanted.key, anyio.Lock()):
             if await anyio.to_thread.run_sync(self.headers.find, wanted) is not None:
@@ -412,12 +414,12 @@ class HeaderWarmup:
             if lock is None:
                 return False
             try:
-                return await self._make(wanted, request, plan)
+                return await self._make(wanted, request, plan, max(nice, request.nice))
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(unlock, path, lock)
 
-    async def _make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
+    async def _make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan, nice: int) -> bool:
         begun_ns = steady_ns()
         plan = await anyio.to_thread.run_sync(shared_plan, plan, include_prefix(request.source), request)
         try:
@@ -436,7 +438,7 @@ class HeaderWarmup:
                 environment=environment_of(self._toolchain.environment, work),
                 folder=work,
                 timeout_s=WARMUP_TIME_LIMIT_S,
-                nice=max(WARMUP_NICE, request.nice),
+                nice=nice,
             )
             if finished.exit_status != 0 or finished.exit_reason is not ExitReason.EXITED:
                 if finished.exit_reason is ExitReason.EXITED and finished.exit_status > 0:

@@ -24,6 +24,15 @@ SHORTEST_S = 60.0
 """Nothing is reported earlier: what is known may be compiles whose device pass was in the store."""
 
 
+BUSY_S = 10.0
+"""A stage that has had less than half of so much time of the processor is on a busy machine."""
+
+
+def processor_wait(used_s: float, passed_s: float) -> str:
+    """What a stage waits for that has used so much of the processor in `passed_s`; empty where it gets its share."""
+    return "the processor: the machine is busy" if passed_s >= BUSY_S and used_s < passed_s / 2 else ""
+
+
 class SlowCompile:
     """One compile, `usual_s` is the longest that is known of its kernel; 0 when none is."""
 

@@ -144,6 +144,7 @@ class StagedCompiler:
         waiting: int = 0,
         force: bool = False,
         on_used: OnStageUsed | None = None,
+        on_wait: Callable[[str], None] = lambda _what: None,
     ) -> CompileOutcome:
         """Compile in `folder`, which is that of `checked` when the host pass is done already.
 
@@ -160,7 +161,7 @@ class StagedCompiler:
                 request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
             )
         if waiting >= HEADERS_WORTH and self.precompile():
-            await self._make_headers(request, plan)
+            await self._make_headers(request, plan, on_wait)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
@@ -192,7 +193,7 @@ class StagedCompiler:
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
 
-    async def _make_headers(self, request: CompileRequest, plan: CompilePlan) -> None:
+    async def _make_headers(self, request: CompileRequest, plan: CompilePlan, on_wait: Callable[[str], None]) -> None:
         def lacking() -> list[HeaderSpec]:
             found = {side: self.warming.find(request, side, plan) for side in PassSide}
             sides = [side for side, header in found.items() if header is None]
@@ -200,9 +201,11 @@ class StagedCompiler:
 
         wanted = await anyio.to_thread.run_sync(lacking)
         if wanted:
+            on_wait("headers that are precompiled")
             async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
-                    tasks.start_soon(self.warming.make, one, request, plan)
+                    tasks.start_soon(self.warming.make, one, request, plan, request.nice)
+            on_wait("")
 
     async def _device_pass(
         self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, keeping: TaskGroup, *, force: bool

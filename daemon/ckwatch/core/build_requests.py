@@ -20,7 +20,7 @@ from ckwatch.model.unit_patterns import select_units
 def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
     """A client wants fresh results. The files on disk are scanned first."""
     force = event.force and not event.check_only
-    request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only)
+    request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only, event.finish)
     state.requests[event.request] = request
     request.scan = request_scan(state, out)
 
@@ -96,4 +96,4 @@ def request_dropped(state: State, out: Effects, event: RequestDropped) -> None: 
         waiting.discard(request.name)
         if not waiting:
             state.waiting.pop(name, None)
-        state.unwanted.append(Unwanted(request.scope, name, cause))
+        state.unwanted.append(Unwanted(request.scope, name, cause, spare=request.finish))

@@ -79,7 +79,7 @@ def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # n
     before = state.focus.pop(event.client, None)
     if event.units or event.everything or event.auto_build is not AutoBuild.EDITED:
         state.focus[event.client] = Focus(event.units, event.everything, event.auto_build)
-    _unfocus(state, before, event.client, event.at, spare=True)
+    _unfocus(state, before, event.client, event.at)
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("it came into focus", event.at)
     anew = event.everything and (before is None or not before.everything)
@@ -87,12 +87,12 @@ def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # n
     state.newly_settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
 
 
-def _unfocus(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:
+def _unfocus(state: State, before: Focus | None, client: str, at: float) -> None:
     if before is None:
         return
     names = state.members(client) if before.everything else sorted(before.units)
     cause = Cause("it went out of focus", at)
-    state.unwanted.extend(Unwanted(client, name, cause, spare=spare) for name in names)
+    state.unwanted.extend(Unwanted(client, name, cause, spare=True) for name in names)
 
 
 def editors_changed(state: State, out: Effects, event: EditorsChanged) -> None:
@@ -127,7 +127,7 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
     view = state.views.get(event.client)
     if view is not None and not view.leaving:
         drop_view(state, out, view, event.at)
-    _unfocus(state, before, event.client, event.at, spare=False)
+    _unfocus(state, before, event.client, event.at)
 
 
 def apply_demand(state: State, out: Effects) -> None:

@@ -34,6 +34,15 @@ def is_in_focus(state: State, unit: UnitState) -> bool:
     return any(name in focus.units and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
+def is_awaited(state: State, unit: UnitState) -> bool:
+    """Whether a client waits for this state of the unit, or shows it: its compilers make way for nothing."""
+    name = unit.key.unit
+    return any(not request.check_only for request in awaiting(state, unit)) or any(
+        (focus.everything or name in focus.units) and state.seen(client, name) is unit
+        for client, focus in state.focus.items()
+    )
+
+
 def auto_build_of(state: State, unit: UnitState) -> AutoBuild:
     """Which units of the unit's view are compiled without a request.
 

@@ -82,6 +82,8 @@ class Check:
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
+    awaited: bool = False
+    """As of `Compile`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Compile:
     waiting: int = 0
     """How many others wait for a compiler."""
     awaited: bool = False
-    """A client waits for the result, not only for it to be there some time."""
+    """A client waits for the result or shows the unit: the compiler does not make way for other programs."""
     usual_s: float = 0.0
     """The longest compile that is known of its kernel; 0 where none is."""
     on_farm: bool = False

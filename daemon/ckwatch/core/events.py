@@ -486,6 +486,14 @@ class CompileStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CompileWaits(Event):
+    """What a compile waits for; empty when it goes on."""
+
+    work: Work
+    waits_for: str
+
+
+@dataclass(frozen=True, slots=True)
 class CompilerOutput(Event):
     """What the compilers of this work have reported so far, errors among it."""
 
@@ -578,6 +586,8 @@ class BuildRequested(Event):
     """Compile although the store has the results."""
     check_only: bool = False
     """Everything that needs no compiler."""
+    finish: bool = False
+    """Compilers that have begun go on when the client goes; what waits does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,7 +647,7 @@ class Continued(Event):
 AnyEvent = (
     LoadFinished | ScanFinished | RecallFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
     | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
+    | CompileWaits | CompilerOutput | PassFinished | CompilerEnded | FarmFailed | FarmChanged
     | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | EditorsChanged | ShowRequested
     | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | AnalyzeRequested | DevicesFound | MeasureRequested | MeasureDropped | VerifyRequested | VerifyDropped

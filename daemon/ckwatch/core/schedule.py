@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, recall, timing_schedule, verification_schedule
-from ckwatch.core.demand import REQUESTED, is_in_focus, priority
+from ckwatch.core.demand import REQUESTED, is_awaited, is_in_focus, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render, RenderPriority
 from ckwatch.core.events import MAIN, UnitKey, Work, WorkKind
 from ckwatch.core.notify import awaiting, publish
@@ -56,6 +56,7 @@ def start_work(state: State, out: Effects) -> None:
         timing_schedule.make_room(state, out)
         _start_here(state, out)
         _fill_farm(state, out)
+    state.waits_for = _waits_for(state)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
     verification_schedule.start(state, out)
@@ -96,6 +97,7 @@ def _tokens(unit: UnitState) -> str:
 def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
     """The host pass alone, while others wait for theirs and no client for this unit; else all that is left to do."""
     memory = expected_memory_bytes(state, unit)
+    unit.compile.waits_for = ""
     room = state.jobs - _processes(state)
     apart = state.passes_apart and not unit.compile.host_pass_done and unit.unit.arch.startswith("gfx")
     more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
@@ -103,7 +105,9 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         unit.compile.compiler = begin(
             state, WorkKind.CHECK, unit.key, unit.input.generation, _tokens(unit), int(memory * HOST_MEMORY)
         )
-        return Check(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options)
+        return Check(
+            unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, awaited=is_awaited(state, unit)
+        )
     both = int(memory * (1 + HOST_MEMORY))
     wide = apart and room >= PASSES and (state.memory_bytes is None or _reserved(state) + both <= state.memory_bytes)
     unit.compile.compiler = begin(
@@ -115,7 +119,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         *(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
         side_by_side=wide,
         waiting=len(state.compile_queue),
-        awaited=any(not request.check_only for request in awaiting(state, unit)),
+        awaited=is_awaited(state, unit),
         usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
     )
 
@@ -156,7 +160,7 @@ def _fill_farm(state: State, out: Effects) -> None:
         move(unit, Phase.COMPILING)
         work = begin(state, WorkKind.COMPILE, key, unit.input.generation, _tokens(unit))
         state.on_farm.add(work.number)
-        unit.compile.compiler = work
+        unit.compile.compiler, unit.compile.waits_for = work, ""
         out.append(
             Compile(
                 *(work, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
@@ -202,6 +206,18 @@ def _processes(state: State) -> int:
 
 def _reserved(state: State) -> int:
     return sum(work.expected_memory_bytes for work in _compilers(state))
+
+
+def _waits_for(state: State) -> str:
+    """What the units in the queue wait for, now that all compilers that there is room for have been started."""
+    if not state.compile_queue or state.unwanted:
+        return ""
+    if _is_occupied(state):
+        return "a measurement that needs the processor for itself"
+    processes = _processes(state)
+    if processes >= state.jobs:
+        return f"a compiler: {processes} run, of {state.jobs} at a time"
+    return "memory for another compiler"
 
 
 def _fits(state: State) -> bool:

@@ -213,6 +213,8 @@ class PendingBuild:
     patterns: tuple[str, ...] | None
     force: bool
     check_only: bool
+    finish: bool = False
+    """Compilers that have begun go on when the client goes."""
     pending: set[str] | None = None
     """The units it waits for; None until they are known."""
     not_yet_asked: list[str] = field(default_factory=list)
@@ -306,6 +308,8 @@ class State:
     """Compiles that the farm has room for."""
     on_farm: set[int] = field(default_factory=set)
     """Compiles that workers of the farm do."""
+    waits_for: str = ""
+    """What units in QUEUED wait for."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)

@@ -32,6 +32,7 @@ from ckwatch.core.events import (
     CompilerEnded,
     CompilerOutput,
     CompileStarted,
+    CompileWaits,
     Continued,
     DevicesFound,
     EditorsChanged,
@@ -82,7 +83,7 @@ def start(state: State) -> tuple[Effect, ...]:
 def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     """Take in one event and return what is to be done now, in this order."""
     out: Effects = []
-    busy = state.busy
+    busy, waited_for = state.busy, state.waits_for
     HANDLERS[type(event)](state, out, event)
     # A bounded piece of all that waits.
     files.apply_changes(state, out)
@@ -103,7 +104,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     if state.graph.version != state.followed:
         state.followed = state.graph.version
         out.append(UpdateWatches())
-    if state.busy != busy:
+    if (state.busy, state.waits_for) != (busy, waited_for):
         out.append(Changed(MAIN, "workspace"))
     return tuple(out)
 
@@ -285,6 +286,13 @@ def _compile_started(state: State, out: Effects, event: CompileStarted) -> None:
         publish(out, unit)
 
 
+def _compile_waits(state: State, out: Effects, event: CompileWaits) -> None:
+    unit = _unit_at(state, event.work)
+    if unit is not None and unit.compile.waits_for != event.waits_for:
+        unit.compile.waits_for = event.waits_for
+        publish(out, unit)
+
+
 def _memory_measured(state: State, out: Effects, event: MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers
     state.memory_bytes = event.capacity_bytes
 
@@ -330,6 +338,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     RecordFinished: _record_finished,
     WorkAborted: _work_aborted,
     CompileStarted: _compile_started,
+    CompileWaits: _compile_waits,
     CompilerOutput: _compiler_output,
     PassFinished: _pass_finished,
     CompilerEnded: _compiler_ended,

@@ -111,6 +111,8 @@ class CompileState:
     """What the compilers of the present input have reported so far."""
     not_on_farm: bool = False
     """The farm could not compile the present input."""
+    waits_for: str = ""
+    """What the compiler waits for, while it runs."""
 
 
 @dataclass(slots=True)
@@ -184,6 +186,12 @@ class UnitState:
     def settled(self) -> bool:
         """Whether it needs no more work: what is known of it belongs to its present input."""
         return self.phase is Phase.DONE or self.phase is Phase.IDLE
+
+    @property
+    def compile_has_begun(self) -> bool:
+        """Whether the present input is being compiled, also where the next of its compilers waits for its turn."""
+        between = self.compile.host_pass_done or self.compile.not_on_farm
+        return self.phase is Phase.COMPILING or (self.phase is Phase.QUEUED and between)
 
     @property
     def present_result(self) -> CompileFacts | None:

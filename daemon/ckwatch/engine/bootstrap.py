@@ -117,7 +117,9 @@ async def open_engine(
         try:
             parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
             view_loader = parts.view_loader
+            log.info("loading the workspace")
             await to_thread.run_sync(partial(view_loader.load, MAIN, {}, ViewOverrides()))
+            log.info("reading the store and the history")
             if tools.store is not None:
                 await to_thread.run_sync(tools.store.remove_leftovers)
             state.remembered = await recorder.open()
@@ -140,6 +142,7 @@ async def open_engine(
                 tasks.start_soon(parts.measure.end_idle_races)
                 tasks.start_soon(parts.cpp.run)
                 tasks.start_soon(parts.farm.run)
+                log.info("beginning to watch files")
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
                     await loop.post(WarningChanged("history", recorder.problem))

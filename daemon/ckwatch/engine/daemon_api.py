@@ -121,9 +121,9 @@ class DaemonApi:
         return await self.analyses.predicted(kernel, shape, arch, part)
 
     def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
-        return self.builds.build(client, patterns, force=force, check_only=check_only)
+        return self.builds.build(client, patterns, force=force, check_only=check_only, finish=finish)
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
         return await self.builds.cancel(client, patterns)

@@ -7,6 +7,7 @@ from collections import Counter
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
 from ckwatch.core.events import Cause
+from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.timings_to_wire import timings_of_json
@@ -36,7 +37,7 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         instance=unit.unit.instance.name,
         arch=unit.unit.arch,
         place=span_to_wire(unit.unit.instance.span),
-        phase=unit.phase.value,
+        phase=shown_phase(unit).value,
         outcome=None if outcome is None else outcome.value,
         fresh=unit.settled,
         generation=unit.input.generation,
@@ -59,7 +60,20 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         verifying=unit.verification.request is not None,
         unverified=unit.verification.unverified_because,
         slow=slow_compile(unit),
+        waits_for=compile_wait(unit),
     )
+
+
+def shown_phase(unit: UnitState) -> Phase:
+    """The phase as clients see it: a compile that has begun is one, also between its compilers."""
+    return Phase.COMPILING if unit.compile_has_begun else unit.phase
+
+
+def compile_wait(unit: UnitState) -> str:
+    """What the unit's compile waits for; empty for others."""
+    if unit.phase is Phase.COMPILING:
+        return unit.compile.waits_for
+    return "a compiler for its device pass" if unit.compile_has_begun else ""
 
 
 def slow_compile(unit: UnitState) -> str:
@@ -155,6 +169,7 @@ def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
         problem=view.problem or state.main.problem,
         warnings=warnings,
         imported_at=state.imported_at,
+        waits_for=state.waits_for,
         editors=len(state.editors),
     )
 

@@ -30,7 +30,17 @@ from ckwatch.server.clients import Activity, Clients
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.uvicorn_server import serve_on
 from ckwatch.system.allocator import return_freed_memory
-from ckwatch.wire.endpoint import Endpoint, acquire, bind, endpoint_of, is_in_place, prepare_folder, release, withdraw
+from ckwatch.wire.endpoint import (
+    Endpoint,
+    acquire,
+    bind,
+    endpoint_of,
+    is_in_place,
+    note_start,
+    prepare_folder,
+    release,
+    withdraw,
+)
 from ckwatch.workspace.trust import require_trusted
 
 _log = logging.getLogger(__name__)
@@ -74,17 +84,42 @@ async def run_daemon(
     if lock is None:
         _log.warning("another daemon has %s", root)
         return TAKEN
+    noting = _NoteStart(lock)
+
+    def ready() -> None:
+        noting.end()
+        on_ready()
+
     try:
         listener = bind(endpoint)
         _log.info("ckwatch %s, process %d, for %s", __version__, os.getpid(), root)
         try:
-            await _Lifecycle(endpoint, lock, idle_exit_s, in_place_s).run(root, open_engine, listener, on_ready)
+            await _Lifecycle(endpoint, lock, idle_exit_s, in_place_s).run(root, open_engine, listener, ready)
         finally:
             listener.close()
     finally:
+        noting.end()
         release(endpoint, lock)
         _log.info("ended")
     return ENDED
+
+
+class _NoteStart(logging.Handler):
+    """Writes what is logged while the daemon starts into its lock, for clients that wait."""
+
+    def __init__(self, lock: int) -> None:
+        super().__init__(logging.INFO)
+        self._lock = lock
+        note_start(lock, "starting")
+        logging.getLogger("ckwatch").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note_start(self._lock, record.getMessage())
+
+    def end(self) -> None:
+        """The daemon answers, or ends."""
+        logging.getLogger("ckwatch").removeHandler(self)
+        note_start(self._lock, "")
 
 
 class _Lifecycle:

@@ -143,9 +143,10 @@ class Engine(Protocol):
     async def file(self, client: str | None, path: str) -> File: ...
 
     def build(
-        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
-        """The lines of a build; leaving the context before `done` gives up what no other client wants."""
+        """The lines of a build; leaving the context before `done` gives up what no other client wants, with `finish`
+        only what has not begun."""
         ...
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]: ...

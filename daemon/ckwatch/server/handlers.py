@@ -303,7 +303,12 @@ class Handlers:
     async def build(self, request: BuildRequest) -> Response:
         """Build units and follow them; closing the connection gives up what no other client wants."""
         begin = partial(
-            self._engine.build, request.client, request.units, force=request.force, check_only=request.check_only
+            self._engine.build,
+            request.client,
+            request.units,
+            force=request.force,
+            check_only=request.check_only,
+            finish=request.finish,
         )
         return LineStream(begin, BuildLine(event="heartbeat"), self._clients, self._shared, request.client)
 

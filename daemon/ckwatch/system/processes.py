@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -179,6 +180,19 @@ def is_running(pid: int) -> bool:
     except (OSError, OverflowError):
         return True
     return True
+
+
+def own_age_s() -> float:
+    """Seconds since this process was started, to a hundredth."""
+    ticks = int(Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal (SIGSTOP, Ctrl-Z) has suspended the process."""
+    with suppress(OSError, IndexError):
+        return Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+    return False
 
 
 def signal_group(group: int, number: signal.Signals) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
-from ckwatch.system.processes import is_running
+from ckwatch.system.processes import is_running, is_stopped
 from ckwatch.system.user_files import read_file
 
 LONGEST_SOCKET_PATH_BYTES = 107
@@ -39,6 +39,18 @@ class Endpoint:
     socket: Path
     lock: Path
     log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """The process that holds the lock; `starting` is what it does until it answers requests, empty from then on.
+
+    `stopped`: a signal has suspended it.
+    """
+
+    process: int
+    starting: str
+    stopped: bool
 
 
 def endpoint_of(root: Path, environment: Mapping[str, str] = os.environ) -> Endpoint:
@@ -110,13 +122,34 @@ def acquire(endpoint: Endpoint) -> int | None:
         raise unusable_lock(endpoint.lock, error) from error
     try:
         os.ftruncate(descriptor, 0)
-        line = f"{os.getpid()}\n".encode()
+        line = _own_line()
         if os.pwrite(descriptor, line, 0) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as the next byte would
     except OSError as error:
         unlock(endpoint.lock, descriptor)
         raise unusable_lock(endpoint.lock, error) from error
     return descriptor
+
+
+def note_start(lock: int, doing: str) -> None:
+    """Write into the daemon's lock what it does until it answers requests; nothing when it does."""
+    line = _own_line()
+    with suppress(OSError):  # on a full disk clients wait without a word
+        os.ftruncate(lock, len(line))
+        os.pwrite(lock, doing.replace("\n", " ")[:200].encode("utf-8", "replace"), len(line))
+
+
+def holder(endpoint: Endpoint) -> LockHolder | None:
+    """What the lock says of its holder; None where it has none, or says nothing."""
+    with suppress(OSError, ValueError):
+        if is_locked(endpoint.lock):
+            process, _, starting = read_file(endpoint.lock).partition(b"\n")
+            return LockHolder(int(process), starting.decode("utf-8", "replace"), is_stopped(int(process)))
+    return None
+
+
+def _own_line() -> bytes:
+    return f"{os.getpid()}\n".encode()
 
 
 def unusable_lock(path: Path, error: OSError) -> CkwatchError:
@@ -135,9 +168,9 @@ def owner(endpoint: Endpoint) -> int | None:
     deadline = time.monotonic() + _NAME_SECONDS
     while _is_held(endpoint.lock):
         with suppress(OSError, ValueError):
-            line = read_file(endpoint.lock)
+            line, ended, _ = read_file(endpoint.lock).partition(b"\n")
             number = int(line)
-            if line.endswith(b"\n") and number > 0 and is_running(number):
+            if ended and number > 0 and is_running(number):
                 return number
         if time.monotonic() > deadline:
             raise CkwatchError(

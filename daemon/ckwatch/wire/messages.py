@@ -15,12 +15,13 @@ OVERLAY_LIMIT = 16 * 1024 * 1024
 
 class BuildRequest(Request):
     """Build units and follow them. `units`: patterns as on the command line (KERNEL, KERNEL/INSTANCE, …@ARCH), or null
-    for all. `force` compiles again what the store has; `check_only` compiles nothing. `client`: as that client sees
-    them."""
+    for all. `force` compiles again what the store has; `check_only` compiles nothing. With `finish` compilers that have
+    begun go on when the request is dropped. `client`: as that client sees them."""
 
     units: list[Name] | None = None
     force: bool = False
     check_only: bool = False
+    finish: bool = False
     client: ClientId | None = None
 
 

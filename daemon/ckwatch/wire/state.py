@@ -133,7 +133,8 @@ class Unit(Value):
     timed, `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed automatically.
     `figures` are those of the last artifact's code object, None when it was not analyzed. `verification` is the last
     one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none. `slow` says that it
-    is being compiled for far longer than usual, and with which flags.
+    is being compiled for far longer than usual, and with which flags; `waits_for` says what its compile waits
+    for.
     """
 
     kind: Literal["unit"] = "unit"
@@ -165,6 +166,7 @@ class Unit(Value):
     verifying: bool = False
     unverified: str = ""
     slow: str = ""
+    waits_for: str = ""
 
 
 class File(Value):
@@ -180,7 +182,8 @@ class File(Value):
 
 
 class Workspace(Value):
-    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units.
+    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `waits_for`: what `queued` units wait
+    for.
 
     `imported_at`: when timings of others were imported or removed last (Unix seconds), null if not since the daemon has
     started. `editors`: clients that show places.
@@ -196,6 +199,7 @@ class Workspace(Value):
     problem: str | None = None
     warnings: dict[str, str] = Field(default_factory=dict)
     imported_at: float | None = None
+    waits_for: str = ""
     editors: int = 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import ckwatch_templates
+from ckwatch.model.amounts import count
 from ckwatch.model.compiler_flags import GivenFlag, define_flag, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError
@@ -33,6 +35,11 @@ from ckwatch.workspace.trust import is_shared
 from ckwatch.workspace.writers import Writers
 
 DEFAULT_TEMPLATES = "templates"
+
+MANY_FILES = 500
+"""So many kernel files take seconds to load, which is logged."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +156,8 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
     found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
     real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
+    if len(real_paths) >= MANY_FILES:
+        _log.info("loading %s", count(len(real_paths), "kernel file"))
     for kernel_path in sorted(real_paths):
         files.append(kernel_path)
         kernel_file = reading.kernel_file(

@@ -91,6 +91,19 @@ q quits"""
     )
 
 
+def test_a_wait_of_some_seconds_says_for_what() -> None:
+    changes = [
+        workspace(busy=True, waits_for="a compiler: 2 run, of 2 at a time"),
+        unit("k/m1@gfx942", "compiling", None, why="t.j2 changed", waits_for="headers that are precompiled"),
+        unit("k/m2@gfx942", "queued", None, why="t.j2 changed"),
+    ]
+    for now, waits in ((4.0, False), (5.0, True)):
+        lines = shown(changes, 120, 16, now=now)
+        assert ("waits for headers that are precompiled" in lines) is waits
+        assert ("waits for a compiler: 2 run, of 2 at a time" in lines) is waits
+        assert ("t.j2 changed" in lines) is not waits
+
+
 def test_figures_of_code_objects() -> None:
     timed = timing_of(shape="big")
     board = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
@@ -92,12 +93,23 @@ class Board:
         """When the unit came into its phase, or the earliest that is known."""
         return self._since.get(unit.id, 0.0)
 
+    def waits_for(self, unit: Unit) -> str:
+        """What a unit at work waits for, empty where that is its turn or nothing."""
+        if unit.phase == "queued":
+            return "" if self.workspace is None else self.workspace.waits_for
+        return unit.waits_for
+
     def first(self, number: int) -> list[Unit]:
         """The units that matter most: those at work, the most advanced first; then those that failed; then the others.
 
         In each group the most recent come first, of those at work the ones that have been at it for longest.
         """
         return [self.units[name] for name in nsmallest(number, self._ranks, key=self._ranks.__getitem__)]
+
+    @property
+    def working(self) -> AbstractSet[str]:
+        """The units that are at work."""
+        return self._working
 
     @property
     def busy(self) -> bool:

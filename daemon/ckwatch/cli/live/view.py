@@ -42,6 +42,9 @@ MARKS = {
 }
 """The mark and the style of each state, in the order in which they are counted."""
 
+WAIT_SHOWN_S = 5.0
+"""A unit that is at it for so long says what it waits for."""
+
 WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS, BOTH_COLUMNS = 40, 30, 70, 180
 """Terminals of fewer columns go without it; `BOTH_COLUMNS`: the figures of a code object beside a timing."""
 
@@ -84,8 +87,13 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
     """State, time, and what there is to say."""
     state = state_of(unit)
     if state in AT_WORK:
-        why = Text(unit.slow, style="yellow") if unit.slow else Text(reason(unit), style="dim")
-        return state, elapsed(max(now - board.since(unit), 0.0)), why
+        passed_s = max(now - board.since(unit), 0.0)
+        waits_for = board.waits_for(unit) if passed_s >= WAIT_SHOWN_S else ""
+        if unit.slow or waits_for:
+            why = Text(unit.slow or f"waits for {waits_for}", style="yellow")
+        else:
+            why = Text(reason(unit), style="dim")
+        return state, elapsed(passed_s), why
     why = Text()
     if unit.errors:
         why.append(count(unit.errors, "error"), style="red")

@@ -40,7 +40,7 @@ class CheckHandler:
             return CheckFinished(effect.work, at=time.time())  # `compile` comes next and reports it
         scope = effect.work.key.scope
         workspace = self._view_loader.workspace(scope)
-        request = compile_request(workspace, effect.unit, text)
+        request = compile_request(workspace, effect.unit, text, awaited=effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         place = placing(effect, text, header_warnings, compiler_inputs(workspace, effect.unit, text))
         async with reporting_for(effect, place, self._post) as lines:

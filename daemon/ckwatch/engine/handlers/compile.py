@@ -11,13 +11,14 @@ from anyio import CapacityLimiter, to_thread
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
-from ckwatch.compile.slow_compile import SlowCompile
+from ckwatch.compile.slow_compile import SlowCompile, processor_wait
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import (
     CompileFacts,
     CompileFinished,
     CompilerEnded,
     CompileStarted,
+    CompileWaits,
     FarmFailed,
     PassFinished,
     WarningChanged,
@@ -88,8 +89,19 @@ class CompileHandler:
         taken: list[CompileFacts] = []
         slow = SlowCompile(request, effect.unit.instance.span, effect.usual_s)
         async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
+            waits_for = ""
+            begun: dict[str, tuple[float, float]] = {}
+
+            def waits(what: str) -> None:
+                nonlocal waits_for
+                if what != waits_for:
+                    waits_for = what
+                    self._post(CompileWaits(effect.work, what, at=time.time()))
 
             def used(stage: str, seconds: float) -> None:
+                now = time.monotonic()
+                begun_s, used_s = begun.setdefault(stage, (now, seconds))
+                waits(processor_wait(seconds - used_s, now - begun_s))
                 found = slow.take(stage, seconds)
                 if found is not None:
                     lines.add_slow(found)
@@ -105,6 +117,7 @@ class CompileHandler:
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,
                 on_used=used,
+                on_wait=waits,
                 on_stored=lambda stored: taken.append(take(stored)),
                 elsewhere=partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
                 if effect.on_farm

@@ -22,7 +22,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.memory import resident_bytes
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import diagnostic_to_wire, workspace_to_wire
+from ckwatch.engine.to_wire import diagnostic_to_wire, shown_phase, workspace_to_wire
 from ckwatch.model.version import __version__
 from ckwatch.wire.messages import Status, WorkspaceDetail
 
@@ -76,7 +76,7 @@ class StatusQueries:
             uptime_s=time.monotonic() - self._started,
             seq=self._loop.feed.seq,
             unit_count=len(units),
-            phases=dict(Counter(unit.phase.value for unit in units)),
+            phases=dict(Counter(shown_phase(unit).value for unit in units)),
             outcomes=dict(Counter(unit.outcome.value for unit in units if unit.outcome is not None)),
             busy=state.busy or bool(self._builds()),
             precompiling=self._background_pch.pending,

@@ -244,8 +244,8 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.QUEUED:
             return "waiting for a free compiler"
         case Phase.COMPILING:
-            slow = slow_compile(unit)
-            return f"being compiled; {slow}" if slow else "being compiled"
+            waits = f"waits for {unit.compile.waits_for}" if unit.compile.waits_for else ""
+            return "; ".join(filter(None, ("being compiled", slow_compile(unit) or waits)))
         case Phase.IDLE if unit.render.facts is not None and unit.render.facts.lacks:
             return f"checked; {unit.render.facts.lacks}"
         case Phase.IDLE if toolchain_problem is not None:
