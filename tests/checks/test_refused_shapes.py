@@ -58,7 +58,8 @@ def test_parameters_of_any_family_in_any_operation(example: str) -> None:
     odd = {"TileK": 0, "KPerBlock": "x", "kPadK": False, "Vector_N": 0, "AK1": (), "GemmSpec": 3}
     for operation in operations:
         for donor in kernels:
-            for extra in ({}, odd):
+            extras: tuple[dict[str, Any], ...] = ({}, odd)
+            for extra in extras:
                 instances = tuple(replace(one, parameters={**one.parameters, **extra}) for one in donor.instances)
                 list(ShapeRefusals().warnings(replace(operation, instances=instances)))
     assert operations

@@ -100,7 +100,7 @@ async def _build(editor: Editor, folder: Path, archives: Path, packages: Sequenc
         _say(f"{editor.name}: unpacking {version}")
         for package in packages:
             await anyio.to_thread.run_sync(_unpack, archives / package.file_name, work)
-        await relocate(work, final)
+        await anyio.to_thread.run_sync(relocate, work, final)
         await anyio.to_thread.run_sync(_finish, editor, work, final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
