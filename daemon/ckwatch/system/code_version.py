@@ -1,8 +1,8 @@
 """A version of some of this package's code, which comments and docstrings do not change.
 
-Results that are kept are kept by the version of the modules that make them, and of all that these import. No module is
-imported for that, and none parsed: one regular expression finds the strings and comments of a source. That takes some
-20 ms for all that verifies a kernel; `ast` takes five times as long, and holds the interpreter's lock for whole files.
+Results are kept by the version of the modules that make them, and of all that these import. No module is imported for
+that, and none parsed: one regular expression finds the strings and comments of a source. `ast` takes four times as
+long, and holds the interpreter's lock for whole files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PYTHON = re.compile(
     re.DOTALL,
 )
 C = re.compile(r""""(?:\\.|[^"\\\n])*+"|'(?:\\.|[^'\\\n])*+'|//(?:\\\n|[^\n])*+|/\*.*?\*/""", re.DOTALL)
-_BLANK = re.compile(r"\s*\n")
+_BLANK = re.compile(r"\s+\n")
 _TYPE_CHECKING = re.compile(r"^if TYPE_CHECKING:.*\n(?:[ \t]+.*\n)+", re.MULTILINE)
 _IMPORT = re.compile(
     r"^\s*(?:from (?P<module>[\w.]+) import (?P<names>\([^)]*\)|.*)|import (?P<plain>.*))", re.MULTILINE
