@@ -139,3 +139,19 @@ def test_nothing_is_blamed_for_what_is_right() -> None:
         text = renderer((Path(BUILTIN),)).render(unit).rendered
         assert text is not None
         assert rule_diagnostics(unit, text.text, text.source_map) == ()
+
+
+def test_one_default_is_one_message_where_instances_override_what_goes_with_it(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    base = Path(__file__).parents[2] / "examples/batched_gemm"
+    shutil.copytree(base, root, ignore=lambda _, names: [one for one in names if one.endswith("f16.kernel.toml")])
+    for path in root.glob("*.kernel.toml"):
+        if path.name != "batched_bf16_bias_gelu_residual.kernel.toml":
+            path.unlink()
+    path = root / "batched_bf16_bias_gelu_residual.kernel.toml"
+    lines = path.read_text().splitlines()
+    at = lines.index("BK1 = 4")
+    lines[at] = "BK1 = 8"
+    path.write_text("\n".join(lines))
+    (found,) = reported(root)
+    assert (found.span.start.line, [fix.text for fix in found.fixes]) == (at, ["4"])
