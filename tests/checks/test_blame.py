@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
-from ckwatch.checks.blame import mirror_of
+from ckwatch.checks.blame import mirror_of, passed_values
 from ckwatch.checks.fold import fold
 from ckwatch.checks.rule_diagnostics import rule_diagnostics
 from ckwatch.checks.skipped import skip_summaries
@@ -139,3 +139,45 @@ def test_nothing_is_blamed_for_what_is_right() -> None:
         text = renderer((Path(BUILTIN),)).render(unit).rendered
         assert text is not None
         assert rule_diagnostics(unit, text.text, text.source_map) == ()
+
+
+def test_one_default_is_one_message_where_instances_override_what_goes_with_it(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    base = Path(__file__).parents[2] / "examples/batched_gemm"
+    shutil.copytree(base, root, ignore=lambda _, names: [one for one in names if one.endswith("f16.kernel.toml")])
+    for path in root.glob("*.kernel.toml"):
+        if path.name != "batched_bf16_bias_gelu_residual.kernel.toml":
+            path.unlink()
+    path = root / "batched_bf16_bias_gelu_residual.kernel.toml"
+    lines = path.read_text().splitlines()
+    at = lines.index("BK1 = 4")
+    lines[at] = "BK1 = 8"
+    path.write_text("\n".join(lines))
+    (found,) = reported(root)
+    assert (found.span.start.line, [fix.text for fix in found.fixes]) == (at, ["4"])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "start"),
+    [
+        ('layout = "row" }\nb', 'layout = "col" }\nb', "6:31"),
+        ('a = { dtype = "f16"', 'a = { dtype = "f32"', "6:15"),
+        ("\nAK1 = 8", "\nAK1 = 16", "13:7"),
+    ],
+)
+def test_what_the_kernel_file_changed_last_is_shown(tmp_path: Path, right: str, wrong: str, start: str) -> None:
+    root = tmp_path / "workspace"
+    shutil.copytree(BASE, root, ignore=shutil.ignore_patterns("gemm_f8*"))
+    path = root / "gemm_f16.kernel.toml"
+    passed = {one.id: passed_values(one) for one in load_workspace(root).units}
+    path.write_text(path.read_text().replace(right, wrong, 1))
+    units.cache_clear()
+    render, every = units(root)
+    outcomes = [
+        (one, static_checks(one, render.render(one), rules=True, builtin=BUILTIN, passed=passed[one.id]))
+        for one in every
+        if one.instance.sweep is None
+    ]
+    units.cache_clear()
+    errors = {str(one.span.start) for _, outcome in outcomes for one in outcome.diagnostics}
+    assert errors == {start}

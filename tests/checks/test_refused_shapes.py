@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.checks.refused_shapes import ShapeRefusals
-from ckwatch.model.kernels import Kernel
+from ckwatch.model.kernels import Kernel, ParameterValue
 from ckwatch.workspace.loading import load_workspace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -55,11 +55,17 @@ def test_parameters_of_any_family_in_any_operation(example: str) -> None:
     # a template and a kind that do not go together are reported elsewhere
     kernels = [one for folder in sorted(EXAMPLES.iterdir()) for one in load_workspace(folder).kernels]
     operations = [one for one in kernels if Path(one.path).parent.name == example and one.shapes]
-    odd = {"TileK": 0, "KPerBlock": "x", "kPadK": False, "Vector_N": 0, "AK1": (), "GemmSpec": 3}
+    odd: dict[str, ParameterValue] = {
+        "TileK": 0,
+        "KPerBlock": "x",
+        "kPadK": False,
+        "Vector_N": 0,
+        "AK1": (),
+        "GemmSpec": 3,
+    }
     for operation in operations:
         for donor in kernels:
-            extras: tuple[dict[str, Any], ...] = ({}, odd)
-            for extra in extras:
+            for extra in (odd, {}):
                 instances = tuple(replace(one, parameters={**one.parameters, **extra}) for one in donor.instances)
                 list(ShapeRefusals().warnings(replace(operation, instances=instances)))
     assert operations

@@ -203,7 +203,7 @@ def test_a_parameter_in_inductors_spelling_has_its_place_and_a_fix() -> None:
         spans={"m_per_block": place_diagnosis(30), "m_xdl_per_wave": place_diagnosis(31)},
     )
     (found,) = rule_diagnostics(replace(subject, instance=instance), spelled(row_col(MXdlPerWave=3), "snake case"))
-    assert (found.span, [fix.text for fix in found.fixes]) == (place_diagnosis(31), ["4"])
+    assert (found.span, [fix.text for fix in found.fixes]) == (place_diagnosis(31), ["2"])
 
 
 def test_what_was_changed_since_the_unit_passed_is_shown() -> None:

@@ -18,6 +18,7 @@ from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import ShownPlace, State, Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
@@ -318,7 +319,7 @@ async def test_an_overlay_of_a_kernel_file_adds_units_for_its_client(bench: Benc
 
 
 async def test_a_shape_that_an_instance_refuses_is_followed_through_edits(bench: Bench) -> None:
-    parameters: dict[str, int | str] = {
+    parameters: dict[str, ParameterValue] = {
         "BlkGemmPipelineVer": "v1",
         "MPerBlock": 64,
         "NPerBlock": 64,

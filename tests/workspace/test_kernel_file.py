@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
 from workspaces import INSTANCE, KERNEL, OPERATION, TOP, gemm_kernel, unmarked, whole_file, workspace
 
@@ -267,6 +268,35 @@ parameters = { MPerBlock = [1979-05-27] }
         ("invalid-condition", 17),
         ("wrong-type", 18),
     ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ('kind = "gemm"', 'kind = "gemmm"'),
+        ('dtype = "f16"', 'dtype = "f61"'),
+        ("MPerBlock = 128", "MPerBlock = 2026-01-01"),
+        ('template = "t.hip.j2"', 'template = "u.hip.j2"'),
+        ("M = 1\n", "M = 0\n"),
+        ("M = 1\n", "kBatch = 0\nM = 1\n"),
+    ],
+)
+def test_no_mistake_hides_that_of_a_shape(tmp_path: Path, other: tuple[str, str]) -> None:
+    text = with_shape("M = 1\nN = true\nK = 1\n")
+    assert other[0] in text
+    found = workspace(tmp_path, {"k.kernel.toml": text.replace(*other, 1)}).diagnostics
+    errors = [one.message for one in found if one.severity is Severity.ERROR]
+    assert "`N` must be an integer, not true" in errors
+    assert len(errors) == 2, errors
+
+
+def test_a_size_of_its_own_operation_is_checked_beside_mistakes_in_it(tmp_path: Path) -> None:
+    tensors = '[[operation.output]]\nname = "Y"\ndtype = "f23"\nsizes = ["Rows"]\n'
+    operation = f'template = "t.hip.j2"\n[operation]\nkind = "custom"\nsizes = ["Rows"]\n{tensors}'
+    text = operation + "[[shape]]\nRows = true\n" + INSTANCE
+    found = [one.message for one in workspace(tmp_path, {"k.kernel.toml": text}).diagnostics]
+    assert any("unknown dtype `f23`" in one for one in found), found
+    assert any("`Rows` must be an integer, not true" in one for one in found), found
 
 
 def test_what_is_valid_is_kept(tmp_path: Path) -> None:

@@ -53,10 +53,12 @@ ROWS = [
     ('[farm]\ncluster = "ssh"\nhosts = ["a"]\nmost_workers = «4»\n', "few-workers", "leave `most_workers` out"),
     ('[farm]\ncluster = "local"\nworkers = 3\nmost_workers = «2»\n', "few-workers", "is less than `workers` = 3"),
     ('[farm]\ncluster = «"slrum"»\n', "unknown-value", "did you mean `slurm`?"),
+    ("[farm]\nworkers = «0»\n", "out-of-range", "greater than or equal to 1"),
+    ('[farm]\n«clster» = "local"\nworkers = 2\n', "unknown-key", "did you mean `cluster`?"),
     ("[farm]\ncluster = «3»\n", "wrong-type", "one of local, ssh"),
     ('[farm]\nscheduler = «"tls://a:99999"»\n', "invalid-address", "write tls://HOST:8786"),
     ('[farm]\nscheduler = "tls://a:1"\n«workers» = 4\n', "no-cluster", "`workers` is of a `cluster`"),
-    ('[farm]\ncluster = "local"\ncertificates = «"nowhere"»\n', "missing-folder", "`ckwatch farm certificates`"),
+    ('[farm]\ncluster = "local"\ncertificates = «"nowhere"»\n', "no-certificates", "`ckwatch farm certificates`"),
     ("[limits]\ninstances = «0»", "out-of-range", "greater than or equal to 1"),
     ("[render]\ntime_limit_s = 1.0\n«time_limit_s» = 2.0", "duplicate-key", "`time_limit_s` is given twice"),
 ]

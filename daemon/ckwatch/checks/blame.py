@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from ckwatch.checks.rules.candidates import POWERS, candidate_values, nearest_first, substituted
 from ckwatch.checks.rules.checker import OPERATIONS, broken_rules
@@ -60,6 +61,9 @@ OPERATION_KEYS = {
 }
 """Template parameters that a kernel file gives under `[operation]`, by the key that settles them."""
 
+OPERATION = "[operation]"
+"""What `passed_values` calls the operation, which no parameter is called."""
+
 _IF_NOT_GIVEN = {"head_v": "head"}
 """The key that settles what another one does not say."""
 
@@ -100,6 +104,11 @@ def parameter_behind(unit: Unit, emitted: RenderedInstance, argument: str, sourc
         return argument if argument in parameters else written
     alike = {folded(emitted.argument_of(name)): name for name in parameters}
     return alike.get(folded(argument))
+
+
+def passed_values(unit: Unit) -> Mapping[str, ParameterValue]:
+    """What a unit is to be compared with later: the values of its parameters, and a number for its operation."""
+    return {**unit.instance.parameters, OPERATION: crc32(repr(unit.kernel.operation).encode())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +185,7 @@ class _Trial:
 class Blame:
     """Finds the culprits of one instance in a rendered text.
 
-    `passed` are the parameters with which the unit last broke no rule.
+    `passed` are the values with which the unit last broke no rule (`passed_values`).
     """
 
     def __init__(
@@ -192,6 +201,7 @@ class Blame:
         self._text = text
         self._source_map = source_map
         self._passed = unit.instance.parameters if passed is None else passed
+        self._operation_is_new = OPERATION in self._passed and passed_values(unit)[OPERATION] != self._passed[OPERATION]
         self._owns: dict[str, str | None] = {}
         operation = OPERATIONS.get(emitted.device_operation)
         self._blamed = {rule.slug: rule.blame for rule in operation.rules} if operation is not None else {}
@@ -270,7 +280,9 @@ class Blame:
         return trials
 
     def _is_new(self, suspect: _Suspect) -> bool:
-        return suspect.own is not None and self._passed.get(suspect.own) != suspect.present
+        if suspect.own is None:
+            return self._operation_is_new
+        return self._passed.get(suspect.own) != suspect.present
 
     def _suspects(self, violations: Sequence[Violation]) -> list[_Suspect]:
         """The parameters of broken rules that have a place in the kernel file."""

@@ -33,6 +33,9 @@ from ckwatch.render.outcome import Rendered, RenderOutcome
 UNSUPPORTED = re.compile(r'static_assert\(false, "((?:[^"\\]|\\.)*)"\);  // \[operation\] ?([\w. ]*)$', re.MULTILINE)
 """What the hook `unsupported` prints."""
 
+FOREIGN = 3
+"""So many parameters that no instance sets are those of another template."""
+
 UNDEFINED = re.compile(r"^'(\w+)' is undefined|^the instance sets no parameter '(\w+)'")
 
 
@@ -53,6 +56,8 @@ def static_checks(
     rendered = outcome.rendered
     wrong = wrong_values(unit, outcome, builtin) if rules else {}
     if rendered is None:
+        if (other := _other_template(unit, outcome, builtin)) is not None:
+            return replace(outcome, diagnostics=(*wrong.values(), other))
         kept = tuple(_at_its_cause(unit, one, outcome, builtin) for one in outcome.diagnostics)
         if wrong:
             kept = tuple(one for one in kept if not _follows(one, wrong, builtin))
@@ -278,6 +283,25 @@ def _wrong_value(unit: Unit, name: str, problem: ValueProblem) -> Diagnostic:
 def _follows(one: Diagnostic, wrong: Mapping[str, Diagnostic], builtin: str) -> bool:
     """Whether a template's error follows from wrong values: where the template is right, or names one of them."""
     return _is_within(one.span.path, builtin) or any(f"'{name}'" in one.message for name in wrong)
+
+
+def _other_template(unit: Unit, outcome: RenderOutcome, builtin: str) -> Diagnostic | None:
+    """The error for a built-in template that needs much of which no instance has anything; None if it is another's."""
+    undefined = (UNDEFINED.search(one.message) for one in outcome.diagnostics)
+    missing = dict.fromkeys(found[1] or found[2] for found in undefined if found is not None)
+    given = {name for one in (unit.instance, *unit.kernel.instances) for name in one.parameters}
+    if len(missing) < FOREIGN or not given.isdisjoint(missing):
+        return None
+    if posixpath.join(builtin, unit.kernel.template) not in outcome.read:
+        return None
+    names = ", ".join(f"`{name}`" for name in missing)
+    message = (
+        f"no instance sets {names}, which `{unit.kernel.template}` needs: these are parameters of another template"
+    )
+    return Diagnostic(
+        *(Severity.ERROR, Source.KERNEL_FILE, "kernel-file/other-template", message, unit.kernel.template_span),
+        units=(unit.id,),
+    )
 
 
 def _at_its_cause(unit: Unit, one: Diagnostic, outcome: RenderOutcome, builtin: str) -> Diagnostic:

@@ -17,7 +17,14 @@ from ckwatch.model.targets import arch_has_language, arch_mismatch, default_arch
 from ckwatch.model.text import Span
 from ckwatch.system.user_files import broken_link
 from ckwatch.workspace.compiler_flags import check_flags
-from ckwatch.workspace.operations import KINDS, OPERATION_KEYS, operation_spans, outline_of, read_operation
+from ckwatch.workspace.operations import (
+    KINDS,
+    OPERATION_KEYS,
+    TEMPLATE_KINDS,
+    operation_spans,
+    outline_of,
+    read_operation,
+)
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, valid_name
@@ -25,6 +32,7 @@ from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateLookup
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
+from ckwatch_templates import ROOT as BUILT_IN
 
 KERNEL_FILE_SUFFIX = ".kernel.toml"
 
@@ -97,6 +105,8 @@ def read_kernel(
         message = f"{reason}; the kernel is called after its file: rename that, or give the kernel a `name`"
         problems.add("invalid-name", message, document.beginning)
     template = _template(problems, values.get("template"), search)
+    if template is not None and _is_wrong_kind(problems, values.get("operation"), template, search):
+        return LoadedKernel(None, name, _name_span(document), tuple(problems.found))
     operation = None
     if "operation" in values:
         operation = read_operation(problems, values["operation"], ELSEWHERE)
@@ -118,7 +128,6 @@ def read_kernel(
         reader.is_typed = partial(search.declares, template)
     spaces: list[SweepPlan] = []
     instances = _read_instances(reader, values, limits, spaces)
-    name_span = document.span_of(("name",)) if "name" in values else document.beginning
     kernel = None
     if usable and instances is not None and table is not None and template is not None and operation is not None:
         kernel = Kernel(
@@ -138,7 +147,32 @@ def read_kernel(
         )
     if kernel is not None and not chosen:
         kernel = None
-    return LoadedKernel(kernel, name, name_span, tuple(problems.found), tuple(spaces))
+    return LoadedKernel(kernel, name, _name_span(document), tuple(problems.found), tuple(spaces))
+
+
+def _name_span(document: TomlDocument) -> Span:
+    return document.span_of(("name",)) if "name" in document.values else document.beginning
+
+
+def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: TemplateLookup) -> bool:
+    """Whether a built-in template computes another kind of operation; all else that is wrong then follows from that."""
+    kind = operation.get("kind") if isinstance(operation, dict) else None
+    kinds = TEMPLATE_KINDS.get(template, ())
+    if (
+        not isinstance(kind, str)
+        or kind not in KINDS
+        or not kinds
+        or kind in kinds
+        or search.find(template) != str(BUILT_IN / template)
+    ):
+        return False
+    place = ("operation", "kind")
+    named = " or ".join(f"`{one}`" for one in kinds)
+    others = sorted(name for name, known in TEMPLATE_KINDS.items() if kind == known[0])
+    hint = f"; templates for `{kind}`: {join_names(others)}" if others else ""
+    message = f"`{template}` is for operations of kind {named}, not `{kind}`{hint}"
+    problems.at_value(place, "wrong-kind", message)
+    return True
 
 
 def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | None:

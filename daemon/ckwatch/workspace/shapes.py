@@ -149,6 +149,8 @@ def _name_path(problems: Problems, path: KeyPath) -> KeyPath:
 def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
     before = problems.errors_found
     worked_out = operation.size_defaults
+    # the names of sizes may be what is wrong with an operation that has no tensors yet
+    names_are_sure = bool(operation.outputs) or operation.kind != "custom"
     sizes: dict[str, int] = {}
     runtime: dict[str, int | float] = {}
     name: str | None = None
@@ -162,21 +164,22 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
         elif key in operation.runtime_arguments:
             if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
                 runtime[key] = value
-        else:
+        elif names_are_sure:
             problems.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
     misspelt = problems.errors_found > before and any(
         key not in ("name", *operation.size_arguments, *operation.runtime_arguments) for key in table
     )
-    for key in () if misspelt else operation.size_arguments:
+    for key in operation.size_arguments if names_are_sure and not misspelt else ():
         if key not in table and key not in worked_out:
             problems.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
-    for key in operation.runtime_arguments:
+    for key in operation.runtime_arguments if names_are_sure else ():
         if key not in table:
             if key in RUNTIME_DEFAULTS:
                 runtime[key] = RUNTIME_DEFAULTS[key]
             else:
                 problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
-    if problems.errors_found > before:
+    given = [key for key in operation.size_arguments if key in table or key not in worked_out]
+    if any(key not in sizes for key in given):
         return None
     sizes = with_defaults(operation, sizes)
     for key, message in wrong_sizes(operation, sizes):

@@ -16,6 +16,7 @@ from sys import intern
 from anyio import CapacityLimiter, to_thread
 
 import ckwatch_templates
+from ckwatch.checks.blame import passed_values
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.rendered_unit import has_all_headers, lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render, RenderPriority
@@ -164,7 +165,7 @@ class RenderHandler:
 
     def note_passed(self, unit: Unit) -> None:
         """The unit has no error with the parameters that it has now."""
-        self._passed.put(unit.id, unit.instance.parameters)
+        self._passed.put(unit.id, passed_values(unit))
 
     async def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler
@@ -253,7 +254,7 @@ class RenderHandler:
             with_checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
             outcome = await to_thread.run_sync(with_checks, limiter=self._threads)
         if outcome.ok:
-            self._passed.put(unit.id, unit.instance.parameters)
+            self.note_passed(unit)
         return outcome
 
 

@@ -20,7 +20,7 @@ from ckwatch.workspace.operations.grouped_gemm import GROUPED_GEMM
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.moe_gemm import MOE_GEMM
 from ckwatch.workspace.operations.normalization import NORMALIZATION
-from ckwatch.workspace.problems import Problems, join_names
+from ckwatch.workspace.problems import Problems, join_names, nearest
 from ckwatch.workspace.toml_document import KeyPath
 
 KINDS: Mapping[str, OperationKind[Any]] = {
@@ -38,6 +38,25 @@ KINDS: Mapping[str, OperationKind[Any]] = {
     )
 }
 """By the name that `kind` has in kernel files."""
+
+TEMPLATE_KINDS: Mapping[str, tuple[str, ...]] = {
+    "ck/batched_gemm.hip.j2": ("batched_gemm",),
+    "ck/gemm_block_scaled.hip.j2": ("gemm",),
+    "ck/gemm_microscaled.hip.j2": ("gemm", "batched_gemm"),
+    "ck/gemm_preshuffled.hip.j2": ("gemm", "batched_gemm"),
+    "ck/gemm_universal.hip.j2": ("gemm",),
+    "ck/grouped_convolution.hip.j2": ("grouped_convolution",),
+    "ck/moe_gemm.hip.j2": ("moe_gemm",),
+    "ck_tile/fmha_forward.hip.j2": ("attention",),
+    "ck_tile/gemm_universal.hip.j2": ("gemm", "ck_tile_gemm"),
+    "ck_tile/grouped_gemm.hip.j2": ("grouped_gemm",),
+    "ck_tile/layernorm.hip.j2": ("normalization",),
+    "ck_tile/rmsnorm.hip.j2": ("normalization",),
+    "cpp/gemm_blocked.cpp.j2": ("gemm", "ck_tile_gemm"),
+    "cutlass/gemm_universal.cu.j2": ("gemm", "ck_tile_gemm"),
+    "hip/gemm_tiled.hip.j2": ("gemm", "ck_tile_gemm"),
+}
+"""What the templates that ship with ckwatch compute; the first kind is the usual one."""
 
 OPERATION_KEYS = frozenset(key for kind in KINDS.values() for key in kind.table.model_fields)
 """What belongs in `[operation]`, for some kind."""
@@ -70,8 +89,26 @@ def outline_of(values: Mapping[str, Any]) -> Operation | None:
     """What is known of an operation whose table has problems."""
     table = values.get("operation")
     name = table.get("kind") if isinstance(table, dict) else None
-    kind = KINDS.get(name) if isinstance(name, str) else None
-    return None if kind is None else kind.outline
+    if not isinstance(table, dict) or not isinstance(name, str):
+        return None
+    kind = KINDS.get(nearest(name, KINDS) or "")
+    return kind.outline or _outline_of_custom(table) if kind is not None else None
+
+
+def _outline_of_custom(table: Mapping[str, Any]) -> Operation | None:
+    """The arguments that the table names, whatever else is wrong with it."""
+    sizes, runtime = table.get("sizes"), table.get("runtime", {})
+    if not isinstance(sizes, list) or not isinstance(runtime, dict):
+        return None
+    names = tuple(name for name in sizes if isinstance(name, str))
+    types = {name: one for name, one in runtime.items() if isinstance(one, str)}
+    return (
+        None
+        if len(names) + len(types) < len(sizes) + len(runtime)
+        else Operation(
+            "custom", (), (), "f32", size_arguments=names, runtime_arguments=tuple(types), runtime_types=types
+        )
+    )
 
 
 def operation_spans(problems: Problems, values: Mapping[str, Any]) -> dict[str, Span]:
