@@ -18,7 +18,7 @@ from jinja2.utils import missing
 
 from ckwatch.model.text import Span
 from ckwatch.render.environment import RenderLimitError, TemplateEnvironment, TemplateUndefined
-from ckwatch.render.hooks import UNDECLARED, HookError
+from ckwatch.render.hooks import HookError, UndeclaredError
 from ckwatch.render.template_errors import Place, places_of_frame, places_of_traceback
 
 ERRORS_REPORTED = 20
@@ -107,7 +107,7 @@ def _follows(error: Exception, place: Place, earlier: Tolerated, tolerant: type[
     mentioned = {name for name, _ in place.tag.names} if place.tag is not None else set()
     if not mentioned.isdisjoint(_made_of_nothing(earlier)):
         return True
-    if isinstance(error, HookError) and str(error).endswith(UNDECLARED) and earlier:
+    if isinstance(error, UndeclaredError) and earlier:
         return True  # its call may be what failed
     if isinstance(error, HookError) and any(
         DECLARING_HOOK in str(one) or _mentions(places[-1], DECLARING_HOOK) for one, places in earlier

@@ -58,10 +58,6 @@ _LAST_NAME = re.compile(r"[^\W\d]\w*\Z", re.ASCII)
 """What a C declaration such as `int32_t M` declares."""
 
 
-UNDECLARED = "be called before"
-"""Ends what hooks say while `def_kernel` has not been called."""
-
-
 class HookError(Exception):
     """A value or hook was used in a way that cannot work; the message says what to do.
 
@@ -76,6 +72,10 @@ class HookError(Exception):
         self.argument = argument
         self.element = element
         self.name = name
+
+
+class UndeclaredError(HookError):
+    """A hook needs what `def_kernel` declares, which has not been called."""
 
 
 class KernelHooks:
@@ -142,7 +142,7 @@ class KernelHooks:
     def get_signature(self) -> str:
         """What `def_kernel` gave."""
         if not self._signature:
-            raise HookError(f"there is no signature yet: def_kernel must {UNDECLARED}", name="get_signature")
+            raise UndeclaredError("there is no signature yet: def_kernel must be called before", name="get_signature")
         return self._signature
 
     def arg_name(self, tensor: Tensor | None) -> str | None:
@@ -151,8 +151,8 @@ class KernelHooks:
             return None
         name = self._argument_names.get(tensor.buffer)
         if name is None:
-            needed = "list it before it is named" if self._signature else UNDECLARED
-            raise HookError(f"'{tensor.name}' is no argument yet: def_kernel must {needed}", 0)
+            kind = HookError if self._signature else UndeclaredError
+            raise kind(f"'{tensor.name}' is no argument yet: def_kernel must list it before it is named", 0)
         return name
 
     def ptr(self, tensor: Tensor | None) -> str:

@@ -28,7 +28,7 @@ from ckwatch.render.hook_calls import KernelNamespace, hooks_by_name
 from ckwatch.render.hooks import DEVICE_CODE_NAME, GFX9_THREADS_PER_WARP, KERNEL_NAME, KernelHooks
 from ckwatch.render.mapped_text import MappedText, replace
 from ckwatch.render.outcome import Lookups, Rendered, RenderLimits, RenderOutcome, folders_of, map_of
-from ckwatch.render.template_errors import RenderFailure, diagnostics_of, names_once
+from ckwatch.render.template_errors import RenderFailure, definitions_once, diagnostics_of
 
 
 class Renderer:
@@ -119,7 +119,10 @@ class Renderer:
         for other, places in tolerated:
             found.update(dict.fromkeys(diagnostics_of(RenderFailure(other, unit, environment, names), places)))
         by_place = {diagnostic.span: diagnostic for diagnostic in reversed(found)}
-        return names_once(diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
+        once = (diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
+        return definitions_once(
+            once, [source for source in environment.sources.values() if source.path in lookups.read]
+        )
 
     def _include(self, name: str) -> MappedText:
         template = self._environment.get_template(name)

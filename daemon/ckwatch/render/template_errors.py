@@ -20,7 +20,7 @@ from ckwatch.render.hooks import HookError
 from ckwatch.render.lexer import LocatedLine, SourceTag, TemplateSource
 from ckwatch.render.loader import UnreadableTemplateError
 from ckwatch.render.syntax_errors import syntax_mistake
-from ckwatch.render.values import SUGGESTION, did_you_mean, in_words, near
+from ckwatch.render.values import did_you_mean, in_words, near
 from ckwatch.system.user_files import broken_link, is_file
 
 ATTEMPTED = "<lambda>"
@@ -418,21 +418,21 @@ def _wrong_import(name: str, source: TemplateSource, environment: TemplateEnviro
     return None
 
 
-def names_once(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Each name that is not defined once, with the other places that use it and the fixes of all."""
+_UNDEFINED_NAME = re.compile(r"'(\w+)' is undefined")
+
+
+def definitions_once(found: Iterable[Diagnostic], sources: Sequence[TemplateSource]) -> tuple[Diagnostic, ...]:
+    """`found`, with one error for all uses of a name whose definition is misspelt: it is in none of its uses."""
+    made = {name for source in sources for name in _names_made_in(source)}
+    unused = [name for name in made if _mentions(name, sources) == 1]
     alike: dict[object, list[Diagnostic]] = {}
     for one in found:
-        is_name = one.code == "template/undefined"
-        alike.setdefault(one.message.partition(SUGGESTION)[0] if is_name else one, []).append(one)
-    return tuple(_of_all_places(*one) for one in alike.values())
-
-
-def _of_all_places(first: Diagnostic, *others: Diagnostic) -> Diagnostic:
-    if not others:
-        return first
-    places = tuple(Related("used here, too", one.span) for one in others)
-    fixes = first.fixes + tuple(fix for one in others if one.message == first.message for fix in one.fixes)
-    return replace(first, related=(*first.related, *places), fixes=fixes)
+        name = _UNDEFINED_NAME.match(one.message) if one.code == "template/undefined" else None
+        alike.setdefault(name[1] if name and near(name[1], unused) else one, []).append(one)
+    return tuple(
+        replace(first, related=(*first.related, *(Related("used here, too", one.span) for one in others)))
+        for first, *others in alike.values()
+    )
 
 
 _QUOTED = re.compile(r"[\"']([^\"']+)[\"']")

@@ -71,9 +71,6 @@ def describe(value: object) -> str:
     return f"{kind.replace('a ', 'the ', 1)} {name}" if isinstance(name, str) and name else kind
 
 
-SUGGESTION = "; did you mean"
-
-
 def near(name: str, known: Iterable[str]) -> str:
     """The one of `known` that `name` was probably meant to be; empty if there is none."""
     folded = {_folded(candidate): candidate for candidate in sorted(set(known)) if candidate != name}
@@ -90,7 +87,7 @@ def _folded(name: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean '…'?` where there is something near, else nothing."""
     meant = near(name, known)
-    return f"{SUGGESTION} '{meant}'?" if meant else ""
+    return f"; did you mean '{meant}'?" if meant else ""
 
 
 def in_words(error: BaseException) -> str:
