@@ -233,7 +233,9 @@ def _line(worker: ListedWorker, connection: FarmConnection, identity: str) -> Fa
     known = next((one for one in connection.workers if one.address == worker.address), None)
     problem = None
     compiles = int(worker.resources.get(compile_resource(identity), 0)) if identity else 0
-    if known is None:
+    if worker.address in connection.refused:
+        problem = connection.refused[worker.address]
+    elif known is None:
         versions = [name.split(":")[1] for name in worker.resources if name.startswith("ckwatch:")]
         problem = (
             f"it has ckwatch {versions[0]}, not {__version__}"
