@@ -72,13 +72,13 @@ def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
     tls = " ".join(f"--tls-{name} {shlex.quote(str(folder / file))}" for name, file in files)
     tls = f" {tls}" if farm.scheduler.startswith("tls:") else ""
     port = farm.scheduler.rpartition(":")[2]
-    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # dask's HTTP server knows no certificates
+    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # until the preloads stop dask's HTTP server
     protocol = " --protocol tls" if tls else " --host 127.0.0.1"
     return (
         f"[farm] names a scheduler that others start, {farm.scheduler}",
         "\n".join(
             [
-                f"There: dask scheduler{protocol} --port {port} {web}{tls}",
+                f"There: dask scheduler{protocol} --port {port} --preload ckwatch.farm.scheduler {web}{tls}",
                 f"On each worker: dask worker {farm.scheduler} --preload ckwatch.farm.worker {web}{tls}",
             ]
         ),

@@ -191,7 +191,11 @@ class FarmConnection:
 
     def _listed(self, address: str, told: Any) -> ListedWorker:
         """A worker as it describes itself to the scheduler."""
+        from ckwatch.farm.plain_data import object_in
+
         try:
+            if (found := object_in(told)) is not None:
+                raise ValueError(found)
             resources = {name: _amount(one) for name, one in told["resources"].items()}
             executing = told["metrics"].get("task_counts", {}).get("executing", 0)
             threads = int(_amount(told["nthreads"]))
@@ -204,8 +208,10 @@ class FarmConnection:
         """Learn what a worker has."""
         try:
             answer = await asyncio.wait_for(self._told(DESCRIBE, address), CONNECT_S)
-        except (OSError, FarmError):  # it goes, or is busy
-            return
+        except (OSError, FarmError) as error:
+            if "UnpicklingError" in str(error):  # of the scheduler
+                self._refuse(address, "a pickled object")
+            return  # it goes, or is busy
         facts = self._accepted(answer, WorkerFacts, address)
         if facts is not None and (problem := _problem_of(facts)) is not None:
             self._refuse(address, problem)

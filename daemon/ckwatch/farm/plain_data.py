@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from ssl import SSLError
@@ -82,6 +83,17 @@ def decode(content: bytes, kind: type[_T]) -> _T:
         raise UnacceptableError(f"no message of ckwatch: {error}") from error
 
 
+def object_in(value: object) -> str | None:
+    """Return the name of an object anywhere in a message; None where all is plain."""
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Received) and one.content is None:
+            return one.problem
+        rest.extend(one.values() if isinstance(one, dict) else one if isinstance(one, tuple) else ())
+    return None
+
+
 def content_of(value: object) -> bytes:
     """Return the bytes that the other side sent. Raises UnacceptableError for anything else."""
     if not isinstance(value, Received) or value.content is None:
@@ -148,7 +160,9 @@ def _serialized(frames: Sequence[Any], number: Any) -> Received:
     """Return the bytes behind a mark. Everything else that dask can serialize may run code when it is loaded."""
     try:
         header = msgpack.unpackb(frames[number], strict_map_key=False)
-        kind = header.get("serializer", "collection")
+        if "is-collection" in header:
+            return Received(None, "a collection of objects")
+        kind = header["serializer"]
         if kind != "msgpack":
             return Received(None, f"an object serialized as {str(kind)[:40]!r}")
         if any(header.get("compression") or ()):
@@ -245,6 +259,11 @@ class PlainClient(Client):
         """Subscribe to what is ours: dask's own topics print and warn here what others send."""
         if topic not in Client._default_event_handlers:
             super().subscribe_topic(topic, handler)  # type: ignore[no-untyped-call, unused-ignore]
+
+    async def _handle_report(self) -> None:
+        """End reading, and not with an error, which would keep dask from closing the connection."""
+        with suppress(Exception):
+            await super()._handle_report()
 
     def _note_result(self, key: Any, **_: object) -> None:
         if (state := self.futures.get(key)) is not None:

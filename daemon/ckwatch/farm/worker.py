@@ -1,9 +1,9 @@
 """What a dask worker does for ckwatch: it compiles with the toolchain of its machine, and times on its devices.
 
-Loaded by `dask worker … --preload ckwatch.farm.worker`. The worker announces what it has as resources, so that the
-scheduler sends it what it can do. Everything is kept below one folder: `CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in
-the user's cache folder. A task that its daemon does not want any more, or whose daemon is gone, ends with its
-processes.
+Loaded by `dask worker … --preload ckwatch.farm.worker`, which then listens for no HTTP. The worker announces what it
+has as resources, so that the scheduler sends it what it can do. Everything is kept below one folder:
+`CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in the user's cache folder. A task that its daemon does not want any more, or
+whose daemon is gone, ends with its processes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import anyio
+import dask
 import platformdirs
 from anyio import CancelScope, to_thread
 from distributed import Status, Worker, WorkerPlugin, get_worker
@@ -82,9 +83,13 @@ NAME = "ckwatch"
 
 log = logging.getLogger(__name__)
 
+dask.config.set({"distributed.worker.http.routes": [], "distributed.comm.compression": False})
+"""Of dask, before it makes the worker: HTTP would be open to every user, and daemons take no compressed data."""
+
 
 async def dask_setup(worker: Worker) -> None:
     """Called by dask before the worker registers."""
+    worker.http_server.stop()
     await worker.plugin_add(FarmWorker(), name=NAME, catch_errors=False)
 
 
