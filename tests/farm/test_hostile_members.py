@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,10 +19,19 @@ import pytest
 from distributed.protocol import dumps, to_serialize
 from distributed.protocol.serialize import ToPickle
 
-from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates
+from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates, security_of
 from ckwatch.farm.connection import FarmConnection, ListedWorker
 from ckwatch.farm.messages import WorkerFacts
-from ckwatch.farm.plain_data import Received, UnacceptableError, decode, encode, opened, read_message
+from ckwatch.farm.plain_data import (
+    PlainClient,
+    Received,
+    TaskError,
+    UnacceptableError,
+    decode,
+    encode,
+    opened,
+    read_message,
+)
 from daemon_bench import SECONDS, Bench, build
 from farm.test_daemon_with_farm import slots, use
 from farm_bench import FarmBench, until
@@ -61,6 +71,39 @@ def join(farm: FarmBench) -> Path:
     text = (farm.bench.root / "ckwatch.toml").read_text()
     farm.bench.write("ckwatch.toml", f'{text}certificates = "{certificates}"\n')
     return certificates
+
+
+async def test_nothing_is_open_beside_scheduler_and_workers(farm: FarmBench) -> None:
+    """dask's HTTP servers answer every user of the machine, without a certificate."""
+    farm.start_scheduler()
+    farm.start_worker(preload="ckwatch.farm.worker", XDG_CACHE_HOME=str(farm.bench.folder / "nothing"))
+    security = await anyio.to_thread.run_sync(security_of, farm.bench.folder / "certificates")
+    connection = await FarmConnection.open(farm.address, security)
+    with anyio.fail_after(SECONDS):
+        while not connection.workers:
+            await connection.refresh()
+    scheduler: Any = connection._client.scheduler
+    found = await connection._on_client_loop(partial(scheduler.identity, n_workers=-1))
+    ports = [one["services"]["dashboard"] for one in (found, *found["workers"].values())]
+    await connection.close()
+    assert len(ports) == 2
+    for port in ports:
+        with pytest.raises(OSError, match="onnect"):
+            await anyio.connect_tcp("127.0.0.1", port)
+
+
+async def test_a_scheduler_runs_nothing_that_it_is_sent(farm: FarmBench, evidence: Path) -> None:
+    farm.start_scheduler()
+    security = await anyio.to_thread.run_sync(security_of, farm.bench.folder / "certificates")
+    client: Any = PlainClient(farm.address, security, SECONDS)
+    await client
+    with pytest.raises(Exception, match="explicitly disallowed"):
+        await client.scheduler.run_function(function=pickle.dumps(print))
+    with pytest.raises(Exception, match=re.escape("builtins.exec is no name that a farm's scheduler loads")):
+        await client.scheduler.set_metadata(keys=["a"], value=ToPickle(Payload()))
+    assert isinstance(await client.submit(print, "it", key="it").exception(), TaskError)
+    await client.close()
+    assert not ran(evidence)
 
 
 def start_hostile_workers(farm: FarmBench, certificates: Path) -> dict[str, str]:

@@ -299,7 +299,7 @@ def certificates(options: argparse.Namespace) -> int:
     for name in options.names:
         output.text(f"copy {', '.join(MEMBER_FILES)} of {made.folder / name} to {name}, into ~/.config/ckwatch/farm")
     output.text(
-        "Who has a member's key can run programs on all machines of the farm: copy it over ssh, to its user alone."
+        "Who has a member's key can run programs on all workers of the farm: copy it over ssh, to its user alone."
     )
     return 0
 
