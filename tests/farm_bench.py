@@ -38,13 +38,13 @@ class FarmBench:
         found: str = json.loads(self._file.read_text())["address"]
         return found
 
-    def start_scheduler(self) -> None:
+    def start_scheduler(self, preload: str = "ckwatch.farm.scheduler") -> None:
         """Start it, again at the same address."""
         self._file.unlink(missing_ok=True)
         protocol = ["--protocol", "tls"] if self._security else []
         self.scheduler = self._start(
             "scheduler", "--host", self._host, "--port", str(self._port), "--no-dashboard", *protocol,
-            "--scheduler-file", str(self._file), *self._security,
+            "--scheduler-file", str(self._file), "--preload", preload, *self._security,
         )  # fmt: skip
         until(self._file.exists, "a scheduler")
         until(lambda: bool(self._file.read_text()), "a scheduler")

@@ -72,13 +72,13 @@ def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
     tls = " ".join(f"--tls-{name} {shlex.quote(str(folder / file))}" for name, file in files)
     tls = f" {tls}" if farm.scheduler.startswith("tls:") else ""
     port = farm.scheduler.rpartition(":")[2]
-    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # dask's HTTP server knows no certificates
+    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # until the preloads stop dask's HTTP server
     protocol = " --protocol tls" if tls else " --host 127.0.0.1"
     return (
         f"[farm] names a scheduler that others start, {farm.scheduler}",
         "\n".join(
             [
-                f"There: dask scheduler{protocol} --port {port} {web}{tls}",
+                f"There: dask scheduler{protocol} --port {port} --preload ckwatch.farm.scheduler {web}{tls}",
                 f"On each worker: dask worker {farm.scheduler} --preload ckwatch.farm.worker {web}{tls}",
             ]
         ),
@@ -233,7 +233,9 @@ def _line(worker: ListedWorker, connection: FarmConnection, identity: str) -> Fa
     known = next((one for one in connection.workers if one.address == worker.address), None)
     problem = None
     compiles = int(worker.resources.get(compile_resource(identity), 0)) if identity else 0
-    if known is None:
+    if worker.address in connection.refused:
+        problem = connection.refused[worker.address]
+    elif known is None:
         versions = [name.split(":")[1] for name in worker.resources if name.startswith("ckwatch:")]
         problem = (
             f"it has ckwatch {versions[0]}, not {__version__}"
@@ -297,7 +299,7 @@ def certificates(options: argparse.Namespace) -> int:
     for name in options.names:
         output.text(f"copy {', '.join(MEMBER_FILES)} of {made.folder / name} to {name}, into ~/.config/ckwatch/farm")
     output.text(
-        "Who has a member's key can run programs on all machines of the farm: copy it over ssh, to its user alone."
+        "Who has a member's key can run programs on all workers of the farm: copy it over ssh, to its user alone."
     )
     return 0
 

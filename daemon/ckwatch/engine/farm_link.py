@@ -108,17 +108,18 @@ class FarmLink:
             return "the farm is not up: `ckwatch farm up` starts it; until then compiles run on this machine"
         if self.connection is None or address != self._address:
             await self._leave()
-            connection = await to_thread.run_sync(_connection_class)
+            kind = await to_thread.run_sync(_connection_class)
             security = None
             if address.startswith("tls:"):
                 security = await to_thread.run_sync(farm_security, settings)
-            self.connection = await connection.open(address, security)
+            self.connection = await kind.open(address, security)
             self._address = address
         await self.connection.refresh()
         await self._identify()
         if settings.give_toolchain and self._identity is not None:
             self._give_one(self._identity[1])
-        if said := [*self.connection.unfit.values(), *filter(None, self._given.values())]:
+        connection = self.connection
+        if said := [*connection.refused.values(), *connection.unfit.values(), *filter(None, self._given.values())]:
             return "; ".join(said)
         if self._identity is not None and not self._room():
             return (

@@ -2,7 +2,7 @@
 
 Every member (scheduler, worker, daemon) shows a certificate of the authority and accepts no other: dask asks for one on
 both sides and checks no names (`distributed.security.Security`). Whoever has a member's key can therefore run programs
-on all of them.
+on all workers.
 """
 
 from __future__ import annotations

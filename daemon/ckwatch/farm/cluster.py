@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PRELOAD = "ckwatch.farm.worker"
+PRELOAD, SCHEDULER_PRELOAD = "ckwatch.farm.worker", "ckwatch.farm.scheduler"
 WORKER_TTL = "60s"
 """A worker that has not reported for so long is taken to be gone."""
 
@@ -55,13 +55,11 @@ CONNECT_OPTIONS = {"connect_timeout": 20, "keepalive_interval": 15}
 """Of ssh, in seconds, so that a host that is gone is noticed."""
 
 ON_LOOPBACK = "127.0.0.1:0"
-"""Where the HTTP server listens that dask starts beside everything; it knows no certificates."""
+"""Where the HTTP server listens that dask starts beside everything, until the preloads stop it."""
 
 CONFIGURATION = {
     "distributed.scheduler.worker-ttl": WORKER_TTL,
     "distributed.worker.daemon": False,
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
 }
 """Of dask, in the cluster's process and those that it starts itself."""
 
@@ -175,6 +173,7 @@ def _local(settings: FarmSection, security: Security | None, options: dict[str, 
         processes=True,
         dashboard_address=None,
         preload=[PRELOAD],
+        scheduler_kwargs={"preload": [SCHEDULER_PRELOAD]},
         death_timeout=DEATH_TIMEOUT_S,
         asynchronous=True,
         **defaults | options,
@@ -257,7 +256,7 @@ def _queue(settings: FarmSection, security: Security | None, options: dict[str, 
 def _scheduler(settings: FarmSection, security: Security | None, options: dict[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = options.pop("scheduler_options", {})
     own = {"port": settings.port, "protocol": "tls://", "security": security}
-    return given | own | {"dashboard": False, "dashboard_address": ON_LOOPBACK}
+    return given | own | {"dashboard": False, "dashboard_address": ON_LOOPBACK, "preload": [SCHEDULER_PRELOAD]}
 
 
 async def complete(cluster: Any) -> str | None:

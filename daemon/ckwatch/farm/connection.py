@@ -1,6 +1,7 @@
 """The daemon's connection with a farm: which workers there are, compiles and timings that are sent to them.
 
-dask's client runs on an event loop of its own, in a thread of its own: the daemon's own does not wait for it.
+dask's client runs on an event loop of its own, in a thread of its own: the daemon's own does not wait for it. It takes
+plain data alone (`plain_data`). A worker that sends anything else gets nothing more to do.
 """
 
 from __future__ import annotations
@@ -10,19 +11,35 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio import CancelScope, CapacityLimiter, to_thread
 
+from ckwatch.bench import worker_protocol
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
+from ckwatch.bench.worker_protocol import HEAD_BYTES, GarbledError, WorkerMessage, WorkerRequest
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.farm.messages import READY, CompileOptions, WorkerFacts, compile_resource
+from ckwatch.farm.messages import (
+    DESCRIBE,
+    INSTALL,
+    LOOK_AGAIN,
+    READY,
+    RECEIVE,
+    RECEIVED,
+    CompileOptions,
+    CompileTask,
+    FarmCompiled,
+    FarmMeasure,
+    FarmMeasured,
+    WorkerFacts,
+    compile_resource,
+)
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
 
@@ -47,6 +64,9 @@ TRIES = 4
 """A compile is submitted so often: workers may lack headers of the source, and may go while it waits."""
 
 ENDED = "the connection with the farm has ended"
+
+MOST, LONGEST_WORD = 1e12, 1000
+"""Of the numbers and the texts that a worker says of itself."""
 
 STRANDED = "stranded"
 """Why a task was cancelled that waits although there are workers for it."""
@@ -80,7 +100,11 @@ _Waiting = tuple["Future[Any]", frozenset[str] | None, str]
 
 
 class _StrandedError(FarmError):
-    """A task that waits although there are workers for it."""
+    """A task that waits although there are workers for it, or whose worker went with its result."""
+
+
+class _UnexplainedError(FarmError):
+    """A task that failed on one of its workers, which did not say why in text."""
 
 
 class FarmConnection:
@@ -93,6 +117,8 @@ class FarmConnection:
         self.listed: tuple[ListedWorker, ...] = ()
         self.workers: tuple[KnownWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
+        self.refused: dict[str, str] = {}
+        """Workers that sent something unacceptable, by address, and what is to be said of each."""
         self._missed = 0
         self._closed = False
         self._packing = CapacityLimiter(1)  # many at once would keep what is looked at from its compiler
@@ -144,45 +170,88 @@ class FarmConnection:
             raise FarmError(f"the farm's scheduler is lost: {_reason(error)}") from error
 
     async def _look(self) -> tuple[KnownWorker, ...]:
-        if self._client.status != "running":
+        reading = self._client._handle_report_task
+        if self._client.status != "running" or reading is None or reading.done():
             raise OSError("no connection")
         scheduler: Any = self._client.scheduler
-        answer = await asyncio.wait_for(scheduler.identity(n_workers=-1), CONNECT_S)
-        listed = answer["workers"]
-        self.listed = tuple(
-            ListedWorker(
-                address,
-                one["host"],
-                one["nthreads"],
-                one["resources"],
-                int(one["metrics"].get("task_counts", {}).get("executing", 0)),
-            )
-            for address, one in listed.items()
-        )
-        ready = [address for address, one in listed.items() if READY in one["resources"]]
+        present = (await asyncio.wait_for(scheduler.identity(n_workers=-1), CONNECT_S))["workers"]
+        self.refused = {address: why for address, why in self.refused.items() if address in present}
+        self.listed = tuple(self._listed(address, told) for address, told in present.items())
+        listed = {one.address: one for one in self.listed if one.address not in self.refused}
+        ready = [address for address, one in listed.items() if READY in one.resources]
         self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
-        new = [address for address in ready if address not in self._facts]
-        if new:
-            from ckwatch.farm.worker import describe
-
-            told = await asyncio.wait_for(self._client.run(describe, workers=new, on_error="ignore"), CONNECT_S)
-            self._facts |= {address: facts for address, facts in told.items() if isinstance(facts, WorkerFacts)}
+        await asyncio.gather(*(self._ask(address) for address in ready if address not in self._facts))
         if waiting := list(self._waiting.items()):
             await self._free_stranded(waiting, ready, listed)
         return tuple(
-            KnownWorker(address, one["nthreads"], one["resources"], self._facts[address])
+            KnownWorker(address, one.threads, one.resources, self._facts[address])
             for address, one in listed.items()
-            if address in self._facts
+            if address in self._facts and address not in self.refused
         )
 
+    def _listed(self, address: str, told: Any) -> ListedWorker:
+        """A worker as it describes itself to the scheduler."""
+        from ckwatch.farm.plain_data import object_in
+
+        try:
+            if (found := object_in(told)) is not None:
+                raise ValueError(found)
+            resources = {name: _amount(one) for name, one in told["resources"].items()}
+            executing = told["metrics"].get("task_counts", {}).get("executing", 0)
+            threads = int(_amount(told["nthreads"]))
+            return ListedWorker(address, str(told["host"]), threads, resources, int(_amount(executing)))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._refuse(address, f"{error} in its description")
+            return ListedWorker(address, "", 0, {}, 0)
+
+    async def _ask(self, address: str) -> None:
+        """Learn what a worker has."""
+        try:
+            answer = await asyncio.wait_for(self._told(DESCRIBE, address), CONNECT_S)
+        except (OSError, FarmError) as error:
+            if "UnpicklingError" in str(error):  # of the scheduler
+                self._refuse(address, "a pickled object")
+            return  # it goes, or is busy
+        facts = self._accepted(answer, WorkerFacts, address)
+        if facts is not None and (problem := _problem_of(facts)) is not None:
+            self._refuse(address, problem)
+        elif facts is not None:
+            self._facts[address] = facts
+
+    async def _told(self, question: str, address: str, **arguments: Any) -> Any:
+        """What a worker answers. Raises FarmError for what it raises."""
+        scheduler: Any = self._client.scheduler
+        try:
+            return (await scheduler.broadcast(msg={"op": question, **arguments}, workers=[address]))[address]
+        except OSError:
+            raise
+        except Exception as error:  # of the library, with the text of the worker's
+            raise FarmError(_reason(error)) from error
+
+    def _accepted(self, value: object, kind: type[_T], address: str) -> _T | None:
+        """What a worker sent; None for what is not acceptable, and then the worker gets nothing more."""
+        from ckwatch.farm.plain_data import UnacceptableError, opened
+
+        try:
+            return opened(value, kind)
+        except UnacceptableError as error:
+            self._refuse(address, str(error))
+            return None
+
+    def _refuse(self, address: str, what: str) -> None:
+        if address not in self.refused:
+            self.refused[address] = f"the worker at {address} sent something unacceptable, and gets no work: {what}"
+            log.warning("%s", self.refused[address])
+        self.workers = tuple(one for one in self.workers if one.address != address)
+
     async def _free_stranded(
-        self, waiting: Sequence[tuple[str, _Waiting]], ready: Sequence[str], listed: Mapping[str, Any]
+        self, waiting: Sequence[tuple[str, _Waiting]], ready: Sequence[str], listed: Mapping[str, ListedWorker]
     ) -> None:
         """Cancel what no worker will ever take."""
         scheduler: Any = self._client.scheduler
         states = await asyncio.wait_for(scheduler.get_task_status(keys=[key for key, _ in waiting]), CONNECT_S)
         for key, (future, allowed, resource) in waiting:
-            able = {one for one in ready if listed[one]["resources"].get(resource)}
+            able = {one for one in ready if listed[one].resources.get(resource)}
             if not (able if allowed is None else able & allowed):
                 await self._client.cancel([future], force=True, reason="no-worker", msg=f"{key}: no worker is left")
             elif states[key] == "no-worker":  # the scheduler gives it to none that announces its resources later
@@ -206,17 +275,14 @@ class FarmConnection:
             raise FarmError(_reason(error)) from error
 
     async def _give(self, worker: KnownWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
-        from ckwatch.farm.worker import install_received, look_again, receive_piece, received_bytes
-
-        there = [worker.address]
-        arrived = (await self._client.run(received_bytes, packed.sha256, workers=there))[worker.address]
-        pieces = packed.pieces(arrived)
+        tell = partial(self._told, address=worker.address, sha256=packed.sha256)
+        pieces = packed.pieces(int(_amount(await tell(RECEIVED))))
         while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
-            await self._client.run(receive_piece, packed.sha256, *piece, workers=there)
+            await tell(RECEIVE, offset=piece[0], piece=piece[1])
             on_sent(piece[0] + len(piece[1]))
-        await self._client.run(install_received, packed.sha256, packed.identity, workers=there)
+        await tell(INSTALL, identity=packed.identity)
         same = [one.address for one in self.workers if one.facts.machine == worker.facts.machine]
-        await self._client.run(look_again, workers=same, on_error="ignore")
+        await asyncio.gather(*(self._told(LOOK_AGAIN, address) for address in same), return_exceptions=True)
 
     async def compile(
         self,
@@ -233,11 +299,8 @@ class FarmConnection:
         compiler there.
         """
         packed = await to_thread.run_sync(pack, request, toolchain, identity, options, limiter=self._packing)
-        allowed = None
-        if self.unfit:
-            allowed = frozenset(one.address for one in self.workers if one.facts.machine not in self.unfit)
         resource = compile_resource(identity)
-        done = await self._on_client_loop(partial(self._compile, packed, resource, allowed))
+        done = await self._on_client_loop(partial(self._compile, packed, resource))
         try:
             return await to_thread.run_sync(partial(unpack, packed, done, folder, contents))
         except UnfitWorkerError as error:
@@ -245,18 +308,24 @@ class FarmConnection:
             self._unfit[error.machine] = why, time.monotonic() + UNFIT_S
             raise
 
-    async def _compile(self, packed: PackedCompile, resource: str, allowed: frozenset[str] | None) -> Any:
+    async def _compile(self, packed: PackedCompile, resource: str) -> FarmCompiled:
+        from ckwatch.farm.plain_data import encode
         from ckwatch.farm.worker import compile_task
 
         # Were the contents tasks of their own, the scheduler would send every compile to the workers that have them.
         contents: dict[str, bytes] = {}
-        why = ""
+        why, alone = "", False
         for _ in range(TRIES):
-            message = replace(packed.message, key=_new_key())
+            task = CompileTask(job=replace(packed.message, key=_new_key()), contents=contents)
+            sent = await to_thread.run_sync(encode, task, CompileTask)
+            allowed = self._allowed(resource, alone=alone)
             try:
-                done = await self._run(message.key, resource, allowed, compile_task, message, contents)
+                done = await self._run(task.job.key, resource, allowed, compile_task, sent, FarmCompiled)
             except _StrandedError as error:
                 why = error.message
+                continue
+            except _UnexplainedError as error:  # the next time it is known whose fault it is
+                why, alone = error.message, True
                 continue
             if not done.lacks:
                 return done
@@ -264,32 +333,73 @@ class FarmConnection:
             why = f"{done.machine} does not keep the headers that it was sent"
         raise FarmError(why)
 
+    def _allowed(self, resource: str, *, alone: bool) -> frozenset[str] | None:
+        """The workers that may have a compile: one of them if `alone`; None for all."""
+        able = [one for one in self.workers if one.facts.machine not in self.unfit and one.resources.get(resource)]
+        if alone and able:
+            return frozenset({secrets.choice(able).address})
+        return frozenset(one.address for one in able) if self.unfit or self.refused else None
+
     async def _run(
-        self, key: str, resource: str, allowed: Iterable[str] | None, task: Callable[..., Any], *arguments: Any
-    ) -> Any:
+        self,
+        key: str,
+        resource: str,
+        allowed: frozenset[str] | None,
+        task: Callable[[bytes], Any],
+        message: bytes,
+        kind: type[_T],
+    ) -> _T:
         """What a task answers. Raises FarmError where nothing came of it."""
-        limited = None if allowed is None else frozenset(allowed)
+        if allowed is not None and not allowed:
+            raise FarmError("no worker of the farm is left for it")
         try:
             future = self._client.submit(
-                task, *arguments, key=key, resources={resource: 1}, pure=False,
-                workers=None if limited is None else sorted(limited),
+                task, message, key=key, resources={resource: 1}, pure=False,
+                workers=None if allowed is None else sorted(allowed),
             )  # fmt: skip
         except Exception as error:  # of the library
             raise FarmError(f"the farm does not take work: {_reason(error)}") from error
-        self._waiting[key] = (future, limited, resource)
+        self._waiting[key] = (future, allowed, resource)
         try:
-            return await future.result()
-        except asyncio.CancelledError:
+            return await self._result(future, allowed, kind)
+        except (asyncio.CancelledError, FarmError):
             raise
-        except Exception as error:  # of the library; a worker that dies may raise anything
-            if getattr(error, "reason", None) == STRANDED:
-                raise _StrandedError("the farm's workers went while it waited for them") from error
+        except Exception as error:  # of the library
             raise FarmError(f"the farm did not finish it: {_reason(error)}") from error
         finally:
             del self._waiting[key]
             if not future.done() and self._client.status == "running":
                 self._keep(self._client.cancel([future], force=True))
             future.release()
+
+    async def _result(self, future: Future[Any], allowed: frozenset[str] | None, kind: type[_T]) -> _T:
+        from ckwatch.farm.plain_data import TaskError, UnacceptableError, opened
+
+        scheduler, key = cast("Any", self._client.scheduler), future.key
+        error = await cast("Awaitable[BaseException | None]", future.exception())
+        if future.cancelled():
+            cancelled: Any = getattr(future._state, "exception", None)  # dask shows no other way to the reason
+            if getattr(cancelled, "reason", None) == STRANDED:
+                raise _StrandedError("the farm's workers went while it waited for them")
+            raise FarmError(f"the farm did not finish it: {_reason(cancelled)}")
+        if isinstance(error, TaskError) and not error.workers_ended:
+            if not await asyncio.wait_for(scheduler.get_story(keys_or_stimuli=[key]), CONNECT_S):
+                raise FarmError("the farm's scheduler cannot read tasks: is the same ckwatch installed there?")
+            if allowed is not None and len(allowed) == 1:
+                self._refuse(next(iter(allowed)), f"{error} in place of an answer")
+            raise _UnexplainedError(f"a worker sent {error} in place of an answer")
+        if error is not None:
+            raise FarmError(f"the farm did not finish it: {error}")
+        answer = await scheduler.gather(keys=[key])
+        if answer["status"] != "OK":
+            raise _StrandedError("the worker that had its result has gone")
+        try:
+            return opened(answer["data"][key], kind)
+        except UnacceptableError as problem:
+            owners = (await asyncio.wait_for(scheduler.who_has(keys=[key]), CONNECT_S))[key]
+            for address in owners:
+                self._refuse(address, f"{problem} in place of an answer")
+            raise FarmError(f"the worker at {', '.join(owners)} sent {problem} in place of an answer") from problem
 
     def _keep(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(work)
@@ -321,64 +431,89 @@ class FarmConnection:
             def said(message: Any) -> None:
                 here.call_soon_threadsafe(on_message, message)
 
-        measured = partial(self._measure, key, job, list(artifacts), device, time_limit_s, said)
-        done: BenchmarkReport | BenchmarkFailure | None = await self._on_client_loop(measured)
-        if done is None:
-            raise FarmError("the farm was told to stop the measurement")
-        return done
+        ask = worker_protocol.message(WorkerRequest(protocol=worker_protocol.PROTOCOL, job=job))[HEAD_BYTES:]
+        sent = FarmMeasure(key=key, ask=ask, artifacts=tuple(artifacts), time_limit_s=time_limit_s)
+        done = await self._on_client_loop(partial(self._measure, sent, device, said))
+        if done.problem:
+            raise FarmError(f"{device.machine}: {done.problem}")
+        try:
+            report = worker_protocol.decode(done.report)
+        except GarbledError as error:
+            raise FarmError(f"{device.machine} sent no report: {error.message}") from error
+        if not isinstance(report, BenchmarkReport | BenchmarkFailure):
+            raise FarmError(f"{device.machine} sent a {type(report).__name__} in place of a report")
+        return report
 
     async def _measure(
-        self,
-        key: str,
-        job: Job,
-        artifacts: list[bytes],
-        device: DeviceFacts,
-        time_limit_s: float,
-        on_message: Callable[[Any], object] | None,
-    ) -> Any:
+        self, sent: FarmMeasure, device: DeviceFacts, on_message: Callable[[WorkerMessage], object] | None
+    ) -> FarmMeasured:
+        from ckwatch.farm.plain_data import encode
         from ckwatch.farm.worker import device_resource, measure_task
 
-        owners = [
+        owners = frozenset(
             one.address
             for one in self.workers
             if one.facts.machine == device.machine and any(has.identity == device.identity for has in one.facts.devices)
-        ]
+        )
         if not owners:
             raise FarmError(f"{device.name} on {device.machine} has left the farm")
         if on_message is not None:
-            self._client.subscribe_topic(key, partial(_hand_on, on_message))
+            self._client.subscribe_topic(sent.key, partial(self._hand_on, on_message, owners))
         try:
-            return await self._run(
-                key, device_resource(device), owners, measure_task, key, job, artifacts, time_limit_s
-            )
+            message = await to_thread.run_sync(encode, sent, FarmMeasure)
+            return await self._run(sent.key, device_resource(device), owners, measure_task, message, FarmMeasured)
         finally:
             if on_message is not None and self._client.status == "running":
-                self._client.unsubscribe_topic(key)
+                self._client.unsubscribe_topic(sent.key)
+
+    def _hand_on(self, on_message: Callable[[WorkerMessage], object], owners: frozenset[str], event: Any) -> None:
+        """Give on what a worker says while it measures. The scheduler adds the worker's address to a map."""
+        from ckwatch.farm.plain_data import UnacceptableError, content_of
+
+        told = event[1]
+        fields = told if isinstance(told, dict) else {"said": told}
+        try:
+            said = worker_protocol.decode(content_of(fields.get("said")))
+        except (UnacceptableError, GarbledError) as error:
+            for address in owners if len(owners) == 1 else owners & {fields.get("worker")}:
+                self._refuse(address, f"{error} in place of what it does")
+        else:
+            if not isinstance(said, WorkerRequest):
+                on_message(said)
+
+
+def _amount(told: Any) -> float:
+    """A number that others say. Raises ValueError for one that makes no sense."""
+    if not isinstance(told, int | float) or not 0 <= told < MOST:
+        raise ValueError(f"{str(told)[:40]!r} in place of a number")
+    return told
+
+
+def _problem_of(facts: WorkerFacts) -> str | None:
+    """What is wrong with what a worker says of itself."""
+    words = [facts.machine, facts.toolchain, *facts.identities]
+    words += [word for one in facts.devices for word in (one.name, one.description, one.arch, one.pci or "")]
+    if not facts.machine or any(len(word) > LONGEST_WORD or not word.isprintable() for word in words):
+        return "names that cannot be shown"
+    if any(one.machine != facts.machine for one in facts.devices):
+        return "devices of another machine"
+    return None
 
 
 def _new_key() -> str:
     return f"ckwatch-compile-{secrets.token_hex(8)}"
 
 
-def _hand_on(on_message: Callable[[Any], object], event: tuple[float, Any]) -> None:
-    from ckwatch.bench.worker_protocol import decode
-
-    on_message(decode(event[1]))
-
-
 async def _connect(address: str, security: Security | None) -> Client:
-    from distributed import Client
+    from ckwatch.farm.plain_data import PlainClient
 
-    client: Any = Client(
-        address, security=security, asynchronous=True, timeout=CONNECT_S, set_as_default=False, name="ckwatch"
-    )
+    client: Client = PlainClient(address, security, CONNECT_S)
     try:
-        await client
+        await asyncio.wait_for(client, 2 * CONNECT_S)  # who takes a connection need not answer
     except BaseException:
         await client.close(timeout=CONNECT_S)
         raise
-    found: Client = client
-    return found
+    return client
 
 
 async def _close(client: Client) -> None:
@@ -422,5 +557,5 @@ async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]
 
 def _reason(error: BaseException) -> str:
     """The first line of what a library says."""
-    text = str(error).strip().splitlines()
+    text = str(error).replace("ckwatch-t", "t").strip().splitlines()  # of `SCHEME_PREFIX`
     return text[0] if text else type(error).__name__

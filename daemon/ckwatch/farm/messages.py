@@ -14,11 +14,15 @@ from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Grows with every change that the other side would not understand."""
 
 READY = f"ckwatch:{__version__}:{PROTOCOL}"
-"""The resource of workers that can be asked what they have: `describe`."""
+"""The resource of workers that can be asked what they have: `DESCRIBE`."""
+
+DESCRIBE, LOOK_AGAIN = "ckwatch-describe", "ckwatch-look-again"
+RECEIVED, RECEIVE, INSTALL = "ckwatch-received", "ckwatch-receive", "ckwatch-install"
+"""What a worker is asked, through the scheduler, beside tasks. `DESCRIBE` is answered by `WorkerFacts`."""
 
 
 def compile_resource(identity: str) -> str:
@@ -113,3 +117,30 @@ class WorkerFacts:
     identities: tuple[str, ...] = ()
     toolchain: str = ""
     devices: tuple[DeviceFacts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTask:
+    """What a worker is sent: a compile, and contents of its files by SHA-256."""
+
+    job: FarmCompile
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmMeasure:
+    """A measurement for a worker: `ask` is a `WorkerRequest` as JSON (`ckwatch.bench.worker_protocol`). `key` is the
+    task's, and the topic on which the worker says what it does."""
+
+    key: str
+    ask: bytes
+    artifacts: tuple[bytes, ...]
+    time_limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmMeasured:
+    """What came of a `FarmMeasure`: a report or a failure as JSON (`ckwatch.bench.worker_protocol`), or a `problem`."""
+
+    report: bytes = b""
+    problem: str = ""

@@ -1,9 +1,9 @@
 """What a dask worker does for ckwatch: it compiles with the toolchain of its machine, and times on its devices.
 
-Loaded by `dask worker … --preload ckwatch.farm.worker`. The worker announces what it has as resources, so that the
-scheduler sends it what it can do. Everything is kept below one folder: `CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in
-the user's cache folder. A task that its daemon does not want any more, or whose daemon is gone, ends with its
-processes.
+Loaded by `dask worker … --preload ckwatch.farm.worker`, which then listens for no HTTP. The worker announces what it
+has as resources, so that the scheduler sends it what it can do. Everything is kept below one folder:
+`CKWATCH_FARM_FOLDER`, else `ckwatch/farm` in the user's cache folder. A task that its daemon does not want any more, or
+whose daemon is gone, ends with its processes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,13 +23,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import anyio
+import dask
 import platformdirs
 from anyio import CancelScope, to_thread
 from distributed import Status, Worker, WorkerPlugin, get_worker
 
-from ckwatch.bench.job import Job
-from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
-from ckwatch.bench.worker_protocol import HEAD_BYTES, message
+from ckwatch.bench import worker_protocol
+from ckwatch.bench.report import Devices
+from ckwatch.bench.worker_protocol import HEAD_BYTES, WorkerRequest, message
 from ckwatch.bench.worker_session import find_devices, measure
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.builder import Builder
@@ -40,13 +41,22 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.farm.giving import given_toolchains, install_given, receive, received
 from ckwatch.farm.messages import (
+    DESCRIBE,
+    INSTALL,
+    LOOK_AGAIN,
     READY,
+    RECEIVE,
+    RECEIVED,
+    CompileTask,
     FarmCompile,
     FarmCompiled,
+    FarmMeasure,
+    FarmMeasured,
     WorkerFacts,
     compile_resource,
     toolchain_identity,
 )
+from ckwatch.farm.plain_data import decode, encode
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import Language
@@ -73,9 +83,13 @@ NAME = "ckwatch"
 
 log = logging.getLogger(__name__)
 
+dask.config.set({"distributed.worker.http.routes": [], "distributed.comm.compression": False})
+"""Of dask, before it makes the worker: HTTP would be open to every user, and daemons take no compressed data."""
+
 
 async def dask_setup(worker: Worker) -> None:
     """Called by dask before the worker registers."""
+    worker.http_server.stop()
     await worker.plugin_add(FarmWorker(), name=NAME, catch_errors=False)
 
 
@@ -110,15 +124,29 @@ class FarmWorker(WorkerPlugin):
         self._background: set[asyncio.Task[None]] = set()
         self._known = asyncio.Event()
 
-    @property
-    def folder(self) -> Path:
-        """What it keeps to."""
-        return self._folder
-
     def setup(self, worker: Worker) -> None:
         """Find what there is beside the registration, which does not wait."""
+        worker.handlers |= {
+            DESCRIBE: self._describe,
+            LOOK_AGAIN: lambda: self.look_again(worker),
+            RECEIVED: self._received,
+            RECEIVE: self._receive,
+            INSTALL: self._install,
+        }
         for task in (self._announce(worker), self._clean(), self._background_pch.run()):
             self._background.add(asyncio.ensure_future(task))
+
+    async def _describe(self) -> bytes:
+        return encode(await self.facts(), WorkerFacts)
+
+    async def _received(self, sha256: str) -> int:
+        return await to_thread.run_sync(received, self._folder, sha256)
+
+    async def _receive(self, sha256: str, offset: int, piece: bytes) -> None:
+        await to_thread.run_sync(receive, self._folder, sha256, offset, piece)
+
+    async def _install(self, sha256: str, identity: str) -> None:
+        await install_given(self._folder, sha256, identity)
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # dask's signature
         """End what runs, compilers included."""
@@ -342,24 +370,26 @@ class FarmWorker(WorkerPlugin):
             },
         )
 
-    async def measure(
-        self, key: str, job: Job, artifacts: Sequence[bytes], time_limit_s: float
-    ) -> BenchmarkReport | BenchmarkFailure | None:
-        """Time on a device of this machine, as the daemon there would; None when it was cancelled."""
+    async def measure(self, sent: FarmMeasure) -> FarmMeasured:
+        """Time on a device of this machine, as the daemon there would."""
         worker = get_worker()
+        ask = worker_protocol.decode(sent.ask)
+        if not isinstance(ask, WorkerRequest) or ask.job is None:
+            raise CkwatchError("no measurement was asked for")
         with CancelScope() as scope:
-            self._running[key] = scope
+            self._running[sent.key] = scope
             try:
-                return await measure(
-                    job,
-                    artifacts,
-                    time_limit_s=time_limit_s,
-                    on_message=lambda said: worker.log_event(key, message(said)[HEAD_BYTES:]),
+                done = await measure(
+                    ask.job,
+                    sent.artifacts,
+                    time_limit_s=sent.time_limit_s,
+                    on_message=lambda said: worker.log_event(sent.key, {"said": message(said)[HEAD_BYTES:]}),
                     folder=self._folder,
                 )
+                return FarmMeasured(report=message(done)[HEAD_BYTES:])
             finally:
-                del self._running[key]
-        return None
+                del self._running[sent.key]
+        return FarmMeasured(problem="the measurement was cancelled")
 
     async def _clean(self) -> None:
         """Now and then, when nothing runs, keep the folder small."""
@@ -400,38 +430,26 @@ def _own(worker: Worker) -> FarmWorker:
     return found
 
 
-async def describe(dask_worker: Worker) -> WorkerFacts:
-    """What the worker has; for `Client.run`."""
-    return await _own(dask_worker).facts()
+async def compile_task(message: bytes) -> bytes:
+    """A task: `FarmWorker.compile` of a `CompileTask`; a `FarmCompiled`. Errors are answers: dask would pickle them."""
+    try:
+        sent = decode(message, CompileTask)
+        done = await _own(get_worker()).compile(sent.job, sent.contents)
+    except Exception as error:
+        log.exception("a compile has failed")
+        done = FarmCompiled(machine=socket.gethostname(), fault=CompileFault.CRASHED, message=_words(error))
+    return encode(done, FarmCompiled)
 
 
-async def look_again(dask_worker: Worker) -> None:
-    """`FarmWorker.look_again`; for `Client.run`."""
-    await _own(dask_worker).look_again(dask_worker)
+async def measure_task(message: bytes) -> bytes:
+    """A task: `FarmWorker.measure` of a `FarmMeasure`; a `FarmMeasured`."""
+    try:
+        done = await _own(get_worker()).measure(decode(message, FarmMeasure))
+    except Exception as error:
+        log.exception("a measurement has failed")
+        done = FarmMeasured(problem=_words(error))
+    return encode(done, FarmMeasured)
 
 
-async def received_bytes(sha256: str, dask_worker: Worker) -> int:
-    """How much of a toolchain has arrived; for `Client.run`."""
-    return await to_thread.run_sync(received, _own(dask_worker).folder, sha256)
-
-
-async def receive_piece(sha256: str, offset: int, piece: bytes, dask_worker: Worker) -> None:
-    """Keep a piece of a toolchain; for `Client.run`."""
-    await to_thread.run_sync(receive, _own(dask_worker).folder, sha256, offset, piece)
-
-
-async def install_received(sha256: str, identity: str, dask_worker: Worker) -> None:
-    """Make a toolchain of what was received; for `Client.run`."""
-    await install_given(_own(dask_worker).folder, sha256, identity)
-
-
-async def compile_task(job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
-    """A task: `FarmWorker.compile`."""
-    return await _own(get_worker()).compile(job, contents)
-
-
-async def measure_task(
-    key: str, job: Job, artifacts: Sequence[bytes], time_limit_s: float
-) -> BenchmarkReport | BenchmarkFailure | None:
-    """A task: `FarmWorker.measure`."""
-    return await _own(get_worker()).measure(key, job, artifacts, time_limit_s)
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, CkwatchError) else f"{type(error).__name__}: {error}"
