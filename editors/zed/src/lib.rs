@@ -16,7 +16,10 @@ impl zed::Extension for Ckwatch {
     ) -> Result<zed::Command> {
         let command = worktree
             .which("ckwatch")
-            .ok_or_else(|| "ckwatch is not on the PATH: install it from a clone: uv tool install ./ckwatch".to_string())?;
+            .ok_or_else(|| {
+                "ckwatch is not on the PATH: install it from a clone, uv tool install ./ckwatch"
+                    .to_string()
+            })?;
         Ok(zed::Command {
             command,
             args: vec!["lsp".to_string()],
