@@ -184,6 +184,10 @@ async def test_two_units() -> None:
     assert [table.key for table in content.tables] == ["timings", "parameters", "figures", "isa"]
 
 
+async def test_a_unit_is_not_compared_with_itself() -> None:
+    assert (await shown(AnsweringClient(), unit=ONE, against=ONE)).title == f"{ONE} and {TWO}"
+
+
 async def test_what_a_unit_was_before() -> None:
     content = await shown(AnsweringClient(), unit=ONE, against="previous")
     tables = {table.key: table for table in content.tables}

@@ -14,9 +14,10 @@ impl zed::Extension for Ckwatch {
         _server: &LanguageServerId,
         worktree: &zed::Worktree,
     ) -> Result<zed::Command> {
-        let command = worktree
-            .which("ckwatch")
-            .ok_or_else(|| "ckwatch is not on the PATH: install it from a clone: uv tool install ./ckwatch".to_string())?;
+        let command = worktree.which("ckwatch").ok_or_else(|| {
+            "ckwatch is not on the PATH: install it from a clone, uv tool install ./ckwatch"
+                .to_string()
+        })?;
         Ok(zed::Command {
             command,
             args: vec!["lsp".to_string()],
@@ -30,7 +31,9 @@ impl zed::Extension for Ckwatch {
         worktree: &zed::Worktree,
     ) -> Result<Option<zed::serde_json::Value>> {
         let settings = zed::settings::LspSettings::for_worktree("ckwatch", worktree)?.settings;
-        Ok(Some(zed::serde_json::json!({ "ckwatch": settings.unwrap_or_default() })))
+        Ok(Some(
+            zed::serde_json::json!({ "ckwatch": settings.unwrap_or_default() }),
+        ))
     }
 }
 

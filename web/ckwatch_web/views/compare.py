@@ -309,10 +309,12 @@ async def show(feed: Feed, query: Query) -> Content:
     row = feed.units[unit]
     baselines = await feed.client.baselines()
     others = {PREVIOUS: "previous build", **{f"{BASELINE}:{one.name}": f"baseline {one.name}" for one in baselines}}
-    options = others | {one: one for one in sorted(feed.units)}
+    options = others | {one: one for one in sorted(feed.units) if one != unit}
     asked = dict(query)
     if asked.get("against") == BASELINE and baselines:
         asked["against"] = f"{BASELINE}:{baselines[0].name}"
+    if asked.get("against") == unit:  # which is there, and says nothing beside itself
+        del asked["against"]
     other = choose("against", "B", options, asked, default_against(feed, unit))
     part = choose("part", "Instructions", PARTS, query)
     against, notes = other.value, list[Note]()
