@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.kernel_abi import KernelFunction
+from ckwatch.bench.kernel_abi import Explain, KernelFunction
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes
 from ckwatch.model.kernel_problem import KernelProblem
 
@@ -97,6 +97,7 @@ class FakeLoader:
 
     device: FakeEmulator
     kernel: Kernel
+    explain: Explain = lambda _: ""
 
     def function(self, name: str, _artifact: bytes, symbol: str, problem: KernelProblem) -> KernelFunction:
         count = len(problem.arguments)
@@ -119,4 +120,4 @@ class FakeLoader:
         types = [ctypes.c_void_p if one.buffer is not None else ctypes.c_int32 for one in problem.arguments]
         assert len(types) == count
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, *types, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        return KernelFunction(name, symbol, prototype(call), problem)
+        return KernelFunction(name, symbol, prototype(call), problem, self.explain)

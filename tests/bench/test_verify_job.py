@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def verified(
 ) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
     device = device or FakeEmulator()
     monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", lambda *_: FakeLoader(device, kernel))
+    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, kernel))
     usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
     heard: list[TrialVerified] = []
     stages: list[str] = []
@@ -202,7 +203,7 @@ def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch)
 def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeEmulator([told("no-end", note="250000000 instructions of the workgroup")])
     monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
-    monkeypatch.setattr(module, "ArtifactLoader", lambda *_: FakeLoader(device, right))
+    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, right))
     trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")

@@ -97,7 +97,10 @@ async def test_a_crash_keeps_what_was_verified_before(library: Path) -> None:
 
 async def test_a_crash_of_the_emulator_is_reported_as_ours(library: Path) -> None:
     said = "a bug in ckwatch's emulator, not in the kernel (signal 11 while executing gemm, v_foo): please report it"
-    found = await verified(library, shared_object(before=f'fprintf(stderr, "\\n{said}\\n"); raise(SIGSEGV);'))
+    found = await verified(
+        library,
+        shared_object(before=f'dprintf(atoi(getenv("CKWATCH_EMULATOR_ERRORS")), "\\n{said}\\n"); raise(SIGSEGV);'),
+    )
     first = found.findings[0]
     assert first.kind is FindingKind.EMULATOR_CRASHED
     assert first.message.startswith(f"the emulator crashed: {said} (while verifying exact")

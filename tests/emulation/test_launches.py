@@ -21,7 +21,7 @@ from torture.emulator import sections
 from wave_emulator import WaveEmulator, WaveState
 
 CODE = content("limits.gfx942")
-KERNEL = "lds_100"
+KERNEL = "lds_100_of_1024"
 END = "s_endpgm // BF810000"
 LOADS = "s_load_dword s4, s[0:1], 0x0 // C0020100 00000000"
 BARRIER = "s_barrier // BF8A0000"

@@ -10,6 +10,7 @@
 | `templates` | attempts to leave the sandbox; templates that want too much | nothing is reached, read or leaked; the next render is right |
 | `files` | FIFOs, sockets, devices, links, 10 GB, bad bytes, odd names in place of a workspace's files; files that change kind while they are read | an error at its place; the other kernel is built; all is, once the files are in order |
 | `limits` | texts and requests that are too large, too deep or without end | the same |
+| `emulator` | code objects with changed headers, notes, descriptors and instructions, loaded and launched | each is refused or executed; AddressSanitizer and UBSan say nothing |
 | `commands` | commands whose own files (trust, socket, locks, log, history, caches) are none; low limits of files and sizes; a full disk; Ctrl-C | each ends, in words; all goes on once the files are in order |
 
 In `files`, `limits` and `commands` also: no traceback anywhere, the daemon answers and stays below a bound of memory, and no
@@ -44,6 +45,7 @@ PARTS = {
     "templates": "attempts to leave the templates' sandbox",
     "files": "FIFOs, devices, links in a circle, 10 GB and odd names where files are expected",
     "limits": "texts and messages that are too large, too deep or without end",
+    "emulator": "changed code objects in the emulator, with sanitizers",
     "commands": "commands and daemons whose own files are none, with low limits, a full disk and Ctrl-C",
 }
 LAST_ROUND_S = 180.0

@@ -243,6 +243,8 @@ def run(rounds: Rounds) -> None:
     """One changed code object a round."""
     program = build(rounds.folder)
     if program is None:
+        rounds.report("emulator: no C compiler with AddressSanitizer; nothing was tried")
+        rounds.done = rounds.limit or 0
         return
     objdump = disassembler()
     emulators = {arch: Emulator(program, arch, objdump) for arch in ARCHS}

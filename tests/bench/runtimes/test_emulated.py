@@ -11,7 +11,13 @@ import pytest
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.runtimes.emulated import ARCH_VARIABLE, OBJDUMP_VARIABLE, EmulatedDevice
+from ckwatch.bench.runtimes.emulated import (
+    ARCH_VARIABLE,
+    ERRORS_VARIABLE,
+    LIMIT_VARIABLE,
+    OBJDUMP_VARIABLE,
+    EmulatedDevice,
+)
 from ckwatch.bench.runtimes.selection import RUNTIMES
 from emulator_findings import TOLD
 from emulator_stand_in import build_stand_in
@@ -20,7 +26,7 @@ from emulator_stand_in import build_stand_in
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its variables, which are set for the whole process, end with the test."""
-    for name in (OBJDUMP_VARIABLE, ARCH_VARIABLE):
+    for name in (OBJDUMP_VARIABLE, ARCH_VARIABLE, LIMIT_VARIABLE, ERRORS_VARIABLE):
         monkeypatch.setenv(name, "")
 
 

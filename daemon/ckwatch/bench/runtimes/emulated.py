@@ -23,6 +23,8 @@ _TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
 OBJDUMP_VARIABLE = "CKWATCH_EMULATOR_OBJDUMP"
 ARCH_VARIABLE = "CKWATCH_EMULATOR_ARCH"
 LIMIT_VARIABLE = "CKWATCH_EMULATOR_LIMIT"
+ERRORS_VARIABLE = "CKWATCH_EMULATOR_ERRORS"
+"""A descriptor for its last words: standard error is captured while a kernel runs."""
 
 
 class EmulatedDevice:
@@ -34,7 +36,7 @@ class EmulatedDevice:
 
     def __init__(self, library: str, objdump: str, arch: str, instruction_limit: int = INSTRUCTION_LIMIT) -> None:
         os.environ |= {OBJDUMP_VARIABLE: objdump, ARCH_VARIABLE: arch.partition(":")[0]}
-        os.environ[LIMIT_VARIABLE] = str(instruction_limit)
+        os.environ |= {LIMIT_VARIABLE: str(instruction_limit), ERRORS_VARIABLE: str(os.dup(2))}
         try:
             # An artifact asks for it by its name, and gets what has this name and is loaded, whatever the machine has.
             self._library = ctypes.CDLL(library)

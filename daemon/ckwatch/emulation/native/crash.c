@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@ __thread CrashPlace crash_place;
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction before[SIGNALS];
+static int errors = STDERR_FILENO;
 
 static void on_signal(int number) {
   const Wave *wave = crash_place.wave;
@@ -24,7 +26,7 @@ static void on_signal(int number) {
                           number, wave ? "executing" : crash_place.doing,
                           wave ? wave->launch->kernel->name : "", wave ? ", " : "", at);
     size_t size = length < (int)sizeof text ? (size_t)length : sizeof text - 1;
-    if (write(STDERR_FILENO, text, size) < 0) { /* nobody listens */ }
+    if (write(errors, text, size) < 0) { /* nobody listens */ }
   }
   /* What was there before takes it, when the instruction is executed again. */
   for (int n = 0; n < SIGNALS; n++)
@@ -33,6 +35,8 @@ static void on_signal(int number) {
 }
 
 static void install(void) {
+  const char *told = getenv("CKWATCH_EMULATOR_ERRORS");
+  if (told && *told) errors = atoi(told);
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   for (int n = 0; n < SIGNALS; n++) sigaction(signals[n], &action, &before[n]);
 }

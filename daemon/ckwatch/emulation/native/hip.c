@@ -9,6 +9,7 @@
  *   CKWATCH_EMULATOR_THREADS    default: the CPUs that this process may use
  *   CKWATCH_EMULATOR_LIMIT      instructions of a workgroup of up to four waves, 2.5e8 by default
  *   CKWATCH_EMULATOR_OBJDUMP    LLVM's disassembler
+ *   CKWATCH_EMULATOR_ERRORS     a descriptor for what is said of a crash; standard error by default
  *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
  */
 #include <pthread.h>

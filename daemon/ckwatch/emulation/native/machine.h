@@ -6,6 +6,7 @@
  *   matrix.c       MFMA                                        findings.c     what was found, as JSON
  *   memory.c       buffer, global, flat, scratch, LDS, SMEM    checks.c       undefined values, waits
  *   rdna.c         gfx1100                                     lds_checks.c   races in LDS
+ *   streams.c      what waits on streams                       crash.c        what is said when the emulator crashes
  *
  * Sources of semantics: AMD's "Instinct MI200 / MI300 / CDNA4 Instruction Set Architecture" documents, and LLVM's
  * AMDGPU backend (operands, encodings, AMDGPUUsage) where these are silent.
