@@ -205,15 +205,17 @@ async def test_damaged_entry_is_rebuilt(builder: Builder, launch: Counting) -> N
 async def test_many_who_ask_at_once_share_one_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:
     builder = Builder(script("sleep 0.2; " + COMPILES), store, launch=launch)
     results: list[BuildOutcome] = []
+    waits: list[str] = []
 
     async def ask(request: CompileRequest) -> None:
-        results.append(await builder.build(request))
+        results.append(await builder.build(request, on_wait=waits.append))
 
     async with anyio.create_task_group() as group:
         for blanks in range(6):
             group.start_soon(ask, request_with(source=REQUEST.source + " " * blanks))
     assert (len(launch.started), len(results)) == (2, 6)
     assert sum(result.from_store for result in results) == 5
+    assert sorted(waits) == [""] * 5 + ["another unit with the same text"] * 5
 
 
 async def test_many_processes_share_one_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.compile.flags import HIP_FLAGS
-from ckwatch.compile.slow_compile import FAR_LONGER, SHORTEST_S, SLOW_COMPILE, USUAL_S, SlowCompile
+from ckwatch.compile.slow_compile import FAR_LONGER, SHORTEST_S, SLOW_COMPILE, USUAL_S, SlowCompile, processor_wait
 from ckwatch.model.compiler_flags import ENDLESS_ADVICE
 from ckwatch.model.text import span
 from fake_compiler import request_with
@@ -52,3 +52,11 @@ def test_what_is_said(usual_s: float, flags: tuple[str, ...], expected: str) -> 
     found = slow.take("the device pass", 120)
     assert found is not None
     assert found.message == f"the device pass has used {expected}"
+
+
+@pytest.mark.parametrize(
+    ("used_s", "passed_s", "waits"),
+    [(0.0, 9.9, False), (4.9, 10.0, True), (5.0, 10.0, False), (20.0, 60.0, True), (90.0, 60.0, False)],
+)
+def test_a_stage_without_its_share_of_the_processor_waits_for_it(used_s: float, passed_s: float, waits: bool) -> None:
+    assert bool(processor_wait(used_s, passed_s)) is waits
