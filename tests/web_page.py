@@ -237,7 +237,7 @@ def workspace_of_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         patch.delenv("CKWATCH_NO_DAEMON")
         with connect_sync(root, client_name="tests") as client:
             result = client.build()
-            assert result.ok, [error.message for one in result.failed for error in one.errors]
+            assert result.ok, [one.first_error for one in result.failed]
             yield root, client
             client.stop()
 

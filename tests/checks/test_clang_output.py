@@ -143,6 +143,15 @@ def test_a_crash_keeps_its_stack() -> None:
     assert [line.split()[0] for line in crash.tail] == ["Stack", "0.", "1.", "#0", "clang++:"]
 
 
+def test_further_references_belong_to_the_linker_error() -> None:
+    found = message(
+        "/usr/bin/ld: x.o: in function `f':\n/usr/bin/ld: x.cpp:6: undefined reference to `g(int)'\n"
+        "/usr/bin/ld: x.o:/ws/x.cpp:7: more undefined references to `g(int)' follow\n"
+    )
+    assert found.text == "undefined reference to `g(int)'"
+    assert found.tail == ("/usr/bin/ld: x.o:/ws/x.cpp:7: more undefined references to `g(int)' follow",)
+
+
 def test_a_linker_error_keeps_who_refers() -> None:
     found = message("ld.lld: error: undefined symbol: f\n>>> referenced by x.o:(run)\n")
     assert found.tail == (">>> referenced by x.o:(run)",)

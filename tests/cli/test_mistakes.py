@@ -90,3 +90,17 @@ def test_in_json(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines] == ["start", "unit", "unit", "summary"]
     assert (lines[-1]["exit_status"], lines[-1]["errors_elsewhere"]) == (0, 1)
+
+
+@pytest.mark.parametrize("command", ["build", "check", "bench", "verify", "list"])
+def test_a_broken_kernel_file_is_not_nothing_to_do(
+    command: str, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("good", "doubtful"):
+        (workspace / f"{name}.kernel.toml").unlink()
+    for words, last in (([command], "1 kernel file has errors"), ([command, "bad"], "error")):
+        assert main(words) == 1
+        out = capsys.readouterr().out
+        assert BAD in out
+        assert last in out.splitlines()[-1]
+        assert "nothing to do" not in out

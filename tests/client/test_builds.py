@@ -52,4 +52,7 @@ def test_equal_messages_are_one() -> None:
         path: [(found.message, found.units, found.unit_count) for found in all_found]
         for path, all_found in result.diagnostics.items()
     } == {"/a": [("w", ("u2",), 3), ("m", ("u1", "u2"), 3)], "/b": [("only", ("u1",), 3)]}
-    assert [found.message for found in result.units[1].errors] == ["m"]
+    assert [found.message for found in result.units[1].diagnostics if found.severity == "error"] == ["m"]
+    errors = (result.units[1].errors, 0 if result.units[1].unit is None else result.units[1].unit.errors)
+    assert list(map(type, errors)) == [int, int], "a result and its unit count errors alike"
+    assert (errors[0], result.units[1].first_error) == (1, result.units[1].diagnostics[0])

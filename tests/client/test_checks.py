@@ -114,7 +114,7 @@ async def test_a_check_is_about_what_shows_without_a_compiler(bench: Bench) -> N
         assert not (await client.build("k/one")).ok
         bench.write("templates/k.hip.j2", "{{ Nope }}")
         checked = await client.check("k/one")
-        assert (checked.ok, len(checked.failed), len(checked.units[0].errors)) == (False, 1, 1)
+        assert (checked.ok, len(checked.failed), checked.units[0].errors) == (False, 1, 1)
 
 
 async def test_an_arch_may_be_left_out_where_there_is_one(bench: Bench) -> None:

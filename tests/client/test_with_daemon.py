@@ -105,7 +105,7 @@ async def test_an_overlay_is_seen_at_once(client: Client, bench: Bench) -> None:
     template = bench.root / "templates/k.hip.j2"
     async with client.overlay(template, "int tile = {{ Nope }};\n") as overlay:
         checked = await client.check("k/one")
-        assert [found.message for found in checked.units[0].errors] == ["'Nope' is undefined"]
+        assert [found.message for found in checked.units[0].diagnostics] == ["'Nope' is undefined"]
         assert list(checked.diagnostics) == [str(template)]
         assert [found.code for found in await client.diagnostics("templates/k.hip.j2")] == ["template/undefined"]
         await overlay.change(template.read_text())

@@ -591,3 +591,13 @@ def test_a_misspelt_definition_is_one_error_that_names_all_uses(tmp_path: Path) 
     (found,) = render(tmp_path, {"a.hip.j2": template}).diagnostics
     assert found.message == "'batched' is undefined; did you mean 'batchde'?"
     assert [(one.message, str(one.span and one.span.start)) for one in found.related] == [("used here, too", "2:7")]
+
+
+def test_an_included_broken_link_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "part.j2").symlink_to("gone.j2")
+    for name, message in (
+        ("part.j2", "template 'part.j2' is a link to gone.j2, which does not exist"),
+        ("prat.j2", "template 'prat.j2' is not found"),
+    ):
+        (found,) = render(tmp_path, {"a.hip.j2": f"{{% include '{name}' %}}"}).diagnostics
+        assert (found.code, found.message, found.fixes) == ("template/not-found", message, ())

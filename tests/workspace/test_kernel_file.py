@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import re
 from pathlib import Path
 
 import pytest
@@ -405,3 +407,32 @@ def test_a_misspelt_parameter_is_an_error_at_its_key(
     assert [lines[one.span.start.line][one.span.start.column : one.span.end.column] for one in found] == keys.split()
     assert [fix.text for one in found for fix in one.fixes] == fixes.split()
     assert all("did you mean" in one.message for one in found)
+
+
+def test_a_template_that_is_a_broken_link_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/own.hip.j2").symlink_to("gone.j2")
+    template = re.search(r'template = "(.*)"', KERNEL)
+    assert template is not None
+    for name, message in (
+        ("own.hip.j2", "`own.hip.j2` is a link to gone.j2, which does not exist"),
+        ("onw.hip.j2", "there is no template `onw.hip.j2`; "),
+    ):
+        errors = workspace(tmp_path, {"k.kernel.toml": KERNEL.replace(template[1], name)}).errors
+        (found,) = [one for one in errors if one.code == "kernel-file/missing-template"]
+        assert found.message.startswith(message)
+        assert "did you mean `own" not in found.message
+
+
+def test_the_work_for_unknown_keys_grows_with_their_number_only(tmp_path: Path) -> None:
+    def calls(count: int) -> int:
+        profile = cProfile.Profile()
+        text = "".join(f"unknown_key_{number} = 1\n" for number in range(count))
+        profile.enable()
+        found = workspace(tmp_path, {"k.kernel.toml": text}).errors
+        profile.disable()
+        assert len(found) > count
+        return sum(one.callcount for one in profile.getstats())
+
+    calls(10)
+    assert calls(800) < 6 * calls(200)

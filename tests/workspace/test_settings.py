@@ -43,6 +43,7 @@ ROWS = [
     ('[toolchain]\nclangd = «"ckwatch.toml"»', "missing-program", "there is no program /"),
     ('[toolchain]\nclangd = «"."»', "missing-program", "there is no program /"),
     ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is not a size"),
+    (f'[store]\nsize_limit_bytes = «"{"9" * 400} KB"»', "invalid-size", "the size has 400 digits; at most 8 EiB"),
     ("[store]\nsize_limit_bytes = «1.5»", "wrong-type", "not the number 1.5"),
     ('[farm]\nscheduler = «"tcp://10.0.0.1:8786"»', "unprotected-address", "can run programs on all of its workers"),
     ('[farm]\nscheduler = «"box:8786"»', "invalid-address", "write tls://HOST:8786"),

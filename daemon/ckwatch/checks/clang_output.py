@@ -160,6 +160,7 @@ _GNU_UNDEFINED = re.compile(
     r"(?:\S*\bld(?:\.\w+)?: )?(?:(?P<place>[^()]+?):)?(?:\(\.[^)]*\+0x[0-9a-f]+\)|\d+): "
     r"(?P<text>(?:undefined reference to|multiple definition of|relocation truncated to fit).*)"
 )
+_GNU_MORE = re.compile(r": more undefined references to .* follow$")
 _GNU_LD = re.compile(r"(?P<tool>(?:\S*/)?(?:[\w.]+-)*ld(?:\.\w+)?): (?P<text>.*)")
 _GNU_CONTEXT = re.compile(r"(?:\S*\bld(?:\.\w+)?: )?\S.*: in function [`'](?P<function>.*)':$")
 _LLVM_OPTION = re.compile(r"(?P<tool>[\w+.-]+) \(LLVM option parsing\): (?P<text>.*?)(?:\.?  Try: .*)?$")
@@ -235,6 +236,9 @@ class ClangTextParser:
         fixit = _FIXIT.fullmatch(line)
         if fixit:
             self._add_fixit(fixit)
+            return []
+        if _GNU_MORE.search(line):
+            self._add_tail(line)
             return []
         context = _GNU_CONTEXT.match(line)
         if context:

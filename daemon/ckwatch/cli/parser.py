@@ -6,6 +6,7 @@ import argparse
 import difflib
 import gc
 import itertools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -51,24 +52,30 @@ def command(path: str, *, passing: str | None = None) -> Run:
 
 def positive(text: str) -> int:
     """An integer above zero."""
-    value = int(text) if text.isdigit() else 0
+    value = _number(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a positive integer")
     return value
 
 
 def whole(text: str) -> int:
     """An integer that is not negative."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
-    return int(text)
+    value = _number(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a whole number")
+    return value
+
+
+def _number(text: str) -> int:
+    """An integer that is not negative; -1 for anything else, and for one of more than 18 digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
 def port(text: str) -> int:
     """A port that needs no privileges; 0 for any that is free."""
-    value = int(text) if text.isdigit() else -1
+    value = _number(text)
     if value != 0 and not 1024 <= value <= 65535:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 1024 to 65535")
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a port from 1024 to 65535")
     return value
 
 
@@ -76,8 +83,8 @@ def seconds(text: str) -> float:
     """A time such as `90s`, `20m`, `1.5h`, or seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
     value = float(found[1]) * {"m": 60, "min": 60, "h": 3600}.get(found[2], 1) if found else 0.0
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a time: write 90s, 20m or 2h")
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a time: write 90s, 20m or 2h")
     return value
 
 

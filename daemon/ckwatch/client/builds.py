@@ -35,7 +35,8 @@ class UnitResult:
     @property
     def skipped(self) -> bool:
         """Whether it is one of a sweep, and instance rules refuse it: there is nothing to compile, and no mistake."""
-        refused = self.swept and bool(self.errors) and all(found.source == "rule" for found in self.errors)
+        errors = [found for found in self.diagnostics if found.severity == "error"]
+        refused = self.swept and bool(errors) and all(found.source == "rule" for found in errors)
         return refused or (self.unit is not None and self.problem is None and self.unit.outcome == "skipped")
 
     @property
@@ -48,9 +49,14 @@ class UnitResult:
         return self.unit.outcome in ("built", "checked") and self.unit.errors == 0
 
     @property
-    def errors(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics that are errors."""
-        return tuple(found for found in self.diagnostics if found.severity == "error")
+    def errors(self) -> int:
+        """How many diagnostics are errors, as `errors` of a unit."""
+        return sum(found.severity == "error" for found in self.diagnostics)
+
+    @property
+    def first_error(self) -> Diagnostic | None:
+        """The first of them."""
+        return next((found for found in self.diagnostics if found.severity == "error"), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,6 @@ class Sweep:
             if line.event == "unit":
                 result = unit_result(line, self.units, checked=self._checked)
                 if result.skipped:
-                    self.skipped[result.id] = result.errors[0].code
+                    self.skipped[result.id] = "" if (error := result.first_error) is None else error.code
                 return result
         raise StopAsyncIteration

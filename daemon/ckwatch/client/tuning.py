@@ -725,7 +725,7 @@ class Tuning:
             problem = outcome.units[0].problem if outcome.units else "it is not there"
             raise CkwatchError(f"'{unit}' was not built: {problem}", "`ckwatch logs` may say more")
         if found.outcome == "faulted":
-            text = result.errors[0].message if result.errors else "the compiler could not be run"
+            text = error.message if (error := result.first_error) else "the compiler could not be run"
             raise CkwatchError(f"'{unit}' could not be compiled: {text}")
         if not found.from_store and found.seconds and found.outcome in ("built", "failed"):
             self.compiles += 1
@@ -733,7 +733,7 @@ class Tuning:
                 self._compile_s.append(time.monotonic() - begun)
         if found.outcome != "built":
             status = EvaluationStatus.REFUSED if result.skipped else EvaluationStatus.COMPILE_FAILED
-            reason = result.errors[0].message if result.errors else str(found.outcome)
+            reason = error.message if (error := result.first_error) else str(found.outcome)
             build.failed = ShapeResult(shape="", status=status, reason=reason)
             return
         build.unit = found

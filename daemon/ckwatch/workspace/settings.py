@@ -59,6 +59,9 @@ def valid_name(value: str) -> str:
     return value
 
 
+LARGEST_SIZE = 2**63
+
+
 def size_bytes(value: Any) -> Any:
     """`1024` or `"20 GiB"` in bytes."""
     if not isinstance(value, str):
@@ -74,7 +77,10 @@ def size_bytes(value: Any) -> Any:
         raise validator_error(
             "invalid_size", f'`{value}` is not a size; write "20 GiB" or a number of bytes; units: {units}'
         )
-    return math.floor(float(found[1]) * unit)
+    size = float(found[1]) * unit
+    if not size < LARGEST_SIZE:
+        raise validator_error("invalid_size", f"the size has {len(found[1])} digits; at most 8 EiB are possible")
+    return math.floor(size)
 
 
 def within_root(value: Any, info: ValidationInfo) -> Any:

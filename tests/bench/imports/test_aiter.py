@@ -44,6 +44,10 @@ def test_a_batch_is_a_size() -> None:
     assert (one.sizes["B"], one.dtype) == (16, "bf16")
 
 
+LONG = "9" * 5000
+SHOWN = "9" * 59 + "…"
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -51,6 +55,8 @@ def test_a_batch_is_a_size() -> None:
         (f"256,1,100,5120,34,0,inf,{ROWWISE}", "us is `inf`, no time"),
         (f"256,1,100,5120,34,0,-1,{ROWWISE}", "us is `-1`, no time"),
         (f"256,-1,100,5120,34,0,8.7,{ROWWISE}", "M is `-1`, no whole number from 1"),
+        (f"256,{LONG},100,5120,34,0,8.7,{ROWWISE}", f"M is `{SHOWN}`, no whole number from 1 to 2147483647"),
+        (f"256,1,100,5120,34,0,{LONG},{ROWWISE}", f"us is `{SHOWN}`, no time"),
         (f"256,1,100,,34,0,8.7,{ROWWISE}", "K is empty"),
         ("256,1,100,5120,34,0,8.7,", "no kernel is named"),
         ("256,1,100", "no kernel is named"),

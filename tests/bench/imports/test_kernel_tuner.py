@@ -82,3 +82,23 @@ def test_another_text(text: str, why: str) -> None:
 def test_archs_of_devices() -> None:
     names = ("AMD Instinct MI300X", "NVIDIA A100-PCIE-40GB", "NVIDIA A100_80GB", "NVIDIA L4", "AMD Radeon PRO W6600")
     assert [arch_of(name) for name in names] == ["gfx942", "sm_80", "sm_80", "sm_89", ""]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 400, "1e999", "1e307", "NaN", "-1"])
+def test_a_number_that_no_time_is(number: str) -> None:
+    read = read_kernel_tuner(CACHE.replace('"time": 0', f'"time": {number}'))
+    assert len(read.records) == 1
+    assert read.left_out[0].line == 11
+    assert read.left_out[0].why.startswith("its time is ")
+
+
+def test_a_value_that_no_parameter_is() -> None:
+    for number in ("9" * 5000, "1e999", "NaN"):
+        read = read_kernel_tuner(CACHE.replace('"use_shmem": 0, "time": 1.5', f'"use_shmem": {number}, "time": 1.5'))
+        assert read.records == ()
+        assert "which no parameter is" in read.left_out[0].why
+
+
+def test_a_text_that_is_nested_too_deeply() -> None:
+    with pytest.raises(TimingsFileError, match="nested too deeply"):
+        read_kernel_tuner("[" * 100_000)
