@@ -11,8 +11,7 @@ from typing import Any
 
 from distributed import Scheduler
 from distributed.comm.core import Comm
-from distributed.protocol import to_serialize
-from distributed.protocol.serialize import ToPickle
+from distributed.protocol.serialize import ToPickle, to_serialize
 from tornado.ioloop import PeriodicCallback
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -15,8 +15,7 @@ from typing import Any
 
 import dask
 from distributed import Worker, get_worker
-from distributed.protocol import to_serialize
-from distributed.protocol.serialize import ToPickle
+from distributed.protocol.serialize import ToPickle, to_serialize
 
 sys.path.insert(0, str(Path(__file__).parent))
 

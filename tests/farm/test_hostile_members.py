@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from distributed.protocol import dumps, to_serialize
-from distributed.protocol.serialize import ToPickle
+from distributed.protocol.core import dumps
+from distributed.protocol.serialize import ToPickle, to_serialize
 
 from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates, security_of
 from ckwatch.farm.connection import FarmConnection, ListedWorker
