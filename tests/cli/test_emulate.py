@@ -90,7 +90,7 @@ def test_what_cannot_be_run_is_said_before_anything_is_built(
 ) -> None:
     monkeypatch.setattr(emulate, "discover", None)
     (tmp_path / "folder").mkdir()
-    program = bytearray(Path(sys.executable).read_bytes()[:64])
+    program = Path(sys.executable).read_bytes()[:64]
     files = {"plain": program, "words": b"words\n", "object": program[:16] + b"\1\0" + program[18:]}
     for entry, text in (files | {"code.hsaco": content("limits.gfx942")}).items():
         (tmp_path / entry).write_bytes(text)

@@ -82,7 +82,7 @@ def descriptor(code: bytes) -> int:
     for at in range(symbols, symbols + size, 24):
         name, value = struct.unpack_from("<I", code, at)[0], struct.unpack_from("<Q", code, at + 8)[0]
         if code.startswith(f"{KERNEL}.kd\0".encode(), strings + name):
-            return offset + value - address
+            return int(offset + value - address)
     raise AssertionError(KERNEL)
 
 

@@ -254,7 +254,7 @@ def run(rounds: Rounds) -> None:
         name = chance.choice(named)
         arch, data = name.rpartition(".")[2], bytearray(content(name))
         kernels = sorted({found.decode() for found in _KERNEL.findall(data)})
-        layout = sections(data)
+        layout = sections(bytes(data))
         for change in sorted(chance.sample(CHANGES, chance.choice((1, 1, 2))), key=lambda one: one is change_anything):
             change(chance, data, arch, layout)
         whole = compressed(chance, bytes(data)) if chance.random() < 0.03 else bytes(data)

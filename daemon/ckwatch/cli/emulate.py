@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from ckwatch.compile.toolchain.model import ToolchainChoice
 from ckwatch.emulation.findings import MemoryRange, finding_of
 from ckwatch.emulation.library import FOLDER, build_library
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.user_files import read_file
+from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 from ckwatch.workspace.loading import load_workspace
 
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
@@ -78,10 +77,9 @@ def _why_no_program(name: str) -> str:
     if os.path.isdir(path):  # noqa: PTH112
         return "it is a folder"
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            head = file.read(20)
-    except OSError as error:
-        return "" if error.errno == errno.EACCES and os.access(path, os.X_OK) else error.strerror or str(error)
+        head = read_file(path, BINARY_LIMIT_BYTES)[:20]
+    except OSError as error:  # a program need not be readable
+        return "" if os.access(path, os.X_OK) else error.strerror or str(error)
     if not os.access(path, os.X_OK):
         return "it is not executable; see `chmod +x`"
     if head[:4] != b"\x7fELF":
