@@ -72,6 +72,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.compile.toolchain.devices": "/proc and /sys",
     "ckwatch.engine.memory": "/proc and /sys",
     "ckwatch.farm.giving": "an archive that it has made",
+    "ckwatch.farm.plain_data": "a connection",
     "ckwatch.engine.queries.status": "the log's end",
     "ckwatch.engine.queries.time_trace": "a new file",
     "ckwatch.engine.watch.notify": "/proc",

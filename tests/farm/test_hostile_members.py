@@ -24,7 +24,7 @@ from ckwatch.farm.connection import FarmConnection, ListedWorker
 from ckwatch.farm.messages import WorkerFacts
 from ckwatch.farm.plain_data import (
     PlainClient,
-    Received,
+    ReceivedBytes,
     TaskError,
     UnacceptableError,
     decode,
@@ -201,7 +201,7 @@ def test_plain_data_arrives_as_it_is() -> None:
 def test_bytes_are_opened_by_their_type_alone(evidence: Path) -> None:
     facts = WorkerFacts(machine="box", identities=("1a2b",))
     for sent in (message(encode(facts, WorkerFacts)), message(to_serialize(encode(facts, WorkerFacts)), ["msgpack"])):
-        assert isinstance(sent, Received)
+        assert isinstance(sent, ReceivedBytes)
         assert opened(sent, WorkerFacts) == facts
     with pytest.raises(UnacceptableError, match="machine: Field required"):
         decode(encode({}, dict), WorkerFacts)
@@ -227,7 +227,7 @@ def test_an_object_is_named_and_never_loaded(
     evidence: Path, value: Any, serializers: Sequence[str] | None, problem: str
 ) -> None:
     sent = message(value, serializers)
-    assert sent == Received(None, problem)
+    assert sent == ReceivedBytes(None, problem)
     with pytest.raises(UnacceptableError, match=re.escape(problem)):
         opened(sent, WorkerFacts)
     assert not ran(evidence)

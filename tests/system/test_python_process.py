@@ -14,7 +14,7 @@ import ckwatch_lsp
 from ckwatch.system.python_process import module_command, module_environment, shell_python
 
 PACKAGES = (Path(ckwatch.__file__).parent, Path(ckwatch_lsp.__file__).parent)
-NOT_STARTED = {"compile/toolchain/relocate.py", "cli/charts/plot_file.py"}
+NOT_STARTED = {"compile/toolchain/relocate.py", "system/installation.py"}
 """Look for a program beside the interpreter, and name the interpreter in a hint."""
 
 

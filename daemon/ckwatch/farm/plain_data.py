@@ -2,9 +2,9 @@
 
 dask marks objects in its messages as pickled, and whoever reads such a message runs the sender's code. Errors, types
 and warnings are pickles in bytes, which dask's client loads wherever it finds them. So the daemon's client reads with
-a transport of its own: texts, numbers, lists and maps arrive as they are. Bytes arrive as `Received`, which no function
-of dask's takes for bytes; `opened` makes a type of `ckwatch.farm.messages` of them. An object of any other kind is a
-`Received` that names it and holds nothing.
+a transport of its own: texts, numbers, lists and maps arrive as they are. Bytes arrive as `ReceivedBytes`, which no
+function of dask's takes for bytes; `opened` makes a type of `ckwatch.farm.messages` of them. An object of any other
+kind is a `ReceivedBytes` that names it and holds nothing.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class TaskError(Exception):
     """A task that dask calls failed: because its workers ended while they had it, or because one sent an error."""
 
     def __init__(self, sent: object) -> None:
-        content = sent.content if isinstance(sent, Received) else None
+        content = sent.content if isinstance(sent, ReceivedBytes) else None
         self.workers_ended = content is not None and b"KilledWorker" in content
         super().__init__("its workers ended while they had it" if self.workers_ended else _name_of(sent))
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedBytes:
     """Bytes that were received; with `problem` there are none, and it says what came in their place."""
 
     content: bytes | None
@@ -88,7 +88,7 @@ def object_in(value: object) -> str | None:
     rest = [value]
     while rest:
         one = rest.pop()
-        if isinstance(one, Received) and one.content is None:
+        if isinstance(one, ReceivedBytes) and one.content is None:
             return one.problem
         rest.extend(one.values() if isinstance(one, dict) else one if isinstance(one, tuple) else ())
     return None
@@ -96,7 +96,7 @@ def object_in(value: object) -> str | None:
 
 def content_of(value: object) -> bytes:
     """Return the bytes that the other side sent. Raises UnacceptableError for anything else."""
-    if not isinstance(value, Received) or value.content is None:
+    if not isinstance(value, ReceivedBytes) or value.content is None:
         raise UnacceptableError(_name_of(value))
     return value.content
 
@@ -108,7 +108,7 @@ def opened(value: object, kind: type[_T]) -> _T:
 
 def _name_of(value: object) -> str:
     """Return what was sent, in words."""
-    if isinstance(value, Received):
+    if isinstance(value, ReceivedBytes):
         return value.problem or "bytes"
     return f"data of type {type(value).__name__}"
 
@@ -141,7 +141,7 @@ def read_message(frames: Sequence[Any]) -> Any:
             frames[0],
             object_hook=whole_map,
             list_hook=whole_list,
-            ext_hook=lambda code, _data: Received(None, f"an object of extension type {code}"),
+            ext_hook=lambda code, _data: ReceivedBytes(None, f"an object of extension type {code}"),
             strict_map_key=False,
             use_list=False,
         )
@@ -149,28 +149,28 @@ def read_message(frames: Sequence[Any]) -> Any:
 
 
 def _kept(value: Any) -> Any:
-    return Received(value) if isinstance(value, bytes) else value
+    return ReceivedBytes(value) if isinstance(value, bytes) else value
 
 
-def _pickled(_frames: Sequence[Any], _number: Any) -> Received:
-    return Received(None, "a pickled object")
+def _pickled(_frames: Sequence[Any], _number: Any) -> ReceivedBytes:
+    return ReceivedBytes(None, "a pickled object")
 
 
-def _serialized(frames: Sequence[Any], number: Any) -> Received:
+def _serialized(frames: Sequence[Any], number: Any) -> ReceivedBytes:
     """Return the bytes behind a mark. Everything else that dask can serialize may run code when it is loaded."""
     try:
         header = msgpack.unpackb(frames[number], strict_map_key=False)
         if "is-collection" in header:
-            return Received(None, "a collection of objects")
+            return ReceivedBytes(None, "a collection of objects")
         kind = header["serializer"]
         if kind != "msgpack":
-            return Received(None, f"an object serialized as {str(kind)[:40]!r}")
+            return ReceivedBytes(None, f"an object serialized as {str(kind)[:40]!r}")
         if any(header.get("compression") or ()):
-            return Received(None, "compressed data")
+            return ReceivedBytes(None, "compressed data")
         content = msgpack.unpackb(b"".join(frames[number + 1 : number + 1 + header["num-sub-frames"]]))
     except Exception:  # noqa: BLE001  # msgpack's are many, and the header may be anything
-        return Received(None, "data that cannot be read")
-    return Received(content) if isinstance(content, bytes) else Received(None, _name_of(content))
+        return ReceivedBytes(None, "data that cannot be read")
+    return ReceivedBytes(content) if isinstance(content, bytes) else ReceivedBytes(None, _name_of(content))
 
 
 class _PlainReading:
