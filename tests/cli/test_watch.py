@@ -79,7 +79,7 @@ def test_nobody_reads(daemons: Path, small: Path) -> None:
         process.stdout.close()
         assert process.wait() == 0
         assert process.stderr is not None
-        assert process.stderr.read() == ""
+        assert [line for line in process.stderr if "Waiting for the daemon" not in line] == []  # a busy machine
 
 
 def test_words_that_mean_nothing(daemons: Path, small: Path, capfd: pytest.CaptureFixture[str]) -> None:
