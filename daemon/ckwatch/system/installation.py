@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from ckwatch.system.python_process import module_command
 from ckwatch.system.user_files import read_file
 
 DISTRIBUTION = "ckwatch"
@@ -68,7 +69,7 @@ def this_installation() -> Installation:
             options.append("--break-system-packages")
     return Installation(
         prefix=Path(sys.prefix),
-        python=sys.executable,
+        python=module_command("pip")[0],
         requires=requires,
         has_pip=find_spec("pip") is not None,
         has_uv=shutil.which("uv") is not None,

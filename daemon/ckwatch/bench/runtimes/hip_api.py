@@ -206,7 +206,7 @@ def binding() -> Any:
         return importlib.import_module("rocm.bindings.hip")
     except ImportError as error:
         raise BenchmarkError(
-            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", command_for_packages("hip-python")
+            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", command_for_packages("rocm-bindings-hip")
         ) from error
 
 
