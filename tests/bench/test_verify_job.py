@@ -201,14 +201,16 @@ def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = FakeEmulator([told("no-end", note="250000000 instructions of the workgroup")])
+    device = FakeEmulator([told("no-end", note="250000000 counted instructions of the workgroup")])
     monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
     monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, right))
     trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")
     verify_job(job, b"", lambda _: None, heard.append)
-    limit = "does not end within 250,000,000 instructions of the workgroup: it loops, or waits for what never comes"
+    limit = (
+        "does not end within 250,000,000 counted instructions of the workgroup: it loops, or waits for what never comes"
+    )
     assert [(one.number, one.problem.outcome, one.problem.message) for one in heard] == [
         (0, ProblemOutcome.WRONG, f"the kernel {limit}"),
         (1, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),

@@ -78,6 +78,14 @@ def test_what_ends_a_launch_is_an_error(kind: FindingKind) -> None:
     assert bool(found.mistakes) == (kind in STOPS), "a mistake of ours is none of the kernel"
 
 
+@pytest.mark.parametrize("kind", [*STOPS])
+def test_what_ends_a_launch_is_one_error(kind: FindingKind) -> None:
+    endless = finding_of(kind=kind, problem=WRONG.name)
+    found = verification_of(endless, problems=(problem_of(), WRONG))
+    assert [one[0] for one in shown(found)] == [f"verify/{kind.value}"]
+    assert [one.code for one in diagnostics_once(found, UNIT, INSTANCE)] == [f"verify/{kind.value}"]
+
+
 def test_an_instance_is_not_flooded() -> None:
     lines = [span(LINE.path, number, 0, number, 4) for number in range(20)]
     found = verification_of(*(finding_of(code_address=number, place=line) for number, line in enumerate(lines)))

@@ -128,10 +128,10 @@ def test_a_kernel_that_ends(launched: Launched) -> None:
 @pytest.mark.parametrize(
     ("lines", "block", "note"),
     [
-        (["s_branch 65535 // BF82FFFF"], 64, "1000000 instructions of the workgroup"),
-        ([BARRIER, "s_branch 65534 // BF82FFFE"], 128, "1000000 instructions of the workgroup"),
-        ([LOADS, "s_branch 65533 // BF82FFFD"], 64, "1000000 instructions of the workgroup"),
-        (["s_branch 65535 // BF82FFFF"], 1024, "4000000 instructions of the workgroup"),
+        (["s_branch 65535 // BF82FFFF"], 64, "1000000 counted instructions of the workgroup"),
+        ([BARRIER, "s_branch 65534 // BF82FFFE"], 128, "1000000 counted instructions of the workgroup"),
+        ([LOADS, "s_branch 65533 // BF82FFFD"], 64, "1000000 counted instructions of the workgroup"),
+        (["s_branch 65535 // BF82FFFF"], 1024, "4000000 counted instructions of the workgroup"),
     ],
 )
 def test_a_kernel_without_end_is_stopped_at_its_limit(

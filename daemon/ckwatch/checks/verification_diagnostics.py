@@ -10,6 +10,7 @@ from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.text import Span
 from ckwatch.model.verification import (
     EXPLANATIONS,
+    STOPS,
     EmulatedFinding,
     FindingKind,
     ProblemOutcome,
@@ -29,8 +30,9 @@ def verification_diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """What is wrong with `unit`, whose instance stands at `instance`. `placed`: the places of findings belong to the
     present text; else what was found is shown at the instance alone."""
-    wrong = [one for one in found.problems if one.outcome is ProblemOutcome.WRONG]
-    unknown = [one for one in found.problems if one.outcome is ProblemOutcome.NOT_VERIFIED]
+    problems = _unexplained(found)
+    wrong = [one for one in problems if one.outcome is ProblemOutcome.WRONG]
+    unknown = [one for one in problems if one.outcome is ProblemOutcome.NOT_VERIFIED]
     groups = _by_line(found, placed=placed)
     shown = [_at_instance(found, one, unit, instance, placed=placed) for one in groups[:SHOWN_FINDINGS]]
     if wrong:
@@ -47,9 +49,15 @@ def verification_diagnostics(
     return tuple(shown)
 
 
+def _unexplained(found: Verification) -> tuple[VerifiedProblem, ...]:
+    """The problems but those of which a finding says why the kernel was stopped."""
+    stopped = {one.problem for one in found.findings if one.kind in STOPS}
+    return tuple(one for one in found.problems if one.outcome is not ProblemOutcome.WRONG or one.name not in stopped)
+
+
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
     """The same for a list: each finding once, at its place where that is known, else at the instance."""
-    problems = verification_diagnostics(replace(found, findings=()), unit, instance)
+    problems = verification_diagnostics(replace(found, findings=(), problems=_unexplained(found)), unit, instance)
     if found.findings:
         problems = tuple(one for one in problems if one.code != NOT_VERIFIED)
     return (

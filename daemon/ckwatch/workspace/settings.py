@@ -331,7 +331,7 @@ class VerifySection(Section):
     instruction_limit: Annotated[int, Field(ge=1_000)] = Field(
         INSTRUCTION_LIMIT,
         description="instructions that a workgroup of up to four waves may execute before it counts as one without "
-        "end; a larger one may execute as many more as it has waves more",
+        "end; one that accesses memory counts 64, a matrix instruction 128",
     )
 
 

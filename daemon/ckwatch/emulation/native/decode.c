@@ -363,6 +363,13 @@ static bool parse_pair(char *lines[2], Instruction *i) {
   return true;
 }
 
+/* A lane's access to memory takes about as long as an instruction without any; a matrix instruction as 128 of them. */
+static uint8_t cost_of(const Row *row) {
+  if (strncmp(row->name, "s_", 2) == 0) return 1;
+  bool is_matrix = strstr(row->name, "mfma") || strstr(row->name, "smfmac") || strstr(row->name, "wmma");
+  return is_matrix ? 128 : row->flags & IS_MEMORY ? 64 : 1;
+}
+
 /* One line of the disassembly into `i`; `line` is changed. Its words go to `words`. */
 static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i) {
   char *second = strstr(line, " :: ");
@@ -491,6 +498,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   for (uint32_t n = 0; n < code->count; n++) {
     Instruction *i = &code->instructions[n];
     choose_looked_at(i);
+    i->cost = cost_of(i->row);
     if (is_branch(i->text))
       i->target = instruction_at(code, i->address + 4 + (uint64_t)((int64_t)(int16_t)i->offset1 * 4));
   }
@@ -498,6 +506,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   memset(last, 0, sizeof *last);
   last->row = &end_row;
   last->execute = end_row.execute;
+  last->cost = 1;
   last->text = "the end of the code";
   last->address = code->text_bytes = code->count ? last[-1].address + last[-1].size : 0;
   last->target = -1;

@@ -158,8 +158,9 @@ static void start_wave(Wave *w) {
   memset(w->s, 0xff, FLAT_SCRATCH * sizeof w->s[0]);
   w->next = kernel->entry;
   w->state = RUNNING;
-  w->executed = 0;
+  w->executed = w->counted = 0;
   w->last_region = NULL;
+  w->shares = false;
 
   uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], lanes = lanes_of_wave(launch->arch);
   uint32_t first = w->id * lanes;
@@ -195,24 +196,29 @@ static void start_wave(Wave *w) {
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-enum { SLICE = 1 << 17 }; /* instructions of one wave before the next one goes on, for those that wait for each other */
+enum { SLICE = 1 << 17 }; /* instructions of one wave, by their costs, before the next one goes on, for those that wait for each other */
 
 static const Instruction *last_of(const Wave *w) { return &w->code->instructions[w->next - 1]; }
 
 static void run_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
-  uint32_t left = SLICE;
+  int32_t left = SLICE;
+  uint32_t executed = 0;
   do {
     const Instruction *i = &code[w->next++];
     i->execute(w, i);
-  } while (__builtin_expect(w->state == RUNNING, 1) && --left);
-  w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
+    executed++;
+    left -= i->cost;
+  } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
+  w->executed += executed;
+  w->counted += (uint64_t)(SLICE - left);
 }
 
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
   const bool traced = w->launch->traced;
-  uint32_t left = SLICE;
+  int32_t left = SLICE;
+  uint32_t executed = 0;
   do {
     const Instruction *i = &code[w->next++];
     if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
@@ -222,8 +228,11 @@ static void run_checked_slice(Wave *w) {
     } else {
       i->execute(w, i);
     }
-  } while (__builtin_expect(w->state == RUNNING, 1) && --left);
-  w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
+    executed++;
+    left -= i->cost;
+  } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
+  w->executed += executed;
+  w->counted += (uint64_t)(SLICE - left);
 }
 
 /* A wave that has ended counts no more for gfx9's barriers, so the others go on; what they expected of it never comes. */
@@ -254,14 +263,14 @@ static void report_no_end(Workgroup *group) {
   Finding finding = no_place;
   finding.kind = NO_END;
   finding.at = running->state == RUNNING ? &running->code->instructions[running->next] : last_of(running);
-  int length = snprintf(finding.note, sizeof finding.note, "%llu instructions of the workgroup",
+  int length = snprintf(finding.note, sizeof finding.note, "%llu counted instructions of the workgroup",
                         (unsigned long long)group->launch->instruction_limit);
   if (waiting) snprintf(finding.note + length, sizeof finding.note - (size_t)length, ", %u of its %u waves at a barrier",
                         waiting, group->wave_count);
   report_and_stop(running, &finding);
 }
 
-enum { TURN = 1 << 18 }; /* instructions of a workgroup before one that may wait for others lets them go on */
+enum { TURN = 1 << 17 }; /* instructions of a workgroup, by their costs, before one that may wait for others lets them go on */
 
 /* Runs the workgroup to its end, and returns true; or, where `others` could go on and it accesses memory that they may
  * write, for a turn. Of one that may wait for others, instructions count for the limit from the
@@ -273,11 +282,11 @@ static bool run_turn(Workgroup *group, bool others) {
     uint32_t running = 0, waiting = 0;
     for (uint32_t n = 0; n < group->wave_count; n++) {
       Wave *w = group->waves[n];
-      before = w->executed;
+      before = w->counted;
       crash_place.wave = w;
       if (w->state == RUNNING) run(w);
       crash_place.wave = NULL;
-      executed += w->executed - before;
+      executed += w->counted - before;
       if (launch->stop) return true;
       running += w->state == RUNNING;
       waiting += w->state == AT_BARRIER;
@@ -292,8 +301,9 @@ static bool run_turn(Workgroup *group, bool others) {
     if (executed < TURN && executed < launch->instruction_limit) continue;
     bool waits = false;
     for (uint32_t n = 0; n < group->wave_count; n++) {
-      waits |= group->waves[n]->last_region != NULL;
-      group->waves[n]->last_region = NULL;
+      waits |= group->waves[n]->shares;
+      group->waves[n]->shares = false;
+      group->waves[n]->last_region = NULL; /* so that the next access says what it shares */
     }
     uint64_t progress = launch->progress;
     group->executed = waits && group->progress != progress ? 0 : group->executed + executed;

@@ -115,6 +115,7 @@ struct Instruction {
   uint64_t looked_at[LOOKED_AT]; /* registers that the checks have to look at, bits of one word of 64 each, */
   uint8_t word[LOOKED_AT];       /* vectors first */
   uint8_t operand_count;
+  uint8_t cost; /* what it counts for the limit of instructions, about as its time */
   Operand operand[MAX_OPERANDS]; /* as the disassembler prints them, results first */
 
   /* Modifiers. Lists of bits are by source: bit 0 is the first source; for packed ones `op_sel_hi` is -1 when absent. */
@@ -223,7 +224,7 @@ typedef struct {
   uint32_t dynamic_lds;
   uint8_t *kernarg;
   bool checked, traced;
-  uint64_t instruction_limit; /* of one workgroup */
+  uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
   _Atomic bool stop;          /* after an unknown instruction, a trap, a workgroup that does not end */
@@ -265,8 +266,10 @@ struct Wave {
   uint8_t *scratch;          /* of the whole wave: dword d of lane l at ((d * 64) + l) * 4 */
   uint32_t scratch_bytes;    /* of one lane */
   uint64_t executed;
+  uint64_t counted; /* the same by their costs */
   WaveChecks *checks; /* NULL when not checked */
   const Region *last_region;
+  bool shares; /* it has accessed memory that others may write, in this turn of its workgroup */
 };
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])

@@ -205,6 +205,7 @@ static const Region *region_with(Wave *w, uint64_t address, uint64_t bytes) {
     region = region_of(address);
     if (!region) return NULL;
     w->last_region = region;
+    w->shares |= region->kind == DEVICE_MEMORY || region->kind == HOST_MEMORY;
   }
   return region->size - (address - region->base) >= bytes ? region : NULL;
 }

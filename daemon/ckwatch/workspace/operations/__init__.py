@@ -91,7 +91,7 @@ def outline_of(values: Mapping[str, Any]) -> Operation | None:
     name = table.get("kind") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):
         return None
-    kind = KINDS.get(nearest(name, KINDS) or "")
+    kind = KINDS.get(name) or KINDS.get(nearest(name, KINDS) or "")
     return kind.outline or _outline_of_custom(table) if kind is not None else None
 
 

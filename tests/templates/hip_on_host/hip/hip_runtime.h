@@ -23,7 +23,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 
-enum hipError_t { hipSuccess = 0, hipErrorOutOfMemory = 2, hipErrorInvalidConfiguration = 9, hipErrorNoDevice = 100, hipErrorLaunchFailure = 719 };
+enum hipError_t { hipSuccess = 0, hipErrorOutOfMemory = 2, hipErrorInvalidConfiguration = 9, hipErrorNoDevice = 100, hipErrorLaunchFailure = 719, hipErrorUnknown = 999 };
 using hipStream_t = void*;
 
 struct dim3 {
@@ -128,6 +128,7 @@ inline const char* hipGetErrorName(hipError_t error) {
         case hipErrorInvalidConfiguration: return "hipErrorInvalidConfiguration";
         case hipErrorNoDevice: return "hipErrorNoDevice";
         case hipErrorLaunchFailure: return "hipErrorLaunchFailure";
+        case hipErrorUnknown: return "hipErrorUnknown";
     }
     return "hipErrorUnknown";
 }
