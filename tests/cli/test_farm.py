@@ -148,7 +148,7 @@ def test_mistakes_in_the_settings_are_shown_at_their_place(
     (workspace / "ckwatch.toml").write_text('[farm]\ncluster = "ssh"\nhosts = ["a"]\nmost_workers = 3\n')
     assert ckwatch(workspace, command) == 1
     said = capsys.readouterr().out
-    assert "ckwatch.toml:1:1" in said
+    assert "ckwatch.toml:4:16" in said
     assert "an ssh cluster has the workers of its `hosts`" in said
     (workspace / "ckwatch.toml").write_text(SETTINGS)
 

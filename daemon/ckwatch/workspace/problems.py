@@ -163,12 +163,12 @@ class Problems:
         elif kind in EXPECTED_TYPES:
             self.wrong_type(path, EXPECTED_TYPES[kind], detail["input"])
         elif kind == "literal_error":
-            known = re.findall(r"'([^']*)'", detail["ctx"]["expected"])
-            value = detail["input"]
-            if isinstance(value, str):
+            expected, value = detail["ctx"]["expected"], detail["input"]
+            known = re.findall(r"'([^']*)'", expected)  # of texts; numbers have no quotes
+            if known and isinstance(value, str):
                 self.unknown_name(path, "unknown-value", f"unknown {_name(path)}, `{value}`", value, known)
             else:
-                self.wrong_type(path, f"one of {join_names(known)}", value)
+                self.wrong_type(path, f"one of {join_names(known)}" if known else expected, value)
         elif kind in ("too_short", "too_long"):
             length = detail["ctx"]["actual_length"]
             limit = (

@@ -20,6 +20,7 @@ from ckwatch.workspace.operations.grouped_gemm import GROUPED_GEMM
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.moe_gemm import MOE_GEMM
 from ckwatch.workspace.operations.normalization import NORMALIZATION
+from ckwatch.workspace.operations.tables import RUNTIME_TYPES
 from ckwatch.workspace.problems import Problems, join_names, nearest
 from ckwatch.workspace.toml_document import KeyPath
 
@@ -101,7 +102,8 @@ def _outline_of_custom(table: Mapping[str, Any]) -> Operation | None:
     if not isinstance(sizes, list) or not isinstance(runtime, dict):
         return None
     names = tuple(name for name in sizes if isinstance(name, str))
-    types = {name: one for name, one in runtime.items() if isinstance(one, str)}
+    # of a type that there is not, any number may be meant
+    types = {name: one if one in RUNTIME_TYPES else "double" for name, one in runtime.items() if isinstance(one, str)}
     return (
         None
         if len(names) + len(types) < len(sizes) + len(runtime)
