@@ -44,7 +44,7 @@ from ckwatch.wire.state import Position as WirePosition
 from ckwatch_lsp.protocol.client_capabilities import capabilities_of
 from ckwatch_lsp.protocol.server import RequestFailedError
 from ckwatch_lsp.protocol.uris import uri_of
-from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
@@ -173,6 +173,7 @@ async def opened() -> AsyncIterator[Asker]:
         set_up(session, VirtualFiles(), editor, types.InitializeParams(able))
         folder = session.folders[ROOT] = WorkspaceFolder(ROOT, session.on_daemon_change)
         folder.client = cast("Client", KnownClient())
+        folder.connection = ConnectionState.BROKEN  # it has no texts to wait for
         one = unit(timings=(timing(),), figures=figures())
         folder._take(Change(seq=0, topic=f"unit/{one.id}", state=one))
         session.on_daemon_change(folder, frozenset({f"unit/{one.id}", "units", "connection"}))
