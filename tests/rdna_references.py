@@ -112,7 +112,7 @@ OTHER = (
     "s_pack_hl_b32_b16 s10, s20, s21", "s_and_not1_b32 s10, s20, s21", "s_clz_i32_u32 s10, s20", "s_ctz_i32_b32 s10, s20",
     "s_round_mode 0x0", "s_denorm_mode 0xa", "s_getreg_b32 s10, hwreg(HW_REG_MODE, 0, 8)",
     "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(VALU_DEP_3)", "s_clause 0x1", "s_waitcnt_depctr 0xfff",
-    "s_waitcnt_vscnt null, 0x0", "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(1)", "s_waitcnt lgkmcnt(0)", "s_code_end",
+    "s_waitcnt_vscnt null, 0x0", "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(1)", "s_waitcnt lgkmcnt(0)",
     "s_set_inst_prefetch_distance 0x1", "buffer_gl0_inv", "buffer_gl1_inv", "buffer_load_b32 v10, v20, s[0:3], 0 offen",
     "global_load_b32 v10, v[20:21], off", "global_load_b32 v11, v[20:21], off offset:4", "global_store_b32 v[20:21], v30, off",
     "global_load_d16_b16 v10, v[20:21], off", "global_load_d16_hi_b16 v10, v[20:21], off", "v_mov_b32 v12, v10",

@@ -204,7 +204,7 @@ async def test_an_editor_without_related_places_has_them_in_the_message(shared: 
         assert "codeDescription" not in found
         message, note, related = found["message"].split("\n")
         assert message.endswith(". MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32")
-        assert note == "no rule is broken with MXdlPerWave = 4"
+        assert note == "no rule is broken with MXdlPerWave = 2"
         assert related == "gemm_f16.kernel.toml:59: MPerBlock = 128"
         published = made.all("textDocument/publishDiagnostics")
         assert all("version" not in each for each in published)

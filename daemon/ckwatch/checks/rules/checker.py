@@ -184,7 +184,7 @@ class _InstanceValues:
         """The parameters that a broken rule hangs on, through definitions: with other values of the rest it is broken,
         too."""
         found: dict[str, None] = {}
-        waiting = [*reversed(rule.expression.names_behind(self.lookup)), *reversed(rule.guarding)]
+        waiting = [*reversed(rule.guarding), *reversed(rule.expression.names_behind(self.lookup))]
         while waiting:
             name = waiting.pop()
             definition, parameter = self.operation.definitions.get(name), self.operation.parameters.get(name)

@@ -338,7 +338,7 @@ const Row rdna_rows[] = {
     SAVES(or_not0), SAVES(or_not1),
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_vscnt"), NOTHING("s_waitcnt_depctr"),
-    NOTHING("s_set_inst_prefetch_distance"), NOTHING("s_code_end"), NOTHING("buffer_gl0_inv"), NOTHING("buffer_gl1_inv"),
+    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), NOTHING("buffer_gl1_inv"),
     ENCODED(s_waitcnt), ENCODED(s_round_mode), ENCODED(s_denorm_mode),
     {"v_cndmask_b16", execute_v_cndmask_b16, 1, 0, PLAIN_BITS, 0},
     {"v_permlane16_b32", execute_v_permlane16_b32, 1, READS_RESULT, PLAIN_BITS, 0},
