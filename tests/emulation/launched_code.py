@@ -24,7 +24,7 @@ if not error:
     error = library.hipModuleGetFunction(ctypes.byref(function), module, kernel.encode())
     shape = (int(grid), 1, 1, int(block), 1, 1, 0, None)
     error = error or library.hipModuleLaunchKernel(function, *shape, None, extra) or library.hipDeviceSynchronize()
-findings = []
+findings: list[object] = []
 while text := library.ckwatch_emulator_finding(len(findings)):
     findings.append(json.loads(text))
 problem = (library.ckwatch_emulator_problem() or b"").decode()
