@@ -189,8 +189,8 @@ def test_single_problems_are_asked_for_by_name_or_sizes() -> None:
     [
         ("exakt", "none of these units is verified on a shape 'exakt'"),
         ("M=64,N=64", "'M=64,N=64' does not say K"),
-        ("M=64,N=64,K=64,LDX=3", "'LDX=3' is no size of"),
-        ("M=64,N=64,K=-1", "'K=-1' is no size of"),
+        ("M=64,N=64,K=64,LDX=3", "'LDX=3' is not a size of"),
+        ("M=64,N=64,K=-1", "'K=-1' is not a size of"),
         ("M=64,N=64,K=64,LDA=63", "'M=64,N=64,K=64,LDA=63': `LDA` must be at least 64: X is M × K, layout row"),
         ("M=0,N=64,K=64", "'M=0,N=64,K=64': `M` must be at least 1"),
     ],

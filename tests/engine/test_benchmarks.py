@@ -65,7 +65,7 @@ async def test_sizes_that_the_kernel_file_does_not_have_are_timed_and_found_agai
         ):
             with pytest.raises(CkwatchError, match="'M=6,N=5' does not say K"):
                 await ask()
-        with pytest.raises(CkwatchError, match="'Q=5' is no size of k"):
+        with pytest.raises(CkwatchError, match="'Q=5' is not a size of k"):
             await lines_of(daemon, shapes=["M=6,Q=5,K=9"])
     async with timed.open() as daemon:
         await build(daemon)

@@ -95,20 +95,23 @@ def test_a_shape_is_named_or_written_as_sizes(text: str, name: str, sizes: dict[
     [
         ("wide", "'gemm_bf16_split_k' has no shape 'wide'"),
         ("", "'gemm_bf16_split_k' has no shape ''"),
-        ("=", "'=' is no size of gemm_bf16_split_k"),
-        ("m=3,N=5,K=7", "'m=3' is no size of gemm_bf16_split_k"),
+        ("=", "'=' is not a size of gemm_bf16_split_k"),
+        ("m=3,N=5,K=7", "'m=3' is not a size of gemm_bf16_split_k"),
         ("M=3,N=5", "'M=3,N=5' does not say K"),
         ("M=3,N=5,K=7,M=3", "'M=3,N=5,K=7,M=3' says M twice"),
-        ("M=,N=5,K=7", "'M=' is no size of gemm_bf16_split_k: nothing is not a number"),
-        ("M,N=5,K=7", "'M' is no size of gemm_bf16_split_k: nothing is not a number"),
-        ("M=3.5,N=5,K=7", "'M=3.5' is no size of gemm_bf16_split_k: 3.5 is not a number"),
-        ("M=-3,N=5,K=7", "'M=-3' is no size of gemm_bf16_split_k: -3 is not a number"),
-        ("M=true,N=5,K=7", "'M=true' is no size of gemm_bf16_split_k: true is not a number"),
-        ("M=٣,N=5,K=7", "'M=٣' is no size of gemm_bf16_split_k: ٣ is not a number"),
+        ("M=,N=5,K=7", "'M=' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t"),
+        ("M,N=5,K=7", "'M' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t"),
+        ("M=3.5,N=5,K=7", "'M=3.5' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t"),
+        ("M=-3,N=5,K=7", "'M=-3' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t"),
+        (
+            "M=true,N=5,K=7",
+            "'M=true' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t",
+        ),
+        ("M=٣,N=5,K=7", "'M=٣' is not a size of gemm_bf16_split_k: M must be a positive integer that fits int32_t"),
         ("M=0,N=5,K=7", "`M` must be at least 1"),
         ("M=2147483648,N=5,K=7", "`M` does not fit into int32_t"),
         (f"M={'9' * 900},N=5,K=7", "`M` does not fit into int32_t"),
-        (f"M={'9' * 9000},N=5,K=7", "is not a number"),
+        (f"M={'9' * 9000},N=5,K=7", "M must be a positive integer that fits int32_t"),
         ("M=3,N=5,K=7,LDA=6", "`LDA` must be at least 7"),
         ("M=3,N=5,K=7,kBatch=0", "`kBatch` must be at least 1"),
         ("M=3,N=5,K=7,kBatch=1.5", "`kBatch` is of type int32_t"),
@@ -159,7 +162,7 @@ def test_of_several_kernels_one_must_have_the_shape() -> None:
         GEMM.name: ["M=3,N=5,K=7"],
         other.name: ["M=3,N=5"],
     }
-    with pytest.raises(CkwatchError, match="'Q=3' is no size of gemm_bf16_split_k"):
+    with pytest.raises(CkwatchError, match="'Q=3' is not a size of gemm_bf16_split_k"):
         find_shapes([GEMM, other], ["Q=3"])
     with pytest.raises(CkwatchError, match="none of these units has a shape 'tall'"):
         find_shapes([GEMM, other], ["tall"])

@@ -84,11 +84,12 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         number = _number_of(value)
         if name not in (*needed, *optional):
             near = did_you_mean(name, (*needed, *optional))
-            raise CkwatchError(f"'{part}' is no size of {kernel.name}", f"{near}{hint}")
+            raise CkwatchError(f"'{part}' is not a size of {kernel.name}", f"{near}{hint}")
         if name in table:
             raise CkwatchError(f"'{text}' says {name} twice", hint)
         if number is None or (name in operation.size_arguments and not value.isdecimal()):
-            raise CkwatchError(f"'{part}' is no size of {kernel.name}: {value or 'nothing'} is not a number", hint)
+            wanted = "a positive integer that fits int32_t" if name in operation.size_arguments else "a number"
+            raise CkwatchError(f"'{part}' is not a size of {kernel.name}: {name} must be {wanted}", hint)
         table[name] = number
     if missing := [name for name in needed if name not in table]:
         raise CkwatchError(f"'{text}' does not say {', '.join(missing)}", hint)
