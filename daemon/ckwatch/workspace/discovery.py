@@ -23,7 +23,11 @@ def working_folder() -> Path:
 
 def in_workspace(folder: Path) -> bool:
     """Tell whether there is a `ckwatch.toml` in `folder` or above it."""
-    return any((one / FILE_NAME).is_file() for one in (folder, *folder.parents))
+    return _nearest(folder) is not None
+
+
+def _nearest(folder: Path) -> Path | None:
+    return next((one for one in (folder, *folder.parents) if (one / FILE_NAME).is_file()), None)
 
 
 def find_workspace(start: Path) -> Path:
@@ -35,9 +39,8 @@ def find_workspace(start: Path) -> Path:
     begin = Path(os.path.abspath(start))  # noqa: PTH100
     if not os.path.exists(begin):  # noqa: PTH110  # Path.exists raises where a name is too long
         raise CkwatchError(f"there is no {begin}")
-    for folder in (begin, *begin.parents):
-        if (folder / FILE_NAME).is_file():
-            return folder
+    if (found := _nearest(begin)) is not None:
+        return found
     raise CkwatchError(
         f"no {FILE_NAME} in {begin} or above it", "`ckwatch init` writes one, with a kernel file to begin with"
     )
