@@ -27,7 +27,7 @@ from benchmarks.large_workspace import TEMPLATES, LargeWorkspace, large_workspac
 from benchmarks.lateness import lateness
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch.core.events import AnyEvent, AutoBuild, FilesChanged, LookUpFinished, RenderFinished
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.watch.batch import Batch
 from ckwatch.engine.watched_files import ChangeReporter
 from ckwatch.system.async_processes import ProcessResult, run_process
@@ -64,7 +64,7 @@ class Moments:
         return await run_process(*arguments, **options)  # type: ignore[arg-type]
 
     @contextmanager
-    def of(self, daemon: DaemonApi) -> Iterator[None]:
+    def of(self, daemon: Daemon) -> Iterator[None]:
         """Note what happens in the daemon."""
         runtime = runtime_of(daemon)
         step: Callable[[AnyEvent], bool] = runtime._step
@@ -112,7 +112,7 @@ async def ours(workspace: LargeWorkspace, saves: int) -> list[dict[str, float]]:
             with moments.of(daemon):
                 for number in range(saves):
                     path = workspace.template(number * 23 % TEMPLATES)
-                    await daemon.focus("editor", [], [str(path)], everything=False, unsaved=AutoBuild.EDITED)
+                    await daemon.requests.focus("editor", [], [str(path)], everything=False, unsaved=AutoBuild.EDITED)
                     await until_at_rest(daemon, 0.4)
                     await anyio.sleep(number % 7 * 0.003)
                     workspace.compiler.forget()

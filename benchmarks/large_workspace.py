@@ -24,8 +24,8 @@ import anyio
 from benchmarks.quick_compiler import HEADERS, PROGRAM, QuickCompiler
 from benchmarks.saving import save as save
 from ckwatch.core.state import State
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
-from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.server.daemon import SWITCH_S
 from ckwatch.system.async_processes import Launcher, run_process
@@ -153,7 +153,7 @@ class LargeWorkspace:
         return self.root / "templates/macros/common.j2"
 
     @asynccontextmanager
-    async def open(self, launch: Launcher = run_process) -> AsyncIterator[DaemonApi]:
+    async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
         """A daemon in this process, without its socket."""
         sys.setswitchinterval(SWITCH_S)  # as in a daemon's own process
         find = self.compiler.find_toolchain
@@ -167,7 +167,7 @@ class LargeWorkspace:
         """Fill the store."""
         with mock.patch("os.fsync"):  # what is half-written after a crash is made anew
             async with self.open(self.compiler.inside()) as daemon:
-                async with daemon.build(None, None, force=False, check_only=False) as lines:
+                async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
                     async for _ in lines:
                         pass
                 await until_at_rest(daemon)
@@ -180,17 +180,17 @@ def git_in(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, env=os.environ | settings | people, check=True, capture_output=True)
 
 
-def machine_of(daemon: DaemonApi) -> State:
+def machine_of(daemon: Daemon) -> State:
     """What the daemon knows. Asking it for its status takes longer: it counts."""
     return runtime_of(daemon).state
 
 
-def runtime_of(daemon: DaemonApi) -> EngineLoop:
+def runtime_of(daemon: Daemon) -> EngineLoop:
     """What runs the machine."""
     return daemon.loop
 
 
-async def until_at_rest(daemon: DaemonApi, quiet_s: float = 0.2) -> float:
+async def until_at_rest(daemon: Daemon, quiet_s: float = 0.2) -> float:
     """Return when nothing is left to do, and nothing came for a while; when that was, by the monotonic clock."""
     rested_s = time.monotonic()
     while time.monotonic() - rested_s < quiet_s:

@@ -34,7 +34,7 @@ from ckwatch.core.events import AnyEvent, FilesChanged
 from ckwatch.core.files import is_quiet
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.watch import Batch
 from ckwatch.engine.watched_files import ChangeReporter
 from ckwatch.system.async_processes import ProcessResult
@@ -95,7 +95,7 @@ class Watching:
             yield
 
     @contextmanager
-    def of(self, daemon: DaemonApi) -> Iterator[None]:
+    def of(self, daemon: Daemon) -> Iterator[None]:
         """Note `FilesChanged`, and the first step after which nothing is left to act upon."""
         runtime = runtime_of(daemon)
         step = runtime._step

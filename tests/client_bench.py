@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -16,10 +17,12 @@ from ckwatch.client.connection import Connection
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError
+from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.endpoint import Endpoint
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.uvicorn_server import serve_on
-from ckwatch.wire.endpoint import Endpoint, bind
+from ckwatch.wire import endpoint as address
 from ckwatch.wire.messages import Status
 from fake_engine import FakeEngine, unit_of
 from patience import PATIENCE_S
@@ -32,10 +35,11 @@ class ClientEngine(FakeEngine):
 
     process = os.getpid()
 
-    async def overlay(self, client: str, path: str, text: str | None) -> None:
-        await super().overlay(client, path, text)
-        if text == "refused":
+    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+        found = await super().answer(endpoint, **given)
+        if endpoint is ClientRequests.overlay and given["request"].text == "refused":
             raise CkwatchError("it is refused")
+        return found
 
     def begin_anew(self, *names: str) -> None:
         """As another daemon, which counts from the beginning."""
@@ -44,8 +48,8 @@ class ClientEngine(FakeEngine):
         for name in names:
             self.change(f"unit/{name}", unit_of(name))
 
-    async def status(self) -> Status:
-        return (await super().status()).model_copy(update={"pid": self.process})
+    def present_status(self) -> Status:
+        return super().present_status().model_copy(update={"pid": self.process})
 
 
 class Relay:
@@ -91,7 +95,7 @@ class Relay:
     async def _serve(self, *, task_status: TaskStatus[anyio.Event]) -> None:
         refuse = anyio.Event()
         async with anyio.create_task_group() as connections:
-            with bind(Endpoint(self.path, self.path, self.path)) as listener:
+            with address.bind(address.Endpoint(self.path, self.path, self.path)) as listener:
                 task_status.started(refuse)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._accept, listener, connections)
@@ -204,7 +208,7 @@ class Bench:
         app = make_app(self.engine, self.clients, limits=self._limits, stop=self.engine.stop)
         path = self.relay.target
         with anyio.CancelScope() as self.serving:
-            await serve_on(bind(Endpoint(path, path, path)), app, started=task_status.started)
+            await serve_on(address.bind(address.Endpoint(path, path, path)), app, started=task_status.started)
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from typing import cast
 import anyio
 
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
-from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Change, File, Unit, Workspace
@@ -133,7 +133,7 @@ class Bench:
         path.touch() if now else path.unlink()
 
     @asynccontextmanager
-    async def open(self, launch: Launcher = run_process) -> AsyncIterator[DaemonApi]:
+    async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
         """A daemon on the workspace; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
@@ -151,13 +151,11 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def build(
-    daemon: DaemonApi, *patterns: str, client: str | None = None, force: bool = False
-) -> dict[str, BuildLine]:
+async def build(daemon: Daemon, *patterns: str, client: str | None = None, force: bool = False) -> dict[str, BuildLine]:
     """Build and wait; the line of each unit by its instance's name."""
     found = {}
     with anyio.fail_after(SECONDS):
-        async with daemon.build(client, patterns or None, force=force, check_only=False) as lines:
+        async with daemon.builds.build(client, patterns or None, force=force, check_only=False) as lines:
             async for line in lines:
                 if line.event == "unit" and line.id is not None:
                     found[line.id.partition("/")[2].partition("@")[0]] = line
@@ -167,7 +165,7 @@ async def build(
 class Follower:
     """What a client sees of the daemon, kept up to date."""
 
-    def __init__(self, daemon: DaemonApi, client: str | None = None, after: int | None = None) -> None:
+    def __init__(self, daemon: Daemon, client: str | None = None, after: int | None = None) -> None:
         self._daemon = daemon
         self._client = client
         self._after = after
@@ -181,7 +179,7 @@ class Follower:
         """Follow until cancelled: a snapshot, unless `after` is given, then what changes."""
         after = self._after
         if after is None:
-            snapshot = await self._daemon.snapshot(self._client)
+            snapshot = await self._daemon.snapshots.snapshot(self._client)
             for topic, state in snapshot.states.items():
                 self._take(Change(seq=snapshot.seq, topic=topic, state=state))
             after = snapshot.seq
@@ -215,9 +213,7 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(
-    daemon: DaemonApi, client: str | None = None, *, after: int | None = None
-) -> AsyncIterator[Follower]:
+async def following(daemon: Daemon, client: str | None = None, *, after: int | None = None) -> AsyncIterator[Follower]:
     """Follow as `client` while the body runs; `after` a number that was given out before, if there is one."""
     follower = Follower(daemon, client, after)
     async with anyio.create_task_group() as tasks:

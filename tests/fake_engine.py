@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 
 from ckwatch.codeobject.report import CodeObjectReport
-from ckwatch.core.events import AutoBuild, ViewOverrides
-from ckwatch.model.errors import UnknownUnitError
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.endpoint import Endpoint, Question
+from ckwatch.questions.table import Answers, answers
+from ckwatch.questions.timings import TimingQuestions
+from ckwatch.questions.units import UnitQuestions
+from ckwatch.questions.workspace import WorkspaceQuestions
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
+from ckwatch.wire.cpp import CppAnswer, CppHover
+from ckwatch.wire.imported_timings import TimingsImport
+from ckwatch.wire.language import (
+    KeyDescription,
+    ParameterDetail,
+    ParameterValue,
+    TemplateDetail,
+    TemplateName,
+    Vocabulary,
+    Word,
+    WordParameter,
+)
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
+    EditorRequest,
+    FocusRequest,
+    OverlayRequest,
     RenderedText,
     Run,
     Status,
     TimeTrace,
     UnitDetail,
+    ViewRequest,
     WorkspaceDetail,
 )
 from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
-from ckwatch.wire.verification import UnitVerification
-from fake_benchmarks import FakeBenchmarks
-from fake_imported_timings import FakeImportedTimings
-from fake_language import FakeCpp, FakeLanguage
-from fake_verifications import FakeVerifications, unit_verification
+from ckwatch.wire.verification import VerifyLine
+from fake_benchmarks import UNIT, timing_of
+from fake_imported_timings import imported_file, imported_timing
+from fake_verifications import unit_verification
 
+Answer = TypeVar("Answer")
+Line = TypeVar("Line")
+
+TEMPLATE = "k.hip.j2"
+WORDS = Vocabulary(
+    hooks=(Word(name="size", signature="size(tensor)", parameters=(WordParameter(name="tensor"),), doc="a size"),),
+    filters=(),
+    tests=(),
+    globals=(),
+    tags=(),
+    kernel_file=(KeyDescription(path="operation.a.dtype", doc="the element type", type="string", values=('"f16"',)),),
+    settings=(),
+)
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
 
 
@@ -54,6 +89,121 @@ def figures_of(**fields: Any) -> Figures:
     return Figures(**(values | fields))
 
 
+def _unit(engine: FakeEngine, unit: str) -> Unit:
+    _, state = engine.states.get(f"unit/{unit}", (0, None))
+    if not isinstance(state, Unit):
+        raise UnknownUnitError(f"no unit is called `{unit}`", "`ckwatch status` lists them.")
+    return state
+
+
+def _units(engine: FakeEngine, patterns: list[str] | None) -> list[Unit]:
+    units = [state for _, state in engine.states.values() if isinstance(state, Unit)]
+    return [unit for unit in units if patterns is None or unit.kernel in patterns]
+
+
+def _unit_detail(engine: FakeEngine, unit: str) -> UnitDetail:
+    return UnitDetail(
+        unit=_unit(engine, unit), parameters={"MPerBlock": 128}, parameter_places={"MPerBlock": HERE},
+        template="/w/gemm.hip.j2", reads={}, missed=(), headers=3, token_key="a" * 2, standing="built", cause=(),
+        diagnostics=(),
+    )  # fmt: skip
+
+
+def _artifact(engine: FakeEngine, unit: str) -> Artifact | None:
+    if _unit(engine, unit).outcome != "built":
+        return None
+    return Artifact(
+        unit=unit, key="ab", fresh=True, outcome="built", folder="/s/ab", symbol="ck_gemm",
+        products={"shared-object": "/s/ab/kernel.so"}, commands=(("hipcc", "-c"),), log="",
+    )  # fmt: skip
+
+
+def _runs(engine: FakeEngine, unit: str, limit: int) -> list[Run]:
+    run = Run(outcome="built", key=_unit(engine, unit).id, finished_at=1, seconds=2, from_store=False, cause=())
+    return [run] * min(limit, 3)
+
+
+def _isa(engine: FakeEngine, unit: str, kernel: str | None, lines: bool) -> Isa:
+    name = kernel or "main"
+    text = engine.listing or f"{name}: 1 instruction\n  000000  s_endpgm\n"
+    return Isa(
+        unit=_unit(engine, unit).id, artifact_key="ab", fresh=True, kernel=name, kernels=(name,), text=text, has_lines=lines
+    )  # fmt: skip
+
+
+def _template(_engine: FakeEngine, name: str | None, path: str | None) -> TemplateDetail:
+    if name not in (None, TEMPLATE):
+        raise CkwatchError(f"there is no template '{name}'", "looked in: /w/templates")
+    file = path or f"/w/templates/{TEMPLATE}"
+    parameter = ParameterDetail(name="Tile", kind="integer", doc="a tile")
+    return TemplateDetail(
+        name=TEMPLATE, path=file, files={TEMPLATE: file}, parameters=(parameter,), units=("gemm/m128",)
+    )
+
+
+def _values(_engine: FakeEngine, values: list[Any] | None, **_asked: Any) -> list[ParameterValue]:
+    found = [ParameterValue(value=one, accepted=one != 96) for one in ([128, 64, 96] if values is None else values)]
+    return sorted(found, key=lambda one: not one.accepted)
+
+
+ANSWERS: dict[Endpoint[..., Any], Any] = {
+    WorkspaceQuestions.status: lambda engine: engine.present_status(),
+    WorkspaceQuestions.workspace: WorkspaceDetail(
+        root="/w", problem=None, diagnostics=(), files=("/w/ckwatch.toml",), template_folders=("/w",),
+        toolchain="clang 22", toolchain_problem=None,
+    ),
+    WorkspaceQuestions.log: "a line\nund noch eine: ü\n",
+    WorkspaceQuestions.show: 2,
+    WorkspaceQuestions.vocabulary: WORDS,
+    WorkspaceQuestions.templates: [TemplateName(name=TEMPLATE, path=f"/w/templates/{TEMPLATE}")],
+    WorkspaceQuestions.template: _template,
+    WorkspaceQuestions.readers: [UNIT],
+    WorkspaceQuestions.values: _values,
+    UnitQuestions.units: _units,
+    UnitQuestions.unit: _unit_detail,
+    UnitQuestions.rendered: lambda engine, unit, with_map: RenderedText(
+        unit=_unit(engine, unit).id, text="int a = 1; // ü\n", map=() if with_map else None
+    ),
+    UnitQuestions.artifact: _artifact,
+    UnitQuestions.verification: lambda _, unit: unit_verification(unit=unit),
+    UnitQuestions.runs: _runs,
+    UnitQuestions.runner: None,
+    UnitQuestions.analysis: lambda engine, unit: Analysis(
+        unit=_unit(engine, unit).id, artifact_key="ab", fresh=True, report=CodeObjectReport(arch="gfx942", kernels=())
+    ),
+    UnitQuestions.occupancy_steps: lambda engine, unit: OccupancySteps(unit=_unit(engine, unit).id, artifact_key="ab"),
+    UnitQuestions.isa: _isa,
+    UnitQuestions.calibration: Calibrated(),
+    UnitQuestions.predicted: lambda _, kernel, shape, arch, part: PredictedRanking(
+        kernel=kernel, shape=shape, arch=arch or "gfx942", part=part or "MI300X", cache="cold", rows=(), measured_us={}
+    ),
+    UnitQuestions.cancel: lambda engine, patterns: [unit.id for unit in _units(engine, patterns)],
+    TimingQuestions.devices: Devices(
+        devices=(Device(name="hip:0", description="test data, no device", arch="gfx942"),),
+        absent={"cuda": "no driver"}, host="here",
+    ),
+    TimingQuestions.timings: [timing_of()],
+    TimingQuestions.timing: lambda _, number: [TimingDetail(timing=timing_of(id=number), times_us=(9.0, 10.0, 11.0))],
+    TimingQuestions.best: [RankedTiming(unit=UNIT, instance="m128", shape="test", rank=1, timing=timing_of())],
+    TimingQuestions.compare: [Compared(shape="test", cache="cold", ours=UNIT, theirs=UNIT, why_not="test data")],
+    TimingQuestions.set_baseline: [UNIT],
+    TimingQuestions.baselines: [Baseline(name="before", set_at=1.0, units=1, timings=2)],
+    TimingQuestions.remove_baseline: 1,
+    TimingQuestions.import_timings: TimingsImport(file=imported_file()),
+    TimingQuestions.imported_timings: [imported_timing()],
+    TimingQuestions.imported_files: [imported_file()],
+    TimingQuestions.remove_imported: None,
+    ClientRequests.snapshot: lambda engine: Snapshot(
+        seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
+    ),
+    ClientRequests.file: lambda _, path: File(path=path, diagnostics=()),
+    ClientRequests.readers_of: lambda _, paths: [[UNIT] for _ in paths],
+    ClientRequests.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, hover=CppHover(markdown="`int`")),
+    **dict.fromkeys((ClientRequests.overlay, ClientRequests.focus, ClientRequests.view, ClientRequests.editor)),
+}  # fmt: skip
+"""What each question is answered, or a function of the engine and the arguments that makes it."""
+
+
 class FakeEngine:
     """`asked` holds calls as (name, *arguments)."""
 
@@ -75,15 +225,26 @@ class FakeEngine:
         self.fault_in_trace: Exception | None = None
         self.tracing = 0
         self.building = 0
+        self.following = 0
+        """Benchmarks and verifications that are followed."""
         self.waiting = 0
         """Followers that wait for a change."""
         self.idle_exit_s = 0.0
         self.listing = ""
-        self.benchmarks = FakeBenchmarks(self._ask)
-        self.imported = FakeImportedTimings(self._ask)
-        self.verifications = FakeVerifications(self._ask)
-        self.language = FakeLanguage(self._ask)
-        self.cpp = FakeCpp(self._ask)
+        self.bench_lines: list[BenchLine] = [BenchLine(event="timing", unit=UNIT, shape="test", timing=timing_of())]
+        self.verify_lines: list[VerifyLine] = [
+            VerifyLine(event="unit", unit=UNIT, outcome="built", result=unit_verification())
+        ]
+        own: Answers = answers(
+            UnitQuestions.building.answered_by(self.build),
+            UnitQuestions.bench.answered_by(self.bench),
+            UnitQuestions.verifying.answered_by(self.verify),
+            UnitQuestions.time_trace.answered_by(self.time_trace),
+        )
+        self.answers: dict[Endpoint[..., Any], Callable[..., Any]] = {
+            **{one: partial(self.answer, one) for one in ANSWERS},
+            **own,
+        }
         self.changed = anyio.Event()
         for name in names or ("gemm/m128@gfx942",):
             self.change(f"unit/{name}", unit_of(name))
@@ -126,23 +287,32 @@ class FakeEngine:
             fault, self.fault = self.fault, None
             raise fault
 
-    def _unit(self, name: str) -> Unit:
-        _, state = self.states.get(f"unit/{name}", (0, None))
-        if not isinstance(state, Unit):
-            raise UnknownUnitError(f"no unit is called `{name}`", "`ckwatch status` lists them.")
-        return state
+    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+        """The answer in the table; the call is noted with the client first."""
+        client = [given.pop("client")] if endpoint.viewed else []
+        values = list(given.values())
+        if isinstance(given.get("request"), (OverlayRequest, FocusRequest, ViewRequest, EditorRequest)):
+            values = [given["client"], *dict(given["request"]).values()]
+        self._ask(endpoint.name, *client, *values)
+        found = ANSWERS[endpoint]
+        return found(self, **given) if callable(found) else found
 
-    async def status(self) -> Status:
-        self._ask("status")
+    async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
+        """What a test is answered."""
+        answer: Answer = await self.answer(question, client=client, **given)
+        return answer
+
+    def present_status(self) -> Status:
+        """What the daemon tells of itself."""
         return Status(
             version="0", pid=1, root="/w", started_at=1.5, uptime_s=2.5, seq=self.seq, unit_count=1, phases={"done": 1},
             outcomes={"built": 1}, busy=self.busy, clients=0, memory_bytes=3, idle_exit_s=self.idle_exit_s, log_file=None,
             toolchain=None, warnings={},
         )  # fmt: skip
 
-    async def snapshot(self, client: str | None) -> Snapshot:
-        self._ask("snapshot", client)
-        return Snapshot(seq=self.seq, states={topic: state for topic, (_, state) in self.states.items() if state})
+    async def status(self) -> Status:
+        self._ask("status")
+        return self.present_status()
 
     async def changes(self, client: str | None, after: int) -> list[Change]:
         self._ask("changes", client, after)
@@ -163,86 +333,8 @@ class FakeEngine:
                 self.waiting -= 1
                 self.moved()
 
-    async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[Unit]:
-        self._ask("units", client, patterns)
-        units = [state for _, state in self.states.values() if isinstance(state, Unit)]
-        return [unit for unit in units if patterns is None or unit.kernel in patterns]
-
-    async def unit(self, client: str | None, unit: str) -> UnitDetail:
-        self._ask("unit", client, unit)
-        return UnitDetail(
-            unit=self._unit(unit), parameters={"MPerBlock": 128}, parameter_places={"MPerBlock": HERE},
-            template="/w/gemm.hip.j2", reads={}, missed=(), headers=3, token_key="a" * 2, standing="built", cause=(),
-            diagnostics=(),
-        )  # fmt: skip
-
-    async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
-        self._ask("rendered", client, unit, with_map)
-        return RenderedText(unit=self._unit(unit).id, text="int a = 1; // ü\n", map=() if with_map else None)
-
-    async def artifact(self, client: str | None, unit: str) -> Artifact | None:
-        self._ask("artifact", client, unit)
-        found = self._unit(unit)
-        if found.outcome != "built":
-            return None
-        return Artifact(
-            unit=unit, key="ab", fresh=True, outcome="built", folder="/s/ab", symbol="ck_gemm",
-            products={"shared-object": "/s/ab/kernel.so"}, commands=(("hipcc", "-c"),), log="",
-        )  # fmt: skip
-
-    async def verification(self, client: str | None, unit: str) -> UnitVerification:
-        self._ask("verification", client, unit)
-        return unit_verification(unit=unit)
-
-    async def runs(self, unit: str, limit: int) -> list[Run]:
-        self._ask("runs", unit, limit)
-        run = Run(outcome="built", key=self._unit(unit).id, finished_at=1, seconds=2, from_store=False, cause=())
-        return [run] * min(limit, 3)
-
-    async def analysis(self, client: str | None, unit: str) -> Analysis:
-        self._ask("analysis", client, self._unit(unit).id)
-        return Analysis(unit=unit, artifact_key="ab", fresh=True, report=CodeObjectReport(arch="gfx942", kernels=()))
-
-    async def occupancy_steps(self, client: str | None, unit: str) -> OccupancySteps:
-        self._ask("occupancy_steps", client, self._unit(unit).id)
-        return OccupancySteps(unit=unit, artifact_key="ab")
-
-    async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
-        self._ask("isa", client, self._unit(unit).id, symbol, lines)
-        kernel = symbol or "main"
-        text = self.listing or f"{kernel}: 1 instruction\n  000000  s_endpgm\n"
-        return Isa(
-            unit=unit, artifact_key="ab", fresh=True, kernel=kernel, kernels=(kernel,), text=text, has_lines=lines
-        )
-
-    async def calibration(self) -> Calibrated:
-        self._ask("calibration")
-        return Calibrated()
-
-    async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
-        self._ask("predicted", kernel, shape, arch, part)
-        return PredictedRanking(
-            kernel=kernel,
-            shape=shape,
-            arch=arch or "gfx942",
-            part=part or "MI300X",
-            cache="cold",
-            rows=(),
-            measured_us={},
-        )
-
-    async def workspace(self, client: str | None) -> WorkspaceDetail:
-        self._ask("workspace", client)
-        return WorkspaceDetail(
-            root="/w", problem=None, diagnostics=(), files=("/w/ckwatch.toml",), template_folders=("/w",),
-            toolchain="clang 22", toolchain_problem=None,
-        )  # fmt: skip
-
-    async def runner(self, client: str | None, unit: str, path: str) -> None:
-        self._ask("runner", client, self._unit(unit).id, path)
-
     async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
-        self._ask("time_trace", client, self._unit(unit).id, path)
+        self._ask("time_trace", client, _unit(self, unit).id, path)
         self.tracing += 1
         self.moved()
         try:
@@ -255,17 +347,13 @@ class FakeEngine:
             raise self.fault_in_trace
         return TimeTrace(unit=unit, granularity_us=100, path=path)
 
-    async def file(self, client: str | None, path: str) -> File:
-        self._ask("file", client, path)
-        return File(path=path, diagnostics=())
-
     @asynccontextmanager
     async def build(
         self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool, finish: bool = False
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         self._ask("build", client, patterns, force, check_only, *(["finish"] if finish else []))
         for pattern in patterns or ():
-            self._unit(pattern)
+            _unit(self, pattern)
         self.building += 1
         self.moved()
 
@@ -284,34 +372,36 @@ class FakeEngine:
             self.building -= 1
             self.moved()
 
-    async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
-        self._ask("cancel", client, patterns)
-        return [unit.id for unit in await self.units(client, patterns)]
+    @asynccontextmanager
+    async def bench(
+        self, client: str | None, patterns: list[str] | None, **options: Any
+    ) -> AsyncIterator[AsyncIterator[BenchLine]]:
+        self._ask("bench", client, patterns, *options.values())
+        async with self._followed(self.bench_lines, BenchLine(event="done")) as lines:
+            yield lines
 
-    async def overlay(self, client: str, path: str, text: str | None) -> None:
-        self._ask("overlay", client, path, text)
+    @asynccontextmanager
+    async def verify(
+        self, client: str | None, patterns: list[str] | None, shapes: list[str], *, force: bool
+    ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
+        self._ask("verify", client, patterns, *shapes, force)
+        async with self._followed(self.verify_lines, VerifyLine(event="done")) as lines:
+            yield lines
 
-    async def focus(
-        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: AutoBuild
-    ) -> None:
-        self._ask("focus", client, list(patterns), list(files), everything, unsaved.value)
+    @asynccontextmanager
+    async def _followed(self, given: list[Line], last: Line) -> AsyncIterator[AsyncIterator[Line]]:
+        async def lines() -> AsyncIterator[Line]:
+            for line in (*given, last):
+                yield line
 
-    async def view(self, client: str, options: ViewOverrides) -> None:
-        self._ask("view", client, options)
-
-    async def editor(self, client: str, *, shows: bool) -> None:
-        self._ask("editor", client, shows)
-
-    async def show(self, path: str, line: int, column: int) -> int:
-        self._ask("show", path, line, column)
-        return 2
+        self.following += 1
+        try:
+            yield lines()
+        finally:
+            self.following -= 1
 
     async def forget(self, client: str) -> None:
         self._ask("forget", client)
-
-    async def log(self, lines: int) -> str:
-        self._ask("log", lines)
-        return "a line\nund noch eine: ü\n"
 
     def stop(self) -> None:
         """What a server is given to end itself by."""

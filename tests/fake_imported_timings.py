@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile
 
 
 def imported_timing(**fields: Any) -> ImportedTiming:
@@ -23,25 +22,3 @@ def imported_file(path: str = "/their.csv") -> ImportedTimingsFile:
     return ImportedTimingsFile(
         path=path, format="aiter", source="AITER", timings=1, devices={"MI300X": 1}, imported_at=1.0
     )
-
-
-class FakeImportedTimings:
-    """Fits `ckwatch.server.engine_api.ImportedTimingsEngine`; `ask` notes a call and raises what a test wants raised."""
-
-    def __init__(self, ask: Callable[..., None]) -> None:
-        self._ask = ask
-
-    async def import_file(self, request: ImportTimingsRequest) -> TimingsImport:
-        self._ask("import_timings", request)
-        return TimingsImport(file=imported_file(request.path))
-
-    async def timings(self, kernel: str | None, shape: str | None, arch: str | None) -> list[ImportedTiming]:
-        self._ask("imported_timings", kernel, shape, arch)
-        return [imported_timing()]
-
-    async def files(self) -> list[ImportedTimingsFile]:
-        self._ask("imported_files")
-        return [imported_file()]
-
-    async def remove(self, path: str) -> None:
-        self._ask("remove_imported", path)

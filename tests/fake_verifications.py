@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from ckwatch.model.verification import (
     Verification,
     VerifiedProblem,
 )
-from ckwatch.wire.verification import UnitVerification, VerifyLine
+from ckwatch.wire.verification import UnitVerification
 
 UNIT = "gemm/m128@gfx942"
 
@@ -50,39 +49,6 @@ def unit_verification(found: Verification | None = None, unit: str = UNIT) -> Un
     return UnitVerification(
         unit=unit, outcome=found.outcome.value, summary=found.summary, artifact_key="ab.cd", verification=found
     )
-
-
-class FakeVerifications:
-    """Fits `ckwatch.server.engine_api.VerificationEngine`; `ask` notes a call and raises what a test wants raised."""
-
-    def __init__(self, ask: Callable[..., None]) -> None:
-        self._ask = ask
-        self.lines: list[VerifyLine] = [
-            VerifyLine(event="unit", unit=UNIT, outcome="built", result=unit_verification())
-        ]
-        self.following = 0
-
-    @asynccontextmanager
-    async def verify(
-        self,
-        patterns: Sequence[str] | None,
-        *,
-        shapes: Sequence[str] = (),
-        force: bool = False,
-        client: str | None = None,
-    ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", client, patterns, *shapes, force)
-
-        async def lines() -> AsyncIterator[VerifyLine]:
-            for line in self.lines:
-                yield line
-            yield VerifyLine(event="done")
-
-        self.following += 1
-        try:
-            yield lines()
-        finally:
-            self.following -= 1
 
 
 class FakeEmulator:

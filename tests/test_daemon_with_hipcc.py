@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
-from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.wire.state import Unit
 from daemon_bench import Follower, build, following
 
@@ -38,7 +38,7 @@ def root(trusted: Path, tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def running(root: Path) -> AsyncIterator[tuple[DaemonApi, Follower]]:
+async def running(root: Path) -> AsyncIterator[tuple[Daemon, Follower]]:
     async with open_engine(root, history=root / "history.sqlite") as daemon, following(daemon) as seen:
         yield daemon, seen
 

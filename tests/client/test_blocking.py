@@ -28,7 +28,7 @@ from ckwatch import (
     connect,
     connect_sync,
 )
-from ckwatch.client.blocking import Items, SyncCpp
+from ckwatch.client.blocking import SyncCpp
 from ckwatch.client.cpp import CppClient
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Unit
@@ -49,11 +49,21 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
+def methods_of(kind: type) -> set[str]:
+    """The public ones, those of questions too."""
+    return {name for name in dir(kind) if not name.startswith("_") and not isinstance(getattr(kind, name), property)}
+
+
 def test_it_has_every_method() -> None:
-    methods = {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")}
-    assert {name for name in vars(SyncClient) if not name.startswith("_")} == methods - {"leave"} | {"cpp"}
-    questions = {name for name, _ in inspect.getmembers(CppClient, inspect.isfunction) if not name.startswith("_")}
-    assert {name for name in vars(SyncCpp) if not name.startswith("_")} == questions
+    assert methods_of(SyncClient) == methods_of(Client) - {"leave"}
+    assert methods_of(SyncCpp) == methods_of(CppClient)
+
+
+def test_questions_are_methods_with_a_signature(bench: Bench) -> None:
+    with client_of(bench) as client:
+        for one in (client, client.client):
+            assert list(inspect.signature(one.runs).parameters) == ["unit", "limit"]
+            assert (one.runs.__doc__ or "").startswith("The unit's last compiles")
 
 
 def program(client: SyncClient) -> None:
@@ -64,7 +74,7 @@ def program(client: SyncClient) -> None:
     assert_type(client.units(), list[Unit])
     assert [unit.instance for unit in client.units("k")] == ["one", "two"]
     with client.building("k") as lines:
-        assert_type(lines, Items[BuildLine])
+        assert_type(lines, Iterator[BuildLine])
         assert [line.event for line in lines] == ["start", "unit", "unit", "done"]
     with client.sweep("k", {"Tile": [3, 4]}, base="one", name="mine") as sweep:
         found = [(result.id, result.ok) for result in sweep if assert_type(result, UnitResult)]

@@ -7,7 +7,6 @@ import pytest
 
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError
-from ckwatch.wire.language import ValuesRequest
 from ckwatch.wire.messages import BuildLine
 from client_bench import Bench
 from fake_engine import unit_of
@@ -290,9 +289,8 @@ async def test_values(client: Client, daemon: Bench) -> None:
     (unit,) = await client.units()
     await client.values(unit, "Tile", (1, 2), parameters={"Tile": 1, "Order": [1, 0]})
     first, second = daemon.engine.of("values")
-    assert first == (ValuesRequest(unit=UNIT, parameter="Tile"),)
-    expected = ValuesRequest(unit=UNIT, parameter="Tile", values=[1, 2], parameters={"Tile": 1, "Order": [1, 0]})
-    assert second == (expected,)
+    assert first == (None, UNIT, "Tile", None, None)
+    assert second == (None, UNIT, "Tile", [1, 2], {"Tile": 1, "Order": [1, 0]})
 
 
 async def test_with_unsaved_text_they_are_asked_as_this_client(client: Client, daemon: Bench) -> None:
@@ -300,7 +298,7 @@ async def test_with_unsaved_text_they_are_asked_as_this_client(client: Client, d
         await client.values(UNIT, "Tile")
         await client.templates()
         await client.readers("k.kernel.toml")
-    assert daemon.engine.of("values") == [(ValuesRequest(unit=UNIT, parameter="Tile", client=client.id),)]
+    assert daemon.engine.of("values") == [(client.id, UNIT, "Tile", None, None)]
     assert daemon.engine.of("templates") == [(client.id,)]
     assert daemon.engine.of("readers")[0][0] == client.id
 

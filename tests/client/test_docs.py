@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import anyio
@@ -21,6 +22,7 @@ import ckwatch.client
 from ckwatch.client import Client, blocking, connect
 from ckwatch.client.cpp import CppClient
 from ckwatch.model.errors import CkwatchError
+from ckwatch.questions.endpoint import Endpoint
 from daemon_bench import Bench
 from gemm_bench import gemm_bench
 
@@ -82,7 +84,9 @@ async def _run(example: Example, client: Client) -> None:
 
 
 def test_every_method_is_on_the_page() -> None:
-    members = [*inspect.getmembers(Client, inspect.isfunction), *inspect.getmembers(CppClient, inspect.isfunction)]
-    methods = [name for name, _ in members if not name.startswith("_")]
+    members = [*inspect.getmembers(Client), *inspect.getmembers(CppClient)]
+    methods = [
+        name for name, found in members if isinstance(found, FunctionType | Endpoint) and not name.startswith("_")
+    ]
     page = PAGE.read_text()
     assert [name for name in methods if not re.search(rf"\b{name}\b", page) and name != "leave"] == []

@@ -9,7 +9,6 @@ import pytest
 
 from ckwatch.client import Client
 from ckwatch.client.overlays import ClientState, missing
-from ckwatch.core.events import ViewOverrides
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
 from client_bench import Bench
@@ -163,8 +162,8 @@ async def test_focus_and_view(client: Client, daemon: Bench) -> None:
         ("me", [], [], False, "edited"),
     ]
     once, again, none = daemon.engine.of("view")
-    assert once == again == ("me", ViewOverrides(("gfx90a",), False, None))
-    assert none == ("me", ViewOverrides())
+    assert once == again == ("me", ["gfx90a"], False, None)
+    assert none == ("me", [], True, None)
     assert daemon.engine.of("units") == [("me", None)]
     await daemon.relay.until_open(0)
 

@@ -174,7 +174,7 @@ async def test_a_result_that_is_wrong_at_the_edges_of_other_shapes_is_an_error(t
     async with timed.open() as daemon:
         lines = await lines_of(daemon, shapes=["small"])
         assert summary(lines) == [("timing", "small", "wrong result"), ("done", None, "")]
-        (error,) = (await daemon.unit(None, UNIT)).diagnostics
+        (error,) = (await daemon.units.unit(None, UNIT)).diagnostics
         assert "on a ragged shape: M=389, N=277, K=323, LDA=323" in error.message
 
 
@@ -183,10 +183,10 @@ async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed
     async with timed.open() as daemon:
         lines = await lines_of(daemon, shapes=["small"])
         assert summary(lines) == [("timing", "small", "crashed"), ("done", None, "")]
-        (detail,) = (await daemon.unit(None, UNIT)).diagnostics
+        (detail,) = (await daemon.units.unit(None, UNIT)).diagnostics
         assert "SIGABRT" in detail.message
         assert "the kernel's last words" in detail.detail
-        assert (await daemon.status()).unit_count == 1
+        assert (await daemon.statuses.status()).unit_count == 1
 
 
 async def test_a_worker_that_hangs_and_ignores_signals_ends_with_the_daemon(timed: Timed, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ async def test_a_worker_that_does_not_start_is_reported_and_is_no_error_of_the_k
         lines = await lines_of(daemon, shapes=["small"])
         assert [line.event for line in lines] == ["skipped", "done"]
         assert says in lines[0].text
-        assert (await daemon.unit(None, UNIT)).diagnostics == ()
+        assert (await daemon.units.unit(None, UNIT)).diagnostics == ()
 
 
 async def test_hip_units_on_a_machine_without_a_driver(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def scenario(bench: Bench) -> None:
     async with bench.open() as daemon:
         await build(daemon)
         bench.write("k.kernel.toml", KERNEL.replace("Tile = 2", "Tile = 3"))
-        await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
+        await daemon.requests.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
         await build(daemon, client="ann")
         await daemon.forget("ann")
         await build(daemon)

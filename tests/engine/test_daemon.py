@@ -89,7 +89,7 @@ async def test_a_slow_compile_is_reported_while_it_runs(bench: Bench) -> None:
         unit = seen.units["one"]
         assert (unit.phase, unit.warnings) == ("compiling", 1)
         assert unit.slow.startswith("hipcc has used 1 min 30 s of the processor and goes on; ")
-        assert (await daemon.unit(None, unit.id)).standing == f"being compiled; {unit.slow}"
+        assert (await daemon.units.unit(None, unit.id)).standing == f"being compiled; {unit.slow}"
         told.set()
         await seen.until(lambda s: s.units["one"].outcome == "built")
         assert (seen.units["one"].slow, seen.units["one"].warnings) == ("", 0)
@@ -132,7 +132,7 @@ async def test_what_is_merely_checked_is_not_looked_for_in_the_store(bench: Benc
     async with bench.open() as daemon:
         await build(daemon)
         shutil.rmtree(bench.store)
-        async with daemon.build(None, None, force=False, check_only=True) as lines:
+        async with daemon.builds.build(None, None, force=False, check_only=True) as lines:
             assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
         assert sorted(bench.runs) == ["1", "2"]
 
@@ -287,8 +287,8 @@ async def test_an_unsaved_text_is_seen_by_its_client_only(bench: Bench) -> None:
     async with bench.open() as daemon:
         await build(daemon)
         async with following(daemon, "ann") as ann, following(daemon, "ben") as ben, following(daemon) as disk:
-            await daemon.overlay("ann", path, "BROKEN ann;\n")
-            await daemon.overlay("ben", path, "\nBROKEN ben;\n")
+            await daemon.requests.overlay("ann", path, "BROKEN ann;\n")
+            await daemon.requests.overlay("ben", path, "\nBROKEN ben;\n")
             await ann.until(lambda s: bool(s.files.get(path) and [d for d in s.files[path].diagnostics if not d.stale]))
             await ben.until(lambda s: bool(s.files.get(path) and [d for d in s.files[path].diagnostics if not d.stale]))
             assert [d.span.start.line for d in ann.files[path].diagnostics] == [0]
@@ -299,16 +299,18 @@ async def test_an_unsaved_text_is_seen_by_its_client_only(bench: Bench) -> None:
                 "failed"
             }
             assert {line.unit.outcome for line in (await build(daemon)).values() if line.unit} == {"built"}
-            await daemon.overlay("ann", path, None)
+            await daemon.requests.overlay("ann", path, None)
             await ann.until(lambda s: s.files[path].diagnostics == () and s.units["one"].outcome == "built")
             await daemon.forget("ben")
-        assert list((await daemon.snapshot("ben")).states) == list((await daemon.snapshot(None)).states)
+        assert list((await daemon.snapshots.snapshot("ben")).states) == list(
+            (await daemon.snapshots.snapshot(None)).states
+        )
 
 
 async def test_an_overlay_of_a_kernel_file_adds_units_for_its_client(bench: Bench) -> None:
     path = str(bench.root / "k.kernel.toml")
     async with bench.open() as daemon:
-        await daemon.overlay("ann", path, KERNEL + '[[instance]]\nname = "three"\nTile = 3\n')
+        await daemon.requests.overlay("ann", path, KERNEL + '[[instance]]\nname = "three"\nTile = 3\n')
         lines = await build(daemon, client="ann")
         assert set(lines) == {"one", "two", "three"}
         assert sorted(bench.runs) == ["1", "2", "3"]
@@ -337,8 +339,8 @@ async def test_a_shape_that_an_instance_refuses_is_followed_through_edits(bench:
 
     async with bench.open() as daemon, following(daemon) as disk, following(daemon, "ann") as ann:
         await disk.until(lambda s: any("all 2 instances refuse this shape: K = 96" in one for one in refused(s)))
-        assert "rule/refused-shape" in [one.code for one in (await daemon.workspace(None)).diagnostics]
-        await daemon.overlay("ann", path, kernel + shape.format(128))
+        assert "rule/refused-shape" in [one.code for one in (await daemon.statuses.workspace(None)).diagnostics]
+        await daemon.requests.overlay("ann", path, kernel + shape.format(128))
         await ann.until(lambda s: path in s.files and not refused(s))
         assert refused(disk)
         bench.write("k.kernel.toml", kernel + shape.format(160))
@@ -374,13 +376,13 @@ async def test_a_restart_finds_everything_again(bench: Bench) -> None:
             "two": "failed",
         }
         assert after["two"].diagnostics == before["two"].diagnostics
-        assert [run.outcome for run in await daemon.runs("k/two@gfx942", 10)] == ["failed"]
+        assert [run.outcome for run in await daemon.units.runs("k/two@gfx942", 10)] == ["failed"]
 
 
 async def test_leaving_a_build_stops_its_compilers(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon, following(daemon) as seen:
-        async with daemon.build(None, None, force=False, check_only=False) as lines:
+        async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
             with anyio.fail_after(PATIENCE_S):
                 async for line in lines:
                     assert line.event == "start"
@@ -396,7 +398,7 @@ async def test_checks_do_not_wait_for_compilers(bench: Bench) -> None:
         tasks.start_soon(build, daemon)
         with anyio.fail_after(PATIENCE_S):
             await bench.started(2)
-            async with daemon.build(None, None, force=False, check_only=True) as lines:
+            async with daemon.builds.build(None, None, force=False, check_only=True) as lines:
                 assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
         tasks.cancel_scope.cancel()
 
@@ -411,21 +413,21 @@ async def test_force_compiles_what_the_store_has(bench: Bench) -> None:
 async def test_all_that_is_known_of_a_unit(bench: Bench) -> None:
     async with bench.open() as daemon:
         await build(daemon)
-        detail = await daemon.unit(None, "k/one@gfx942")
+        detail = await daemon.units.unit(None, "k/one@gfx942")
         assert detail.standing == "built: nothing to do"
         assert detail.parameters == {"Tile": 1}
         assert [Path(path).name for path in detail.reads] == ["k.hip.j2", "macros.j2"]
         assert detail.headers == 1
-        text = await daemon.rendered(None, "k/one@gfx942", with_map=True)
+        text = await daemon.units.rendered(None, "k/one@gfx942", with_map=True)
         assert text.text is not None
         assert "int tile = 1;" in text.text
         assert text.map
-        artifact = await daemon.artifact(None, "k/one@gfx942")
+        artifact = await daemon.units.artifact(None, "k/one@gfx942")
         assert artifact is not None
         assert artifact.symbol == text.symbol
         assert artifact.products["shared-object"].startswith(str(bench.store))
         with pytest.raises(UnknownUnitError) as caught:
-            await daemon.unit(None, "k/on@gfx942")
+            await daemon.units.unit(None, "k/on@gfx942")
         assert caught.value.hint == "did you mean 'k/one@gfx942'?"
 
 
@@ -443,27 +445,27 @@ async def test_an_editor_is_shown_each_place_once(bench: Bench) -> None:
     template, header = bench.root / "templates/k.hip.j2", str(bench.header)
     first, last = (ShownPlace(path=path, line=2, column=1) for path in (header, str(template)))
     async with bench.open() as daemon, following(daemon, "page") as page:
-        assert await daemon.show(header, 0, 0) == 0
-        await daemon.editor("vim", shows=True)
+        assert await daemon.requests.show(header, 0, 0) == 0
+        await daemon.requests.editor("vim", shows=True)
         await page.until(lambda s: s.workspace.editors == 1)
         async with following(daemon, "vim") as vim:
-            assert await daemon.show(header, 2, 1) == 1
+            assert await daemon.requests.show(header, 2, 1) == 1
             await vim.until(lambda _: shown_to(vim) == [first])
         # its connection is lost for a moment
         after = vim.seen[-1].seq
-        await daemon.editor("vim", shows=True)
-        await daemon.editor("emacs", shows=True)
+        await daemon.requests.editor("vim", shows=True)
+        await daemon.requests.editor("emacs", shows=True)
         async with following(daemon, "emacs") as emacs, following(daemon, "vim", after=after) as again:
-            assert await daemon.show(f"{template.parent}/../templates/k.hip.j2", 2, 1) == 2
+            assert await daemon.requests.show(f"{template.parent}/../templates/k.hip.j2", 2, 1) == 2
             await emacs.until(lambda _: shown_to(emacs) == [last])
             await again.until(lambda _: shown_to(again) == [last])
             await daemon.forget("vim")
-            await daemon.editor("emacs", shows=False)
+            await daemon.requests.editor("emacs", shows=False)
             await page.until(lambda s: s.workspace.editors == 0)
-            assert await daemon.show(header, 0, 0) == 0
+            assert await daemon.requests.show(header, 0, 0) == 0
         assert shown_to(page) == []
         for client in ("vim", "emacs", "page"):
-            assert "show" not in (await daemon.snapshot(client)).states
+            assert "show" not in (await daemon.snapshots.snapshot(client)).states
 
 
 @pytest.mark.parametrize(
@@ -483,7 +485,7 @@ async def test_what_cannot_be_shown(bench: Bench, name: str, message: str, monke
     monkeypatch.setattr(os, "access", lambda path, _mode: not path.endswith("locked"))  # root may read everything
     async with bench.open() as daemon:
         with pytest.raises(CkwatchError, match=rf"^cannot show {re.escape(str(path))}: {message}$"):
-            await daemon.show(str(path), 0, 0)
+            await daemon.requests.show(str(path), 0, 0)
 
 
 async def test_no_workspace(trusted: Path) -> None:
@@ -496,15 +498,15 @@ async def test_cancelling_ends_what_other_clients_and_unsaved_texts_want(bench: 
     bench.will("slow")
     async with bench.open() as daemon, following(daemon, "ann") as ann:
         await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and len(s.units) == 2)
-        await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
-        async with daemon.build(None, ("k/one",), force=False, check_only=False) as lines:
+        await daemon.requests.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
+        async with daemon.builds.build(None, ("k/one",), force=False, check_only=False) as lines:
             with anyio.fail_after(PATIENCE_S):
                 await bench.started(2)
-                assert await daemon.cancel(None, None) == ["k/one@gfx942", "k/two@gfx942"]
+                assert await daemon.builds.cancel(None, None) == ["k/one@gfx942", "k/two@gfx942"]
                 assert [(line.event, line.problem) async for line in lines][1:] == [
                     ("unit", "cancelled"),
                     ("done", None),
                 ]
         await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and not s.workspace.busy)
         assert not bench.alive
-        assert await daemon.cancel(None, None) == []
+        assert await daemon.builds.cancel(None, None) == []

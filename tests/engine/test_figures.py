@@ -11,7 +11,7 @@ import pytest
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Figures
 from daemon_bench import KERNEL, Follower, build, following
@@ -72,9 +72,9 @@ async def test_a_build_reports_figures_and_warnings(bench: CodeBench) -> None:
         assert warning.message == "9 VGPRs spilled"
         assert warning.span == two.place
         assert (two.outcome, two.errors, two.warnings) == ("built", 0, 1)
-        file = await daemon.file(None, two.place.path)
+        file = await daemon.snapshots.file(None, two.place.path)
         assert [one.code for one in file.diagnostics] == ["performance/spill"]
-        detail = await daemon.unit(None, TWO)
+        detail = await daemon.units.unit(None, TWO)
         assert [one.code for one in detail.diagnostics] == ["performance/spill"]
 
 
@@ -155,16 +155,16 @@ async def test_unsaved_text_is_compared_with_the_file(bench: CodeBench) -> None:
         await build(daemon, "k/one")
         path = str(bench.root / "k.kernel.toml")
         before = await seen_fresh(ann)
-        await daemon.overlay("ann", path, KERNEL.replace("Tile = 1", "Tile = 3"))
+        await daemon.requests.overlay("ann", path, KERNEL.replace("Tile = 1", "Tile = 3"))
         assert (await seen_fresh(ann, before.artifact_key)).changes[0] == "VGPR 194 → 200"
-        units = await daemon.units(None, ["k/one"])
+        units = await daemon.snapshots.units(None, ["k/one"])
         assert units[0].figures == before
         await daemon.forget("ann")
 
 
-async def baseline(daemon: DaemonApi, bench: CodeBench) -> None:
+async def baseline(daemon: Daemon, bench: CodeBench) -> None:
     """A baseline of what `one` has compiled to, by a timing that was never taken."""
-    (unit,) = await daemon.units(None, ["k/one"])
+    (unit,) = await daemon.snapshots.units(None, ["k/one"])
     assert unit.figures is not None
     history = History(bench.history)
     history.open()
@@ -232,7 +232,7 @@ async def test_a_tool_that_is_killed_fails_no_build_and_is_asked_again(bench: Co
 async def test_an_edit_ends_the_tools(bench: CodeBench) -> None:
     bench.will("hanging")
     async with bench.open() as daemon, following(daemon) as seen:
-        async with daemon.build(None, ["k/one"], force=False, check_only=False):
+        async with daemon.builds.build(None, ["k/one"], force=False, check_only=False):
             await bench.started(1)
             await seen.until(lambda s: s.units["one"].phase == "done")
             bench.will("hanging", now=False)
@@ -255,7 +255,7 @@ async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
 
 async def test_a_unit_that_is_not_built_has_none(bench: CodeBench) -> None:
     async with bench.open() as daemon:
-        assert (await daemon.units(None, None))[0].figures is None
+        assert (await daemon.snapshots.units(None, None))[0].figures is None
         with pytest.raises(CkwatchError, match="cannot be inspected") as raised:
             await daemon.analysis(None, ONE)
         assert raised.value.hint == "build it first"

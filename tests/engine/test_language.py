@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.wire.language import TemplateDetail, ValuesRequest
+from ckwatch.wire.language import TemplateDetail
 from daemon_bench import KERNEL, Bench, build
 from gemm_bench import GEMM, gemm_bench
 from in_own_task import in_own_task
@@ -34,7 +35,7 @@ TEMPLATE = """\
 
 
 @pytest.fixture
-async def daemon(tmp_path: Path) -> AsyncIterator[tuple[Bench, DaemonApi]]:
+async def daemon(tmp_path: Path) -> AsyncIterator[tuple[Bench, Daemon]]:
     bench = Bench(tmp_path)
     bench.write("templates/k.hip.j2", TEMPLATE)
     bench.write("templates/macros.j2", "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}")
@@ -48,14 +49,14 @@ def gemm(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return gemm_bench(tmp_path_factory.mktemp("gemm"))
 
 
-async def known(daemon: DaemonApi) -> None:
+async def known(daemon: Daemon) -> None:
     """Return when the daemon has handled the events so far."""
-    async with daemon.build("editor", [], force=False, check_only=True) as lines:
+    async with daemon.builds.build("editor", [], force=False, check_only=True) as lines:
         async for _ in lines:
             pass
 
 
-async def test_what_a_template_asks_for(daemon: tuple[Bench, DaemonApi]) -> None:
+async def test_what_a_template_asks_for(daemon: tuple[Bench, Daemon]) -> None:
     bench, engine = daemon
     with blockbuster_ctx("ckwatch.engine.queries.language"):
         found = await engine.language.template(None, "k.hip.j2", None)
@@ -79,7 +80,7 @@ async def test_what_a_template_asks_for(daemon: tuple[Bench, DaemonApi]) -> None
     assert (deep.name, [one.name for one in deep.parameters], deep.units) == ("more/deep.j2", ["Tile", "Deeper"], ())
 
 
-async def test_templates_by_name(daemon: tuple[Bench, DaemonApi]) -> None:
+async def test_templates_by_name(daemon: tuple[Bench, Daemon]) -> None:
     bench, engine = daemon
     names = {one.name: one.path for one in await engine.language.templates(None)}
     assert next(iter(names)) == "k.hip.j2"
@@ -89,10 +90,10 @@ async def test_templates_by_name(daemon: tuple[Bench, DaemonApi]) -> None:
 
 
 @pytest.mark.parametrize("text", ["{{ Tile", "{% for %}", "\0", "{{ Tile }}{{ New }}"])
-async def test_unsaved_text_counts_and_may_be_anything(daemon: tuple[Bench, DaemonApi], text: str) -> None:
+async def test_unsaved_text_counts_and_may_be_anything(daemon: tuple[Bench, Daemon], text: str) -> None:
     bench, engine = daemon
     path = str(bench.root / "templates/k.hip.j2")
-    await engine.overlay("editor", path, text)
+    await engine.requests.overlay("editor", path, text)
     await known(engine)
     found = await engine.language.template("editor", "k.hip.j2", None)
     assert [one.name for one in found.parameters] == (["Tile", "New"] if "New" in text else [])
@@ -102,9 +103,7 @@ async def test_unsaved_text_counts_and_may_be_anything(daemon: tuple[Bench, Daem
 @pytest.mark.parametrize(
     ("name", "path"), [("none.hip.j2", None), (None, "/elsewhere/k.hip.j2"), ("../k.kernel.toml", None)]
 )
-async def test_templates_that_are_not_there(
-    daemon: tuple[Bench, DaemonApi], name: str | None, path: str | None
-) -> None:
+async def test_templates_that_are_not_there(daemon: tuple[Bench, Daemon], name: str | None, path: str | None) -> None:
     with pytest.raises(CkwatchError, match=r"no template|no template folder"):
         await daemon[1].language.template(None, name, path)
 
@@ -145,9 +144,9 @@ def assert_is_gemm(found: TemplateDetail) -> None:
     assert all(one.doc and one.kind for one in parameters.values())
 
 
-async def values(daemon: DaemonApi, parameter: str, **more: object) -> dict[str, list[object]]:
-    request = ValuesRequest.model_validate({"unit": GEMM_UNIT, "parameter": parameter, **more})
-    found = await daemon.language.values(request)
+async def values(daemon: Daemon, parameter: str, **more: object) -> dict[str, list[object]]:
+    asked: dict[str, Any] = {"client": None, "unit": GEMM_UNIT, "parameter": parameter, **more}
+    found = await daemon.language.values(**asked)
     assert all(bool(one.why_not) is not one.accepted for one in found)
     assert [one.accepted for one in found] == sorted((one.accepted for one in found), reverse=True)
     return {
@@ -172,7 +171,7 @@ async def test_values_that_the_rules_accept_come_first(gemm: Bench) -> None:
 
 async def test_values_with_other_parameters(gemm: Bench) -> None:
     async with gemm.open() as daemon:
-        detail = await daemon.unit(None, GEMM_UNIT)
+        detail = await daemon.units.unit(None, GEMM_UNIT)
         given = detail.parameters | {"BlkGemmPipelineVer": "v1"}
         found = await values(daemon, "BlkGemmPipeSched", parameters=given)
         assert found == {"accepted": ["Intrawave", "Interwave"], "refused": []}
@@ -182,8 +181,7 @@ async def test_values_with_other_parameters(gemm: Bench) -> None:
         assert found == {"accepted": ["Intrawave"], "refused": ["Interwave"]}
         # the template says itself what cannot be
         without.pop("MPerBlock")
-        request = ValuesRequest(unit=GEMM_UNIT, parameter="BlkGemmPipeSched", parameters=without, values=["Intrawave"])
-        (one,) = await daemon.language.values(request)
+        (one,) = await daemon.language.values(None, GEMM_UNIT, "BlkGemmPipeSched", ["Intrawave"], without)
         assert not one.accepted
         assert "MPerBlock" in one.why_not
 
@@ -192,13 +190,13 @@ async def test_values_in_a_clients_view(gemm: Bench) -> None:
     path = str(gemm.root / "gemm_f16.kernel.toml")
     text = GEMM_FILE
     async with gemm.open() as daemon:
-        await daemon.overlay("editor", path, text.replace('PipelineVer = "v3"', 'PipelineVer = "v1"', 1))
+        await daemon.requests.overlay("editor", path, text.replace('PipelineVer = "v3"', 'PipelineVer = "v1"', 1))
         await known(daemon)
         found = await values(daemon, "BlkGemmPipeSched", client="editor")
         assert found == {"accepted": ["Intrawave", "Interwave"], "refused": []}
         assert (await values(daemon, "BlkGemmPipeSched"))["refused"] == ["Interwave"]
         # what is being written breaks the file: the values of the file on disk are better than none
-        await daemon.overlay("editor", path, text + "\nMPerBlock = ")
+        await daemon.requests.overlay("editor", path, text + "\nMPerBlock = ")
         await known(daemon)
         assert (await values(daemon, "BlkGemmPipeSched", client="editor"))["accepted"]
 
@@ -206,15 +204,14 @@ async def test_values_in_a_clients_view(gemm: Bench) -> None:
 async def test_units_that_are_not_there(gemm: Bench) -> None:
     async with gemm.open() as daemon:
         with pytest.raises(UnknownUnitError):
-            await daemon.language.values(ValuesRequest(unit="gemm_f16/none@gfx942", parameter="MPerBlock"))
+            await daemon.language.values(None, "gemm_f16/none@gfx942", "MPerBlock")
 
 
 async def test_a_template_without_rules_accepts_what_renders(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("templates/macros.j2", "{{ (10 / (Tile - 4)) | int }}")
     async with bench.open() as daemon:
-        request = ValuesRequest(unit="k/one@gfx942", parameter="Tile", values=[4, 8])
-        good, bad = await daemon.language.values(request)
+        good, bad = await daemon.language.values(None, "k/one@gfx942", "Tile", [4, 8])
         assert (good.value, bad.value) == (8, 4)
         assert "zero" in bad.why_not
         assert os.fspath(bench.root)

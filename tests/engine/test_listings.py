@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.queries.listings import CANCELLED, DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import Isa
@@ -23,18 +23,18 @@ def bench(tmp_path: Path) -> IsaBench:
 
 
 @pytest.fixture
-async def daemon(bench: IsaBench) -> AsyncIterator[DaemonApi]:
+async def daemon(bench: IsaBench) -> AsyncIterator[Daemon]:
     async with in_own_task(bench.open()) as daemon:
         await built(daemon)
         yield daemon
 
 
-async def built(daemon: DaemonApi) -> None:
-    async with daemon.build(None, [UNIT], force=False, check_only=False) as lines:
+async def built(daemon: Daemon) -> None:
+    async with daemon.builds.build(None, [UNIT], force=False, check_only=False) as lines:
         assert [line.event async for line in lines][-1] == "done"
 
 
-async def isa(daemon: DaemonApi, symbol: str | None = None, *, lines: bool = True) -> Isa:
+async def isa(daemon: Daemon, symbol: str | None = None, *, lines: bool = True) -> Isa:
     return await daemon.isa(None, UNIT, symbol, lines=lines)
 
 
@@ -50,7 +50,7 @@ def mapped(found: Isa) -> dict[str, tuple[int | None, str, int | None]]:
     }
 
 
-async def test_lines_from_a_second_compile(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_lines_from_a_second_compile(daemon: Daemon, bench: IsaBench) -> None:
     found = await isa(daemon)
     assert (found.unit, found.fresh, found.has_lines) == (UNIT, True, True)
     assert found.kernel.startswith("gemm_universal<")
@@ -73,7 +73,7 @@ async def test_lines_from_a_second_compile(daemon: DaemonApi, bench: IsaBench) -
     assert bench.runs == ["1"]
 
 
-async def test_a_second_look_compiles_nothing(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_a_second_look_compiles_nothing(daemon: Daemon, bench: IsaBench) -> None:
     first = await isa(daemon)
     assert await isa(daemon) == first
     assert await isa(daemon, first.kernel) == first
@@ -92,20 +92,20 @@ async def test_neither_does_the_next_daemon(bench: IsaBench) -> None:
     assert len(bench.lined) == 1
 
 
-async def test_two_at_once_are_one_compile(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_two_at_once_are_one_compile(daemon: Daemon, bench: IsaBench) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(isa, daemon)
         tasks.start_soon(isa, daemon)
     assert len(bench.lined) == 1
 
 
-async def test_without_lines_nothing_is_compiled(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_without_lines_nothing_is_compiled(daemon: Daemon, bench: IsaBench) -> None:
     found = await isa(daemon, lines=False)
     assert (found.has_lines, found.notes, bench.lined) == (False, (NOT_YET,), [])
     assert len(found.lines) == len(INSTRUCTIONS)
 
 
-async def test_a_kernel_that_is_not_there(daemon: DaemonApi) -> None:
+async def test_a_kernel_that_is_not_there(daemon: Daemon) -> None:
     with pytest.raises(CkwatchError, match="has no kernel 'other'") as raised:
         await isa(daemon, "other")
     assert raised.value.hint is not None
@@ -114,25 +114,25 @@ async def test_a_kernel_that_is_not_there(daemon: DaemonApi) -> None:
         await daemon.isa(None, "k/on@gfx942", None, lines=True)
 
 
-async def test_a_unit_that_was_not_built(daemon: DaemonApi) -> None:
+async def test_a_unit_that_was_not_built(daemon: Daemon) -> None:
     with pytest.raises(CkwatchError, match="cannot be inspected"):
         await daemon.isa(None, "k/two@gfx942", None, lines=True)
 
 
-async def test_other_code_has_no_lines(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_other_code_has_no_lines(daemon: Daemon, bench: IsaBench) -> None:
     (bench.folder / "other").write_text(disassembly(INSTRUCTIONS[0], *INSTRUCTIONS))
     found = await isa(daemon)
     assert not found.has_lines
     assert found.notes == ("no source lines: with line tables the compiler makes other code of this kernel",)
 
 
-async def test_the_same_code_elsewhere(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_the_same_code_elsewhere(daemon: Daemon, bench: IsaBench) -> None:
     (bench.folder / "other").write_text(disassembly(*INSTRUCTIONS, first=0x2100))
     bench.print_lines((0x2104, "./kernel.hip", 3, 5))
     assert mapped(await isa(daemon))["v_mfma_f32_32x32x8_f16"] == (2, "k.hip.j2", 1)
 
 
-async def test_a_compile_that_fails_is_not_tried_again(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_a_compile_that_fails_is_not_tried_again(daemon: Daemon, bench: IsaBench) -> None:
     bench.will("broken")
     found = await isa(daemon)
     assert (found.has_lines, found.notes) == (False, (DOES_NOT_COMPILE,))
@@ -140,7 +140,7 @@ async def test_a_compile_that_fails_is_not_tried_again(daemon: DaemonApi, bench:
     assert len(bench.lined) == 1
 
 
-async def test_a_compiler_that_is_killed_is_tried_again(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_a_compiler_that_is_killed_is_tried_again(daemon: Daemon, bench: IsaBench) -> None:
     bench.will("killed")
     found = await isa(daemon)
     assert found.notes == ("no source lines: hipcc was killed (SIGKILL)",)
@@ -148,7 +148,7 @@ async def test_a_compiler_that_is_killed_is_tried_again(daemon: DaemonApi, bench
     assert (await isa(daemon)).has_lines
 
 
-async def test_tools_that_fail(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_tools_that_fail(daemon: Daemon, bench: IsaBench) -> None:
     (bench.folder / "tools/llvm-symbolizer").write_text("#!/bin/sh\necho 'error: bad file' >&2; exit 1\n")
     assert (await isa(daemon)).notes == ("no source lines: llvm-symbolizer failed: error: bad file",)
     (bench.folder / "tools/llvm-symbolizer").unlink()
@@ -159,7 +159,7 @@ async def test_tools_that_fail(daemon: DaemonApi, bench: IsaBench) -> None:
     assert mapped(found)["s_endpgm"] == (None, "h.h", 2)
 
 
-async def test_cancelled_with_its_client(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_cancelled_with_its_client(daemon: Daemon, bench: IsaBench) -> None:
     bench.will("slow")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(isa, daemon)
@@ -170,7 +170,7 @@ async def test_cancelled_with_its_client(daemon: DaemonApi, bench: IsaBench) -> 
     assert (await isa(daemon)).has_lines
 
 
-async def test_cancelled_by_another_client(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_cancelled_by_another_client(daemon: Daemon, bench: IsaBench) -> None:
     bench.will("slow")
     found: list[Isa] = []
     async with anyio.create_task_group() as tasks:
@@ -180,14 +180,14 @@ async def test_cancelled_by_another_client(daemon: DaemonApi, bench: IsaBench) -
 
         tasks.start_soon(ask)
         await bench.started(1)
-        assert await daemon.cancel(None, None) == [UNIT]
+        assert await daemon.builds.cancel(None, None) == [UNIT]
     assert bench.alive == []
     assert (found[0].has_lines, found[0].notes) == (False, (CANCELLED,))
     bench.will("slow", now=False)
     assert (await isa(daemon)).has_lines
 
 
-async def test_an_edit_of_blanks_moves_the_lines(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_an_edit_of_blanks_moves_the_lines(daemon: Daemon, bench: IsaBench) -> None:
     await isa(daemon)
     bench.write("templates/k.hip.j2", TEMPLATE.replace("int tile", "\n\n  int tile"))
     await built(daemon)
@@ -196,11 +196,11 @@ async def test_an_edit_of_blanks_moves_the_lines(daemon: DaemonApi, bench: IsaBe
     assert (found.fresh, len(bench.lined), bench.runs) == (True, 1, ["1"])
 
 
-async def test_of_an_earlier_input(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_of_an_earlier_input(daemon: Daemon, bench: IsaBench) -> None:
     client = "ann"
     before = await isa(daemon)
-    await daemon.overlay(client, str(bench.root / "templates/k.hip.j2"), TEMPLATE + "int more;\n")
-    async with daemon.build(client, [UNIT], force=False, check_only=True) as lines:
+    await daemon.requests.overlay(client, str(bench.root / "templates/k.hip.j2"), TEMPLATE + "int more;\n")
+    async with daemon.builds.build(client, [UNIT], force=False, check_only=True) as lines:
         assert [line.event async for line in lines][-1] == "done"
     found = await daemon.isa(client, UNIT, None, lines=True)
     assert not found.fresh
@@ -208,9 +208,9 @@ async def test_of_an_earlier_input(daemon: DaemonApi, bench: IsaBench) -> None:
     assert len(bench.lined) == 1
 
 
-async def test_of_an_earlier_input_without_a_listing(daemon: DaemonApi, bench: IsaBench) -> None:
-    await daemon.overlay("ann", str(bench.root / "templates/k.hip.j2"), TEMPLATE + "int more;\n")
-    async with daemon.build("ann", [UNIT], force=False, check_only=True) as lines:
+async def test_of_an_earlier_input_without_a_listing(daemon: Daemon, bench: IsaBench) -> None:
+    await daemon.requests.overlay("ann", str(bench.root / "templates/k.hip.j2"), TEMPLATE + "int more;\n")
+    async with daemon.builds.build("ann", [UNIT], force=False, check_only=True) as lines:
         assert [line.event async for line in lines][-1] == "done"
     found = await daemon.isa("ann", UNIT, None, lines=True)
     assert (found.fresh, found.has_lines, found.notes, bench.lined) == (False, False, (STALE,), [])

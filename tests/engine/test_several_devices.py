@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from ckwatch.bench.device_farm import DeviceFarm
-from ckwatch.bench.job import Job, Race
+from ckwatch.bench.job import Job
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -25,7 +25,7 @@ from ckwatch.bench.report import (
 )
 from ckwatch.bench.worker_session import OnMessage
 from ckwatch.engine import bootstrap
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers import measure as handler
 from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, MeasureRunner
 from ckwatch.model.errors import CkwatchError
@@ -179,7 +179,7 @@ def farm(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> Farm:
     return made
 
 
-async def times(daemon: DaemonApi, *patterns: str, force: bool = True) -> dict[str, Timing]:
+async def times(daemon: Daemon, *patterns: str, force: bool = True) -> dict[str, Timing]:
     """By unit its timing with a cold cache. All compile to the same code, which is measured once if not by `force`."""
     await build(daemon)
     lines = await lines_of(daemon, *patterns, force=force)
@@ -187,7 +187,7 @@ async def times(daemon: DaemonApi, *patterns: str, force: bool = True) -> dict[s
     return {timing.unit: timing for timing in found}
 
 
-async def times_on(daemon: DaemonApi, device: str, *patterns: str, race: Race | None = None) -> list[Timing]:
+async def times_on(daemon: Daemon, device: str, *patterns: str, race: bool = False) -> list[Timing]:
     """What a request that names a device gives."""
     with anyio.fail_after(PATIENCE_S):
         async with daemon.benchmarks.bench(patterns or None, None, device=device, force=False, race=race) as lines:
@@ -310,7 +310,7 @@ async def test_a_machine_that_is_the_only_one_and_fails_is_one_sentence(
         farm.there, farm.problem = (FAR,), ""
         await farm.runner.farm_changed()
         assert (await times(daemon, ONE))[ONE].place == "hip:0 on gpu-box"
-        assert (await daemon.unit(None, ONE)).diagnostics == ()
+        assert (await daemon.units.unit(None, ONE)).diagnostics == ()
 
 
 async def test_each_device_has_its_worker_for_races(
@@ -321,7 +321,7 @@ async def test_each_device_has_its_worker_for_races(
     async with bench.open() as daemon, anyio.create_task_group() as tasks:
 
         async def race(unit: str, device: str) -> None:
-            await times_on(daemon, device, unit, race=Race())
+            await times_on(daemon, device, unit, race=True)
 
         tasks.start_soon(race, ONE, "hip:0")
         tasks.start_soon(race, TWO, "hip:1")

@@ -11,7 +11,7 @@ import pytest
 
 from ckwatch.bench.job import VerifyJob
 from ckwatch.core.events import AutoBuild
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -35,9 +35,7 @@ def with_settings(bench: Bench, settings: str) -> None:
     bench.write("ckwatch.toml", (bench.root / "ckwatch.toml").read_text() + settings)
 
 
-async def verify(
-    daemon: DaemonApi, *patterns: str, shapes: tuple[str, ...] = (), force: bool = False
-) -> list[VerifyLine]:
+async def verify(daemon: Daemon, *patterns: str, shapes: tuple[str, ...] = (), force: bool = False) -> list[VerifyLine]:
     """The lines of a verification, stages left out."""
     with anyio.fail_after(PATIENCE_S):
         async with daemon.verifications.verify(patterns or None, shapes=shapes, force=force) as lines:
@@ -90,21 +88,21 @@ async def test_what_is_known_is_not_executed_again_by_the_next_daemon_either(ben
 async def test_what_is_known_is_told_without_executing_anything(bench: Bench) -> None:
     with_settings(bench, OFF)
     async with bench.open() as daemon:
-        told = await daemon.verification(None, "k/one@gfx942")
+        told = await daemon.units.verification(None, "k/one@gfx942")
         assert (told.outcome, told.summary, told.verification) == ("not verified", "it was not built", None)
         await build(daemon, "k/one")
-        told = await daemon.verification(None, "k/one@gfx942")
+        told = await daemon.units.verification(None, "k/one@gfx942")
         assert (told.outcome, told.summary) == ("not verified", "it was not verified yet")
         assert bench.emulator.runs == []
         lines = await verify(daemon, "k/one")
         (known,) = (line.result for line in lines if line.result is not None)
-        assert await daemon.verification(None, "k/one@gfx942") == known
+        assert await daemon.units.verification(None, "k/one@gfx942") == known
     async with bench.open() as daemon:
         await build(daemon, "k/one")
-        assert await daemon.verification(None, "k/one@gfx942") == known
+        assert await daemon.units.verification(None, "k/one@gfx942") == known
         bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 7}}))
         await build(daemon, "k/one")
-        assert (await daemon.verification(None, "k/one@gfx942")).summary == "it was not verified yet"
+        assert (await daemon.units.verification(None, "k/one@gfx942")).summary == "it was not verified yet"
     assert len(bench.emulator.runs) == 1
 
 
@@ -158,7 +156,7 @@ async def test_a_request_is_thorough_and_serves_what_is_verified_by_itself(bench
         assert len(bench.emulator.runs) == 3
     async with bench.open() as daemon, following(daemon) as seen:
         await build(daemon)
-        await daemon.focus("editor", ["k/one"], [], everything=False, unsaved=AutoBuild.NONE)
+        await daemon.requests.focus("editor", ["k/one"], [], everything=False, unsaved=AutoBuild.NONE)
         await seen.until(lambda s: s.units["one"].verification is not None)
     assert len(bench.emulator.runs) == 3
 
@@ -335,7 +333,7 @@ async def test_cancel_ends_it_too(bench: Bench) -> None:
             async with daemon.verifications.verify(("k/one",)) as lines:
                 async for line in lines:
                     if line.event == "began":
-                        assert await daemon.cancel(None, ["k/one"]) == ["k/one@gfx942"]
+                        assert await daemon.builds.cancel(None, ["k/one"]) == ["k/one@gfx942"]
                     elif line.event == "unit":
                         assert line.text == "it was edited or cancelled meanwhile"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.wire.benchmarks import BenchLine
 from daemon_bench import Bench
 from patience import PATIENCE_S
@@ -79,7 +79,7 @@ class Timed(Bench):
 
 
 async def lines_of(
-    daemon: DaemonApi, *patterns: str, shapes: list[str] | None = None, force: bool = False
+    daemon: Daemon, *patterns: str, shapes: list[str] | None = None, force: bool = False
 ) -> list[BenchLine]:
     """The lines of a benchmark, stages left out."""
     found: list[BenchLine] = []

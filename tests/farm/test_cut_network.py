@@ -87,7 +87,7 @@ async def test_what_a_lost_worker_had_is_done_here(farm: FarmBench, network: Net
     async with farm.bench.open() as daemon:
         await slots(daemon, 2)
         farm.bench.will("slow")
-        async with daemon.build(None, ("k/a", "k/b", "k/c"), force=False, check_only=False) as lines:
+        async with daemon.builds.build(None, ("k/a", "k/b", "k/c"), force=False, check_only=False) as lines:
             await farm.bench.started(3)
             network.cut()
             farm.bench.will("slow", now=False)
@@ -98,5 +98,5 @@ async def test_what_a_lost_worker_had_is_done_here(farm: FarmBench, network: Net
         assert sorted(map(str, found)) == ["built", "built", "faulted"], "the one that was killed here, and those there"
         await warned(daemon, "compiles run on this machine")
         await build(daemon)
-        units = await daemon.units(None, None)
+        units = await daemon.snapshots.units(None, None)
         assert {unit.outcome for unit in units} == {"built"}

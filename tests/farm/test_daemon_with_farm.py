@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 import farm_bench
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from daemon_bench import SECONDS, TEMPLATE, Bench, build
 from farm_bench import FarmBench, kill
 from workspaces import gemm_kernel
@@ -35,17 +35,17 @@ def use(farm: FarmBench) -> None:
     farm.bench.write("ckwatch.toml", text + farm.settings())
 
 
-async def slots(daemon: DaemonApi, wanted: int) -> None:
+async def slots(daemon: Daemon, wanted: int) -> None:
     """Return when the farm has room for so many compiles."""
     with anyio.fail_after(SECONDS):
-        while (found := (await daemon.status()).farm) is None or found.slots != wanted:  # noqa: ASYNC110
+        while (found := (await daemon.statuses.status()).farm) is None or found.slots != wanted:  # noqa: ASYNC110
             await anyio.sleep(0.05)
 
 
-async def warned(daemon: DaemonApi, wanted: str) -> str:
+async def warned(daemon: Daemon, wanted: str) -> str:
     """The daemon's sentence about the farm, when it has these words."""
     with anyio.fail_after(SECONDS):
-        while wanted not in (said := (await daemon.status()).warnings.get("farm", "")):  # noqa: ASYNC110
+        while wanted not in (said := (await daemon.statuses.status()).warnings.get("farm", "")):  # noqa: ASYNC110
             await anyio.sleep(0.05)
     return said
 
@@ -96,7 +96,7 @@ async def test_a_mistake_is_reported_at_its_place(farm: FarmBench) -> None:
         lines = await build(daemon)
         outcomes = {name: line.unit.outcome for name, line in lines.items() if line.unit}
         assert outcomes == {name: "failed" if name == "f" else "built" for name in NAMES}
-        (error,) = [one for one in (await daemon.unit(None, "k/f")).diagnostics if one.severity == "error"]
+        (error,) = [one for one in (await daemon.units.unit(None, "k/f")).diagnostics if one.severity == "error"]
         assert error.message.startswith("BROKEN is no type")
         assert error.span.path.endswith("templates/k.hip.j2")
 
@@ -107,7 +107,7 @@ async def test_what_is_cancelled_ends_on_the_worker(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 8)
-        async with daemon.build(None, None, force=False, check_only=False):
+        async with daemon.builds.build(None, None, force=False, check_only=False):
             await farm.bench.started(len(NAMES))
         with anyio.fail_after(SECONDS):
             while farm.bench.alive:  # noqa: ASYNC110
@@ -120,7 +120,7 @@ async def test_compilers_end_when_their_daemon_is_gone(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 8)
-        async with daemon.build(None, None, force=False, check_only=False):
+        async with daemon.builds.build(None, None, force=False, check_only=False):
             await farm.bench.started(len(NAMES))
             assert farm.scheduler is not None
             kill(farm.scheduler)
@@ -136,7 +136,7 @@ async def test_a_worker_that_is_killed_loses_nothing(farm: FarmBench) -> None:
     farm.bench.will("slow")
     async with farm.bench.open() as daemon:
         await slots(daemon, 4)
-        async with daemon.build(None, None, force=False, check_only=False) as lines:
+        async with daemon.builds.build(None, None, force=False, check_only=False) as lines:
             await farm.bench.started(5)
             kill(first)
             farm.bench.will("slow", now=False)
@@ -173,7 +173,7 @@ async def test_without_a_scheduler_everything_is_done_here(farm: FarmBench) -> N
         farm.start_scheduler()
         farm.start_worker()
         await slots(daemon, 1)
-        assert "farm" not in (await daemon.status()).warnings
+        assert "farm" not in (await daemon.statuses.status()).warnings
 
 
 SHAPE = '[[shape]]\nname = "a"\nM = 8\nN = 8\nK = 8\n'

@@ -133,7 +133,7 @@ async def test_hostile_workers(farm: FarmBench, evidence: Path) -> None:
             while True:
                 lines = await build(daemon, force=True)
                 assert {line.unit.outcome for line in lines.values() if line.unit} == {"built"}
-                said = (await daemon.status()).warnings.get("farm", "")
+                said = (await daemon.statuses.status()).warnings.get("farm", "")
                 if all(address in said for address in hostile.values()):
                     break
         assert set(hostile) == {*IN_RESULTS, *IN_DESCRIPTIONS}
@@ -157,7 +157,7 @@ async def test_a_hostile_scheduler(
     async with farm.bench.open() as daemon:
         wanted = {"objects": "unacceptable", "answers": "does not answer", "stream": "is lost"}[attack]
         with anyio.fail_after(SECONDS):
-            while wanted not in (await daemon.status()).warnings.get("farm", ""):
+            while wanted not in (await daemon.statuses.status()).warnings.get("farm", ""):
                 lines = await build(daemon, force=True)
                 assert {line.unit.outcome for line in lines.values() if line.unit} == {"built"}
     assert not ran(evidence)

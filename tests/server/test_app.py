@@ -9,27 +9,28 @@ import anyio
 import pytest
 from pydantic import TypeAdapter
 
-from ckwatch.core.events import ViewOverrides
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
-from ckwatch.server.app import ROUTES
+from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.table import ENDPOINTS
+from ckwatch.questions.units import UnitQuestions
+from ckwatch.server.routes import path_of
 from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
-from ckwatch.wire.cpp import CppAnswerLine, CppHover, CppRequest
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, ImportTimingsRequest, TimingsImport
+from ckwatch.wire.cpp import CppAnswer, CppHover, CppRequest
+from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
     ParameterValue,
     TemplateDetail,
     TemplateName,
-    ValuesRequest,
     Vocabulary,
 )
-from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, SlowAnswer, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import File, Snapshot, Unit
 from ckwatch.wire.verification import UnitVerification
-from fake_engine import FakeEngine, unit_of
+from fake_engine import WORDS, FakeEngine, unit_of
 from served import Serve, Served
 
 UNIT = "gemm/m128@gfx942"
@@ -75,9 +76,9 @@ ROWS = [
         "PUT /clients/x/focus", None, ("focus", "x", ["gemm"], ["/w/a"], True, "none"),
         {"units": ["gemm"], "files": ["/w/a"], "everything": True, "unsaved": "none"},
     ),
-    Row("PUT /clients/x/view", None, ("view", "x", ViewOverrides()), {}),
+    Row("PUT /clients/x/view", None, ("view", "x", [], True, None), {}),
     Row(
-        "PUT /clients/x/view", None, ("view", "x", ViewOverrides(("gfx942",), False, True)),
+        "PUT /clients/x/view", None, ("view", "x", ["gfx942"], False, True),
         {"archs": ["gfx942"], "rules": False, "header_warnings": True},
     ),
     Row("PUT /clients/x/editor", None, ("editor", "x", True), {"shows": True}),
@@ -100,7 +101,7 @@ ROWS = [
         {"paths": ["/w/a", "/w/b"], "client": "x"},
     ),
     Row(
-        "POST /values", list[ParameterValue], ("values", ValuesRequest(unit=UNIT, parameter="Tile")),
+        "POST /values", list[ParameterValue], ("values", None, UNIT, "Tile", None, None),
         {"unit": UNIT, "parameter": "Tile"},
     ),
     Row("GET /devices", Devices, ("devices", False)),
@@ -108,7 +109,7 @@ ROWS = [
     Row("GET /timings?unit=gemm/m128%40gfx942", list[Timing], ("timings", UNIT, None, 50)),
     Row("GET /timings?unit=gemm/m128%40gfx942&shape=a%20b&limit=2", list[Timing], ("timings", UNIT, "a b", 2)),
     Row("GET /timings/7", list[TimingDetail], ("timing", 7)),
-    Row("GET /ranking?kernel=gemm", list[RankedTiming], ("best", "gemm", None)),
+    Row("GET /ranking?kernel=gemm", list[RankedTiming], ("best", "gemm", None, None)),
     Row("GET /ranking?kernel=gemm&shape=big&cache=hot", list[RankedTiming], ("best", "gemm", "big", "hot")),
     Row("GET /comparison?unit=a&against=baseline:x", list[Compared], ("compare", "a", "baseline:x", None)),
     Row("GET /baselines", list[Baseline], ("baselines",)),
@@ -116,12 +117,12 @@ ROWS = [
     Row("PUT /baselines/x", list[str], ("set_baseline", "x", ["gemm"]), {"units": ["gemm"]}),
     Row("DELETE /baselines/x", int, ("remove_baseline", "x")),
     Row(
-        "POST /imported-timings", TimingsImport, ("import_timings", ImportTimingsRequest(path="/w/t.csv")),
+        "POST /imported-timings", TimingsImport, ("import_timings", "/w/t.csv", None, None, None, None),
         {"path": "/w/t.csv"},
     ),
     Row(
         "POST /imported-timings", TimingsImport,
-        ("import_timings", ImportTimingsRequest(path="/w/t.json", format="kernel-tuner", source="theirs", kernel="k")),
+        ("import_timings", "/w/t.json", "kernel-tuner", "theirs", "k", None),
         {"path": "/w/t.json", "format": "kernel-tuner", "source": "theirs", "kernel": "k"},
     ),
     Row("GET /imported-timings", list[ImportedTiming], ("imported_timings", None, None, None)),
@@ -150,27 +151,17 @@ async def test_a_route_asks_the_engine_and_answers_with_what_it_returns(row: Row
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {
-        "changes",
-        "build",
-        "bench",
-        "verify",
-        "forget",
-        "time_trace",
-        "isa",
-        "ask_cpp",
-    }
-    names = {"source": "rendered", "events": "changes", "leave": "forget", "ranking": "best", "comparison": "compare"}
-    assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
+    asked = {row.asked[0] for row in ROWS} | {"building", "bench", "verifying", "time_trace", "isa", "ask_cpp"}
+    assert {one.name for one in ENDPOINTS} == asked | {"events", "leave"}
 
 
 async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     engine = served.engine
     engine.change("file//w/ü", File(path="/w/ü", diagnostics=()))
     snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
-    assert snapshot == await engine.snapshot(None)
+    assert snapshot == await engine.ask(ClientRequests.snapshot)
     units = TypeAdapter(list[Unit]).validate_json((await served.http.get("/units")).content)
-    assert units == await engine.units(None, None)
+    assert units == await engine.ask(UnitQuestions.units, patterns=None)
     assert (await served.http.get("/units?pattern=nothing")).json() == []
     source = RenderedText.model_validate_json((await served.http.get(f"/units/{UNIT}/source")).content)
     assert source.text == "int a = 1; // ü\n"
@@ -191,7 +182,7 @@ async def test_a_snapshot_of_many_units_arrives_whole(serve: Serve) -> None:
     async with serve(FakeEngine(*(f"gemm/i{number}@gfx942" for number in range(3000)))) as served:
         snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
         assert len(snapshot.states) == 3000
-        assert snapshot == await served.engine.snapshot(None)
+        assert snapshot == await served.engine.ask(ClientRequests.snapshot)
 
 
 async def test_names_that_are_no_unicode_are_shown_as_far_as_they_go(served: Served) -> None:
@@ -204,7 +195,7 @@ async def test_the_document_describes_every_route(served: Served) -> None:
     answer = await served.http.get("/openapi.json")
     paths = answer.json()["paths"]
     assert {(method.upper(), path) for path, of in paths.items() for method in of} == {
-        (route.method, "/v1" + route.path) for route in ROUTES
+        (one.method, "/v1" + path_of(one)) for one in ENDPOINTS
     }
     events = paths["/v1/events"]["get"]["responses"]["200"]["content"]
     assert events == {"application/x-ndjson": {"schema": {"$ref": "#/components/schemas/Change"}}}
@@ -265,9 +256,8 @@ async def test_no_request_is_kept_waiting_by_another(served: Served) -> None:
 
 
 async def test_answers_are_the_wire_types(served: Served) -> None:
-    language = served.engine.language
     words = Vocabulary.model_validate_json((await served.http.get("/vocabulary")).content)
-    assert words == language.words
+    assert words == WORDS
     names = TypeAdapter(list[TemplateName]).validate_json((await served.http.get("/templates?client=x")).content)
     assert names == [TemplateName(name="k.hip.j2", path="/w/templates/k.hip.j2")]
     found = TemplateDetail.model_validate_json((await served.http.get("/template?name=k.hip.j2")).content)
@@ -281,7 +271,7 @@ async def test_answers_are_the_wire_types(served: Served) -> None:
     ]
     assert served.engine.of("template") == [(None, "k.hip.j2", None), (None, None, "/w/a b.j2")]
     assert served.engine.of("readers") == [("x", "/w/k.j2")]
-    assert served.engine.of("values") == [(ValuesRequest(unit=UNIT, parameter="Tile", values=[96, 128]),)]
+    assert served.engine.of("values") == [(None, UNIT, "Tile", [96, 128], None)]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +341,7 @@ async def test_bad_questions_about_cpp_never_reach_the_engine(served: Served, bo
 )
 async def test_questions_about_cpp(served: Served, body: dict[str, Any]) -> None:
     answer = await served.http.post("/cpp", json=body)
-    last = CppAnswerLine.model_validate_json(answer.text.splitlines()[-1])
+    last = SlowAnswer[CppAnswer].model_validate_json(answer.text.splitlines()[-1])
     assert last.result is not None
     assert last.result.hover == CppHover(markdown="`int`")
     assert served.engine.of("ask_cpp") == [(CppRequest.model_validate(body),)]

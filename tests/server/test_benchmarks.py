@@ -17,8 +17,8 @@ async def test_a_benchmark_is_followed_line_by_line(served: Served) -> None:
     assert [line.event for line in lines] == ["timing", "done"]
     assert lines[0].timing is not None
     assert lines[0].timing.unit == UNIT
-    assert served.engine.of("bench") == [(["gemm"], ["test"], "hip:1", True)]
-    assert served.engine.benchmarks.following == 0
+    assert served.engine.of("bench") == [(None, ["gemm"], ["test"], "hip:1", True, False, None, False)]
+    assert served.engine.following == 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import anyio
 import httpx
 import pytest
 
-from ckwatch.server.app import ROUTES
+from ckwatch.questions.table import ENDPOINTS
+from ckwatch.server.routes import path_of
 from ckwatch.wire.messages import Problem
 from served import Serve, Served
 
@@ -130,9 +131,9 @@ async def test_wrong_requests(rows: list[Row], served: Served) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 async def test_every_route_refuses_what_it_does_not_know(method: str, served: Served) -> None:
-    for route in ROUTES:
+    for route in ENDPOINTS:
         if route.method == method:
-            path = route.path.format(kernel="gemm", instance="m128@gfx942", client="x", name="x", number=1)
+            path = path_of(route).format(kernel="gemm", instance="m128@gfx942", client="x", name="x", number=1)
             answer = await served.http.request(method, path, params={"what": "is this", "path": "/w/a"})
             assert answer.status_code == 422
             assert "query.what: Extra inputs are not permitted" in answer.json()["details"]

@@ -16,8 +16,8 @@ from ckwatch.server import uvicorn_server
 from ckwatch.server.clients import Limits
 from ckwatch.server.responses import json_bytes
 from ckwatch.server.streams import SerializedStates
-from ckwatch.wire.analysis import IsaAnswer
-from ckwatch.wire.messages import BuildLine, Problem, TimeTraceLine
+from ckwatch.wire.analysis import Isa
+from ckwatch.wire.messages import BuildLine, Problem, SlowAnswer, TimeTrace
 from ckwatch.wire.state import Change, File
 from fake_engine import FakeEngine, unit_of
 from patience import PATIENCE_S
@@ -358,7 +358,7 @@ async def test_the_result_is_the_last_line(
 ) -> None:
     answer = await served.http.get(URL + query)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
-    line = IsaAnswer.model_validate_json(answer.text)
+    line = SlowAnswer[Isa].model_validate_json(answer.text)
     assert line.event == "done"
     assert line.result is not None
     client, symbol, lines = asked
@@ -379,8 +379,8 @@ async def test_bad_requests_never_reach_the_engine(served: Served, query: str) -
 URL_TIME_TRACES = "/units/gemm/m128@gfx942/time-trace"
 
 
-def lines_time_traces(answer: httpx.Response) -> list[TimeTraceLine]:
-    return [TimeTraceLine.model_validate_json(line) for line in answer.text.splitlines()]
+def lines_time_traces(answer: httpx.Response) -> list[SlowAnswer[TimeTrace]]:
+    return [SlowAnswer[TimeTrace].model_validate_json(line) for line in answer.text.splitlines()]
 
 
 async def given_up(engine: FakeEngine) -> None:
@@ -422,7 +422,7 @@ async def test_heartbeats_until_the_end(serve: Serve) -> None:
         async with served.http.stream("POST", URL_TIME_TRACES, json={}) as answer:
             assert answer.status_code == 200
             async for text in answer.aiter_lines():
-                found.append(TimeTraceLine.model_validate_json(text))
+                found.append(SlowAnswer[TimeTrace].model_validate_json(text))
                 if len(found) == 3:
                     served.engine.traced = True
                     served.engine.moved()

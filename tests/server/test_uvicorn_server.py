@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 
+from ckwatch.questions.workspace import WorkspaceQuestions
 from served import Serve, Served
 
 
@@ -41,7 +42,7 @@ async def test_a_request_in_progress_is_answered_before_the_end(served: Served) 
         await anyio.wait_all_tasks_blocked()
         return "the last line"
 
-    served.engine.log = log  # type: ignore[method-assign]
+    served.engine.answers[WorkspaceQuestions.log] = log
     assert (await served.http.get("/log")).text == "the last line"
     await served.ended.wait()
 
@@ -52,7 +53,7 @@ async def test_a_request_that_takes_too_long_learns_of_the_end(served: Served) -
         await anyio.sleep_forever()
         return ""
 
-    served.engine.log = log  # type: ignore[method-assign]
+    served.engine.answers[WorkspaceQuestions.log] = log
     answer = await served.http.get("/log")
     assert (answer.status_code, answer.json()["error"]) == (503, "the daemon is ending")
     await served.ended.wait()

@@ -11,14 +11,14 @@ from served import Served
 
 async def test_a_verification_is_followed_line_by_line(served: Served) -> None:
     found = unit_verification(verification_of(finding_of()))
-    served.engine.verifications.lines = [VerifyLine(event="unit", unit=UNIT, outcome="built", result=found)]
+    served.engine.verify_lines = [VerifyLine(event="unit", unit=UNIT, outcome="built", result=found)]
     body = {"units": ["gemm"], "shapes": ["M=1,N=8,K=8"], "force": True, "client": "x"}
     async with served.http.stream("POST", "/verifications", json=body) as answer:
         lines = [VerifyLine.model_validate_json(line) async for line in answer.aiter_lines()]
     assert [line.event for line in lines] == ["unit", "done"]
     assert lines[0].result == found
     assert served.engine.of("verify") == [("x", ["gemm"], "M=1,N=8,K=8", True)]
-    assert served.engine.verifications.following == 0
+    assert served.engine.following == 0
 
 
 @pytest.mark.parametrize("body", [{"units": "gemm"}, {"forced": True}, {"shapes": "exact"}])

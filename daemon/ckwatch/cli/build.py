@@ -29,7 +29,6 @@ from ckwatch.system.durable_files import fitting_name, replace_file
 from ckwatch.wire.record import record_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.client.connection import LineIterator
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Unit
 
@@ -130,7 +129,7 @@ def _named(error: UnknownUnitError, options: argparse.Namespace, mistakes: Mista
 async def _follow(
     client: Client,
     output: Output,
-    lines: LineIterator[BuildLine],
+    lines: AsyncIterator[BuildLine],
     take: Callable[[BuildLine], FinishedUnit],
     unbuilt: set[str],
     *,

@@ -1,7 +1,7 @@
 """`SyncClient`: the client for plain scripts and notebooks, without `await`.
 
-It has the methods of `Client`, which run on an event loop in a thread of its own. Each is made from that of `Client`
-and has its types: the descriptors below differ in what a method gives.
+It has the methods of `Client`, which run on an event loop in a thread of its own. The questions are declared for both;
+each other method is made from that of `Client` and has its types.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from ckwatch.client.cpp import CppClient
 from ckwatch.client.events import BriefChange, ReadChange, ReadUnit
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
+from ckwatch.questions.endpoint import NOTHING, Lines, Question, SyncAsker
+from ckwatch.questions.timings import TimingQuestions
+from ckwatch.questions.units import UnitQuestions
+from ckwatch.questions.workspace import WorkspaceQuestions
 from ckwatch.wire.state import Change
 
 if TYPE_CHECKING:  # numpy comes with them
@@ -338,7 +342,7 @@ class SyncCpp:
     outgoing_calls = _Method(CppClient.outgoing_calls)
 
 
-class SyncClient:
+class SyncClient(WorkspaceQuestions, UnitQuestions, TimingQuestions, SyncAsker):
     """`Client` for plain scripts and notebooks: the same methods, which wait instead of being awaited.
 
     `connect_sync` makes one. Its methods may be called by any thread.
@@ -350,62 +354,36 @@ class SyncClient:
         self.root: Path = client.root
         self.id: str = client.id
 
-    status = _Method(Client.status)
-    workspace = _Method(Client.workspace)
     sync = _Method(Client.sync)
-    runner = _Method(Client.runner)
-    time_trace = _Method(Client.time_trace)
-    units = _Method(Client.units)
     kernels = _Method(Client.kernels)
-    unit = _Method(Client.unit)
-    rendered = _Method(Client.rendered)
-    artifact = _Method(Client.artifact)
-    runs = _Method(Client.runs)
     diagnostics = _Method(Client.diagnostics)
-    log = _Method(Client.log)
-    building = _Context(Client.building, Items)
     build = _Method(Client.build)
     rerun = _Method(Client.rerun)
     check = _Method(Client.check)
-    cancel = _Method(Client.cancel)
     overlay = _Context(Client.overlay, SyncOverlay)
     focus = _Method(Client.focus)
     view = _Method(Client.view)
-    show = _Method(Client.show)
     editor = _Method(Client.editor)
     sweep = _Context(Client.sweep, SyncSweep)
     adding_to = _Context(Client.adding_to, SyncOverlay)
     tune = _Context(Client.tune, SyncTuning)
     tuning_runs = _Method(Client.tuning_runs)
     tuning_record = _Method(Client.tuning_record)
-    devices = _Method(Client.devices)
-    bench = _Context(Client.bench, Items)
-    timings = _Method(Client.timings)
-    timing = _Method(Client.timing)
-    best = _Method(Client.best)
-    compare = _Method(Client.compare)
-    set_baseline = _Method(Client.set_baseline)
-    baselines = _Method(Client.baselines)
-    remove_baseline = _Method(Client.remove_baseline)
-    import_timings = _Method(Client.import_timings)
-    imported_timings = _Method(Client.imported_timings)
-    imported_files = _Method(Client.imported_files)
-    remove_imported = _Method(Client.remove_imported)
-    verifying = _Context(Client.verifying, Items)
     verify = _Method(Client.verify)
-    verification = _Method(Client.verification)
-    analysis = _Method(Client.analysis)
-    occupancy_steps = _Method(Client.occupancy_steps)
-    isa = _Method(Client.isa)
-    calibration = _Method(Client.calibration)
-    predicted = _Method(Client.predicted)
-    vocabulary = _Method(Client.vocabulary)
-    templates = _Method(Client.templates)
-    template = _Method(Client.template)
-    readers = _Method(Client.readers)
     readers_of = _Method(Client.readers_of)
-    values = _Method(Client.values)
     stop = _Method(Client.stop)
+
+    def _ask(
+        self, question: Question[..., Result], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+    ) -> Result:
+        return self.loop.run(partial(self.client._ask, question, given, named))
+
+    @contextmanager
+    def _follow(
+        self, lines: Lines[..., Item], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Iterator[Items[Item]]:
+        with self.loop.context(self.client._follow(lines, given, named)) as entered:
+            yield Items(self.loop, entered)
 
     @property
     def cpp(self) -> SyncCpp:

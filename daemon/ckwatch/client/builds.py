@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ckwatch.model.kernels import ParameterValue
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.client.connection import LineIterator
+    from collections.abc import AsyncIterator
+
     from ckwatch.client.sweep import Parameters
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Diagnostic, Unit
@@ -119,7 +120,7 @@ class Sweep:
     """
 
     def __init__(
-        self, lines: LineIterator[BuildLine], units: Mapping[str, Parameters], *, checked: bool = False
+        self, lines: AsyncIterator[BuildLine], units: Mapping[str, Parameters], *, checked: bool = False
     ) -> None:
         self.units = units
         self.skipped: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -17,14 +18,18 @@ from anyio.abc import TaskGroup
 from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import launch
-from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
+from ckwatch.client.connection import Connection, LineIterator, Reach, ask
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.events import Events, ReadEvents, ReadUnit, UnitInBrief, in_brief
 from ckwatch.client.http import connection_to
-from ckwatch.client.http_state import Query
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, Lines, Question
+from ckwatch.questions.timings import TimingQuestions
+from ckwatch.questions.units import UnitQuestions
+from ckwatch.questions.workspace import WorkspaceQuestions
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.discovery import find_workspace
 
@@ -36,25 +41,14 @@ if TYPE_CHECKING:
     from ckwatch.client.tuning import Tuning
     from ckwatch.client.tuning_changes import TuningChanges
     from ckwatch.tuning.results import TuningRecord, TuningRun
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
-    from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
-    from ckwatch.wire.imported_timings import FormatName, ImportedTiming, ImportedTimingsFile, TimingsImport
-    from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
     from ckwatch.wire.messages import (
-        Artifact,
-        BuildLine,
-        RenderedText,
-        Run,
         Status,
-        TimeTrace,
-        UnitDetail,
-        WorkspaceDetail,
     )
     from ckwatch.wire.state import Diagnostic, Unit
-    from ckwatch.wire.verification import UnitVerification, VerifyLine
+    from ckwatch.wire.verification import UnitVerification
 
 
-class Client:
+class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and
@@ -79,59 +73,20 @@ class Client:
         self._is_known = False
         connection.restore = self._state_sync.settle
 
-    # What is.
-
-    async def status(self) -> Status:
-        """The daemon itself: version, process, counts of units by phase and outcome, warnings."""
-        return await status_of(self._connection)
-
-    async def workspace(self) -> WorkspaceDetail:
-        """The workspace itself: its files, and what is wrong in its settings and kernel files."""
-        from ckwatch.wire.messages import WorkspaceDetail
-
-        return await self._connection.get(WorkspaceDetail, ("workspace",), await self._view())
-
     async def sync(self) -> int:
         """Return when the daemon knows the files as they are now, on disk and in this client's overlays.
 
         `reached` of this client's events waits for the returned number.
         """
-        from ckwatch.wire.messages import BuildLine, BuildRequest
-
         viewer = await self._viewer()
         if viewer is None and self._state_sync.has_sent:
             viewer = self.id  # its view may not be gone yet
-        request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=viewer)
+        body = json.dumps({"units": [], "check_only": True, "client": viewer}).encode()
         seq = 0
-        async with self._connection.answer("POST", ("builds",), body=request, retry="always") as exchange:
-            async for line in LineIterator(exchange, BuildLine, "build"):
+        async with self._connection.answer("POST", ("builds",), body=body) as exchange:
+            async for line in LineIterator(exchange, UnitQuestions.building):
                 seq = line.seq
         return seq
-
-    async def runner(self, unit: str | Unit, path: str | os.PathLike[str]) -> None:
-        """Write a standalone program that runs and verifies a unit, which must have been built, to `path`."""
-        from ckwatch.wire.messages import RunnerRequest
-
-        request = RunnerRequest.model_construct(path=self._absolute(path), client=await self._viewer())
-        await self._connection.request("POST", (*unit_path(unit), "runner"), body=request)
-
-    async def time_trace(self, unit: str | Unit, path: str | os.PathLike[str] | None = None) -> TimeTrace:
-        """Where the time goes when the unit is compiled, which is done for this. `path`: a file for clang's traces."""
-        from ckwatch.wire.messages import TimeTraceLine, TimeTraceRequest
-
-        target = None if path is None else self._absolute(path)
-        request = TimeTraceRequest.model_construct(path=target, client=await self._viewer())
-        segments = (*unit_path(unit), "time-trace")
-        async with self._connection.answer("POST", segments, body=request, retry="unsent") as exchange:
-            return await result_in(exchange, TimeTraceLine)
-
-    async def units(self, *patterns: str) -> list[Unit]:
-        """The state of units, in the order of the kernel files."""
-        from ckwatch.wire.state import Unit
-
-        query = [("pattern", pattern) for pattern in patterns]
-        data = await self._connection.request("GET", ("units",), [*query, *await self._view()])
-        return parsed_list(list[Unit], data)
 
     async def kernels(self) -> dict[str, tuple[Unit, ...]]:
         """The names of the kernels, each with its units."""
@@ -140,44 +95,9 @@ class Client:
             found.setdefault(unit.kernel, []).append(unit)
         return {name: tuple(units) for name, units in found.items()}
 
-    async def unit(self, unit: str | Unit) -> UnitDetail:
-        """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
-        from ckwatch.wire.messages import UnitDetail
-
-        return await self._connection.get(UnitDetail, unit_path(unit), await self._view())
-
-    async def rendered(self, unit: str | Unit, *, with_map: bool = False) -> RenderedText:
-        """The text that the template gives; `with_map`: and where each piece of it came from."""
-        from ckwatch.wire.messages import RenderedText
-
-        query: Query = [("map", "1")] if with_map else []
-        return await self._connection.get(RenderedText, (*unit_path(unit), "source"), [*query, *await self._view()])
-
-    async def artifact(self, unit: str | Unit) -> Artifact | None:
-        """What the unit compiled to last, whether or not that is fresh; None if nothing."""
-        from ckwatch.wire.messages import Artifact
-
-        data = await self._connection.request("GET", (*unit_path(unit), "artifact"), await self._view())
-        return None if data.strip() == b"null" else parsed(Artifact, data)
-
-    async def runs(self, unit: str | Unit, limit: int = 20) -> list[Run]:
-        """The unit's last compiles, the newest first."""
-        from ckwatch.wire.messages import Run
-
-        data = await self._connection.request("GET", (*unit_path(unit), "runs"), [("limit", str(limit))])
-        return parsed_list(list[Run], data)
-
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
         """The messages in a file of the workspace, of all its units."""
-        from ckwatch.wire.state import File
-
-        file = await self._connection.get(File, ("files",), [("path", self._absolute(path)), *await self._view()])
-        return file.diagnostics
-
-    async def log(self, lines: int = 100) -> str:
-        """The end of the daemon's log."""
-        data = await self._connection.request("GET", ("log",), [("lines", str(lines))])
-        return data.decode(errors="replace")
+        return (await self._ask(ClientRequests.file, (path,))).diagnostics
 
     def events(self) -> Events:
         """The state of everything, followed: first a change for each thing that is, then one whenever it changes.
@@ -199,28 +119,6 @@ class Client:
 
     # Builds.
 
-    @asynccontextmanager
-    async def building(
-        self, *patterns: str, force: bool = False, check_only: bool = False, finish: bool = False
-    ) -> AsyncIterator[LineIterator[BuildLine]]:
-        """Build units and see them settle: lines `start`, `unit` for each, `done`.
-
-        Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
-        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
-        """
-        from ckwatch.wire.messages import BuildLine, BuildRequest
-
-        request = BuildRequest.model_construct(
-            units=list(patterns) or None,
-            force=force,
-            check_only=check_only,
-            finish=finish,
-            client=await self._viewer(),
-        )
-        retry: Retry = "unsent" if force else "always"
-        async with self._connection.answer("POST", ("builds",), body=request, retry=retry) as exchange:
-            yield LineIterator(exchange, BuildLine, "build")
-
     async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
         """Build units and wait for fresh results. Being cancelled cancels what no other client waits for."""
         try:
@@ -237,13 +135,6 @@ class Client:
     async def check(self, *patterns: str) -> BuildResult:
         """Render units and check them without a compiler."""
         return await self.build(*patterns, check_only=True)
-
-    async def cancel(self, *patterns: str) -> list[str]:
-        """Stop compiling units until they are edited or asked for; the ids of those that were being worked on."""
-        from ckwatch.wire.messages import CancelRequest
-
-        request = CancelRequest.model_construct(units=list(patterns) or None, client=await self._viewer())
-        return parsed_list(list[str], await self._connection.request("POST", ("cancel",), body=request))
 
     # This client's own view.
 
@@ -289,19 +180,6 @@ class Client:
         chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
         self._is_known = True
         await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
-
-    # Editors.
-
-    async def show(self, path: str | os.PathLike[str], line: int, column: int = 0) -> int:
-        """Have the editors of the workspace show a place of a file, wherever that lies; how many were asked.
-
-        `line` and `column`, in code points, count from zero. The topic `workspace` says how many editors there are.
-        Raises CkwatchError where there is no file that can be read.
-        """
-        from ckwatch.wire.messages import ShowRequest
-
-        request = ShowRequest.model_construct(path=self._absolute(path), line=line, column=column)
-        return int(await self._connection.request("POST", ("show",), body=request, retry="unsent"))
 
     async def editor(self, *, shows: bool) -> None:
         """Whether this client is an editor that shows places: its `events` then have the topic `show`.
@@ -468,166 +346,9 @@ class Client:
 
     # Timings: those that were taken are of the workspace as it is on disk.
 
-    async def devices(self, *, again: bool = False) -> Devices:
-        """What units can be timed on; with `again`, devices are searched anew."""
-        from ckwatch.wire.benchmarks import Devices
-
-        query: Query = [("again", "1")] if again else []
-        return await self._connection.get(Devices, ("devices",), query)
-
-    @asynccontextmanager
-    async def bench(
-        self,
-        *patterns: str,
-        shapes: Iterable[str] | None = None,
-        device: str | None = None,
-        force: bool = False,
-        race: bool = False,
-        limit_us: float | None = None,
-        flush_instructions: bool = False,
-    ) -> AsyncIterator[LineIterator[BenchLine]]:
-        """Build units and time them, as this client sees them; leaving the context gives up what no other one wants.
-
-        `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
-        `race`: units that compete, which are timed as briefly as the precision allows, and given up when they are
-        certainly slower than `limit_us`. `flush_instructions`: with empty instruction caches, whatever the workspace
-        says.
-        """
-        from ckwatch.wire.benchmarks import BenchLine, BenchRequest
-
-        request = BenchRequest.model_construct(
-            units=list(patterns) or None,
-            shapes=None if shapes is None else list(shapes),
-            device=device,
-            force=force,
-            race=race,
-            limit_us=limit_us,
-            flush_instructions=flush_instructions,
-            client=await self._viewer(),
-        )
-        async with self._connection.answer("POST", ("benchmarks",), body=request, retry="unsent") as exchange:
-            yield LineIterator(exchange, BenchLine, "benchmark")
-
-    async def timings(self, unit: str | Unit, shape: str | None = None, limit: int = 50) -> list[Timing]:
-        """The last timings of a unit, newest first, those of earlier builds too."""
-        from ckwatch.wire.benchmarks import Timing
-
-        query = [("unit", _id(unit)), ("limit", str(limit)), *_on(shape)]
-        return parsed_list(list[Timing], await self._connection.request("GET", ("timings",), query))
-
-    async def timing(self, number: int) -> list[TimingDetail]:
-        """A measurement by its number (`Timing.id`) with its raw samples, one part for each cache state."""
-        from ckwatch.wire.benchmarks import TimingDetail
-
-        return parsed_list(list[TimingDetail], await self._connection.request("GET", ("timings", str(number)), []))
-
-    async def best(
-        self, kernel: str, shape: str | None = None, cache: Literal["cold", "hot"] | None = None
-    ) -> list[RankedTiming]:
-        """The instances of a kernel on its shapes by time, then those without a timing, and why.
-
-        `cache`: by default cold where the workspace times so.
-        """
-        from ckwatch.wire.benchmarks import RankedTiming
-
-        query = [("kernel", kernel), *_on(shape), *([] if cache is None else [("cache", cache)])]
-        return parsed_list(list[RankedTiming], await self._connection.request("GET", ("ranking",), query))
-
-    async def compare(self, unit: str | Unit, against: str | Unit, shape: str | None = None) -> list[Compared]:
-        """A unit's latest timings against another unit's, or `previous`, `library`, `baseline`, `baseline:NAME`."""
-        from ckwatch.wire.benchmarks import Compared
-
-        query = [("unit", _id(unit)), ("against", _id(against)), *_on(shape)]
-        return parsed_list(list[Compared], await self._connection.request("GET", ("comparison",), query))
-
-    async def set_baseline(self, name: str, *patterns: str) -> list[str]:
-        """Let `name` be the latest timings of units; the ids of those that have any."""
-        from ckwatch.wire.benchmarks import BaselineRequest
-
-        request = BaselineRequest.model_construct(units=list(patterns) or None)
-        return parsed_list(list[str], await self._connection.request("PUT", ("baselines", name), body=request))
-
-    async def baselines(self) -> list[Baseline]:
-        """All baselines, the one that was set last first."""
-        from ckwatch.wire.benchmarks import Baseline
-
-        return parsed_list(list[Baseline], await self._connection.request("GET", ("baselines",), []))
-
-    async def remove_baseline(self, name: str) -> int:
-        """Remove a baseline; the number of its units."""
-        return int(await self._connection.request("DELETE", ("baselines", name), []))
-
     # What others measured.
 
-    async def import_timings(
-        self,
-        path: str | os.PathLike[str],
-        format: FormatName | None = None,  # noqa: A002  # as the option is called
-        source: str | None = None,
-        kernel: str | None = None,
-        device: str | None = None,
-    ) -> TimingsImport:
-        """Keep the timings in a file of AITER's or Kernel Tuner's, instead of those that it had when it was imported
-        before; what was read, what matches, and what was left out.
-
-        `format`: by default told from the file. `source` says whose they are, `kernel` which kernel of Kernel Tuner's
-        results this is, by default that of the same name, and `device` where they were measured if the file does not
-        say it.
-        """
-        from ckwatch.wire.imported_timings import ImportTimingsRequest, TimingsImport
-
-        request = ImportTimingsRequest.model_construct(
-            path=self._absolute(path),
-            format=format,
-            source=source,
-            kernel=kernel,
-            device=device,
-        )
-        return parsed(TimingsImport, await self._connection.request("POST", ("imported-timings",), body=request))
-
-    async def imported_timings(
-        self, kernel: str | None = None, shape: str | None = None, arch: str | None = None
-    ) -> list[ImportedTiming]:
-        """What others measured on the shapes of a kernel, or on one of them, the fastest first; all without a kernel.
-
-        `arch`: only on devices of this arch, and on those whose arch is not known.
-        """
-        from ckwatch.wire.imported_timings import ImportedTiming
-
-        given = (("kernel", kernel), ("shape", shape), ("arch", arch))
-        query = [(name, value) for name, value in given if value is not None]
-        data = await self._connection.request("GET", ("imported-timings",), query)
-        return await to_thread.run_sync(parsed_list, list[ImportedTiming], data)
-
-    async def imported_files(self) -> list[ImportedTimingsFile]:
-        """The files that timings were imported from, the last one first."""
-        from ckwatch.wire.imported_timings import ImportedTimingsFile
-
-        return parsed_list(list[ImportedTimingsFile], await self._connection.request("GET", ("imported-files",), []))
-
-    async def remove_imported(self, path: str | os.PathLike[str]) -> None:
-        """Drop the timings that were imported from a file."""
-        await self._connection.request("DELETE", ("imported-files",), [("path", self._absolute(path))])
-
     # Without a GPU.
-
-    @asynccontextmanager
-    async def verifying(
-        self, *patterns: str, shapes: Sequence[str] = (), force: bool = False
-    ) -> AsyncIterator[LineIterator[VerifyLine]]:
-        """Build units and have an emulator execute them: lines `start`, `began` and `stage`, `unit` for each, `done`.
-
-        Leaving the context before the end cancels what no other client waits for. `shapes`: names of shapes, or sizes
-        (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known.
-        """
-        from ckwatch.wire.verification import VerifyLine, VerifyRequest
-
-        request = VerifyRequest.model_construct(
-            units=list(patterns) or None, shapes=list(shapes), force=force, client=await self._viewer()
-        )
-        retry: Retry = "unsent" if force else "always"
-        async with self._connection.answer("POST", ("verifications",), body=request, retry=retry) as exchange:
-            yield LineIterator(exchange, VerifyLine, "verification")
 
     async def verify(self, *patterns: str, shapes: Sequence[str] = (), force: bool = False) -> list[UnitVerification]:
         """Build units, have an emulator execute them, and wait: what is known of each, those that cannot be verified
@@ -635,127 +356,21 @@ class Client:
         async with self.verifying(*patterns, shapes=shapes, force=force) as lines:
             return [line.result async for line in lines if line.result is not None]
 
-    async def verification(self, unit: str | Unit) -> UnitVerification:
-        """What is known of the unit's present artifact, or why nothing is; builds and executes nothing."""
-        from ckwatch.wire.verification import UnitVerification
-
-        return await self._connection.get(UnitVerification, (*unit_path(unit), "verification"), await self._view())
-
-    async def analysis(self, unit: str | Unit) -> Analysis:
-        """Resources, occupancy and main loop of a unit's code object, which must be built."""
-        from ckwatch.wire.analysis import Analysis
-
-        return await self._connection.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
-
-    async def occupancy_steps(self, unit: str | Unit) -> OccupancySteps:
-        """Changes of the unit's parameters that the instance rules accept and that may raise its occupancy, by an
-        estimate of registers and LDS. The unit must be built."""
-        from ckwatch.wire.analysis import OccupancySteps
-
-        return await self._connection.get(OccupancySteps, (*unit_path(unit), "occupancy-steps"), await self._view())
-
-    async def isa(self, unit: str | Unit, kernel: str | None = None, *, lines: bool = True) -> Isa:
-        """The disassembly of the unit's main kernel, or of that called `kernel` (`Isa.kernels`), as text with folds.
-
-        `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
-        without, only if that has been done already.
-        """
-        from ckwatch.wire.analysis import IsaAnswer
-
-        query: Query = [
-            *([] if kernel is None else [("symbol", kernel)]),
-            *([] if lines else [("lines", "false")]),
-            *await self._view(),
-        ]
-        async with self._connection.answer("GET", (*unit_path(unit), "isa"), query) as exchange:
-            return await result_in(exchange, IsaAnswer)
-
-    async def calibration(self) -> Calibrated:
-        """How far predictions were off, over all units with a fresh timing."""
-        from ckwatch.wire.analysis import Calibrated
-
-        return await self._connection.get(Calibrated, ("calibration",))
-
-    async def predicted(self, kernel: str, shape: str, *, arch: str | None = None, part: str = "") -> PredictedRanking:
-        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
-        from ckwatch.wire.analysis import PredictedRanking
-
-        query: Query = [("kernel", kernel), ("shape", shape), ("part", part), *([("arch", arch)] if arch else [])]
-        return await self._connection.get(PredictedRanking, ("predictions",), query)
-
     # The words of templates and files.
-
-    async def vocabulary(self) -> Vocabulary:
-        """The hooks, filters, tests, names and tags of templates, and the keys of kernel files and `ckwatch.toml`.
-
-        It is the same as long as the daemon runs.
-        """
-        from ckwatch.wire.language import Vocabulary
-
-        return await self._connection.get(Vocabulary, ("vocabulary",))
-
-    async def templates(self) -> list[TemplateName]:
-        """Every template that a kernel file could name, in order of the search path."""
-        from ckwatch.wire.language import TemplateName
-
-        return parsed_list(
-            list[TemplateName], await self._connection.request("GET", ("templates",), await self._view())
-        )
-
-    async def template(self, name: str | None = None, *, path: str | os.PathLike[str] | None = None) -> TemplateDetail:
-        """What a template includes and which parameters it asks for, by its name or by its file's path.
-
-        Files that templates include are found by their paths, too. Raises CkwatchError where there is none.
-        """
-        from ckwatch.wire.language import TemplateDetail
-
-        given: Query = [("path", self._absolute(path))] if path is not None else [("name", name or "")]
-        return await self._connection.get(TemplateDetail, ("template",), [*given, *await self._view()])
-
-    async def readers(self, path: str | os.PathLike[str]) -> list[str]:
-        """The ids of the units that read a file, as observed: as template, header or kernel file."""
-        query: Query = [("path", self._absolute(path)), *await self._view()]
-        return parsed_list(list[str], await self._connection.request("GET", ("readers",), query))
 
     async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """The same for several files, by the paths as they are given."""
-        from ckwatch.wire.language import READERS_LIMIT, ReadersRequest
+        from ckwatch.wire.language import READERS_LIMIT
 
         given = {path: self._absolute(path) for path in paths}
         asked = list(dict.fromkeys(given.values()))
         found: list[list[str]] = []
         for start in range(0, len(asked), READERS_LIMIT):
-            request = ReadersRequest.model_construct(
-                paths=asked[start : start + READERS_LIMIT], client=await self._viewer()
-            )
-            answer = await self._connection.request("POST", ("readers",), body=request)
-            found += parsed_list(list[list[str]], answer)
+            some = asked[start : start + READERS_LIMIT]
+            answer = await self._ask(ClientRequests.readers_of, (some,))
+            found += answer
         by_path = dict(zip(asked, found, strict=True))
         return {path: by_path[absolute] for path, absolute in given.items()}
-
-    async def values(
-        self,
-        unit: str | Unit,
-        parameter: str,
-        values: Sequence[Any] | None = None,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> list[ParameterValue]:
-        """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
-
-        Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
-        of the instance, where they differ from those that the daemon knows.
-        """
-        from ckwatch.wire.language import ParameterValue, ValuesRequest
-
-        request = ValuesRequest.model_construct(
-            unit=unit if isinstance(unit, str) else unit.id,
-            parameter=parameter,
-            values=None if values is None else list(values),
-            parameters=None if parameters is None else dict(parameters),
-            client=await self._viewer(),
-        )
-        return parsed_list(list[ParameterValue], await self._connection.request("POST", ("values",), body=request))
 
     @property
     def cpp(self) -> CppClient:
@@ -773,7 +388,7 @@ class Client:
             process = (await self.status()).pid
             with end_of(process) as ended:
                 self._connection.has_stopped_it = True
-                await self._connection.request("POST", ("stop",), retry="never")
+                await self._ask(ClientRequests.stop)
                 await ended()
         except DaemonGoneError:
             return
@@ -804,9 +419,19 @@ class Client:
         await self._state_sync.settle()
         return self.id
 
-    async def _view(self) -> Query:
-        viewer = await self._viewer()
-        return [("client", viewer)] if viewer is not None else []
+    async def _ask(
+        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+    ) -> Answer:
+        viewer = await self._viewer() if question.viewed else None
+        return await ask(self._connection, question, given, named, absolute=self._absolute, viewer=viewer)
+
+    @asynccontextmanager
+    async def _follow(
+        self, lines: Lines[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> AsyncIterator[LineIterator[Any]]:
+        segments, query, body, retry = lines.request(given, named, self._absolute, await self._viewer())
+        async with self._connection.answer(lines.method, segments, query, body, retry=retry) as exchange:
+            yield LineIterator(exchange, lines)
 
     def _absolute(self, path: str | os.PathLike[str]) -> str:
         """As the daemon names it: by way of its own name of the workspace's folder."""
@@ -836,29 +461,9 @@ class Client:
         )
 
 
-def unit_path(unit: str | Unit) -> tuple[str, str, str]:
-    """Where the daemon has a unit. Raises UnknownUnitError for what is no unit's id."""
-    name = unit if isinstance(unit, str) else unit.id
-    kernel, slash, instance = name.partition("/")
-    if not slash or not instance:
-        hint = "a unit's id is KERNEL/INSTANCE@ARCH; @ARCH may be left out where there is one"
-        raise UnknownUnitError(f"'{name}' is not the id of a unit", hint)
-    return "units", kernel, instance
-
-
-def _id(unit: str | Unit) -> str:
-    return unit if isinstance(unit, str) else unit.id
-
-
-def _on(shape: str | None) -> list[tuple[str, str]]:
-    return [] if shape is None else [("shape", shape)]
-
-
 async def status_of(connection: Connection) -> Status:
     """The daemon itself."""
-    from ckwatch.wire.messages import Status
-
-    return await connection.get(Status, ("status",))
+    return await ask(connection, WorkspaceQuestions.status)
 
 
 def _text_of(path: str) -> str:

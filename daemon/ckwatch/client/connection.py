@@ -1,14 +1,14 @@
 """A client's connection to its daemon: sends requests, retries them after a restart, and raises the daemon's errors.
 
-Requests that take as long as a compile answer with heartbeats and then the result; `result_in` waits for it.
+Requests that take as long as a compile answer with heartbeats and then the result; `ask` waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import anyio
 from anyio import to_thread
@@ -17,16 +17,16 @@ from ckwatch.client.errors import DaemonGoneError, error_of
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import Query, target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError
+from ckwatch.questions.endpoint import NOTHING, Absolute, Lines, Question, Retry
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import TypeAdapter
 
     from ckwatch.wire.benchmarks import BenchLine
-    from ckwatch.wire.messages import BuildLine, SlowAnswer
+    from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.verification import VerifyLine
 
-Model = TypeVar("Model", bound="BaseModel")
-Result = TypeVar("Result", bound="BaseModel")
+Answer = TypeVar("Answer")
 Line = TypeVar("Line", bound="BuildLine | BenchLine | VerifyLine")
 Item = TypeVar("Item")
 
@@ -35,10 +35,6 @@ Reach = Callable[[bool], Awaitable[Path]]
 
 _ENDING = 503
 """The daemon answers so while it ends; it has not done what was asked."""
-
-Retry = Literal["always", "unsent", "never"]
-"""Whether a request whose connection is lost is sent once more, to the daemon that is there then: `always`, because it
-does no harm twice, or only if the first daemon cannot have received it."""
 
 
 class Connection:
@@ -62,7 +58,7 @@ class Connection:
         method: str,
         segments: Sequence[str],
         query: Query = (),
-        body: BaseModel | None = None,
+        body: bytes | None = None,
         *,
         retry: Retry = "always",
     ) -> bytes:
@@ -77,19 +73,13 @@ class Connection:
         async with self.answer(method, segments, query, body, retry="never") as second:
             return await second.read()
 
-    async def get(
-        self, model: type[Model], segments: Sequence[str], query: Query = (), *, retry: Retry = "always"
-    ) -> Model:
-        """What the daemon has at this path. Raises as `request`."""
-        return parsed(model, await self.request("GET", segments, query, retry=retry))
-
     @asynccontextmanager
     async def answer(
         self,
         method: str,
         segments: Sequence[str],
         query: Query = (),
-        body: BaseModel | None = None,
+        body: bytes | None = None,
         *,
         retry: Retry = "always",
     ) -> AsyncIterator[Exchange]:
@@ -105,23 +95,22 @@ class Connection:
         method: str,
         segments: Sequence[str],
         query: Query = (),
-        body: BaseModel | None = None,
+        body: bytes | None = None,
         *,
         retry: Retry = "always",
     ) -> Exchange:
         """An answer that the caller closes. Raises as `request`."""
-        content = body.model_dump_json().encode() if body is not None else None
         target = target_of(segments, query)
         socket = self._socket or await self._find(None, start=True)
         try:
-            exchange = await Exchange.begin(socket, method, target, content)
+            exchange = await Exchange.begin(socket, method, target, body)
         except DaemonGoneError as error:
             if retry == "never" or (retry == "unsent" and error.began):
                 raise
-            exchange = await Exchange.begin(await self._recover(socket), method, target, content)
+            exchange = await Exchange.begin(await self._recover(socket), method, target, body)
         if exchange.status == _ENDING and retry != "never":
             exchange.close()
-            exchange = await Exchange.begin(await self._recover(socket), method, target, content)
+            exchange = await Exchange.begin(await self._recover(socket), method, target, body)
         if exchange.status < 400:
             return exchange
         try:
@@ -154,22 +143,37 @@ class Connection:
             return self._socket
 
 
-def parsed(model: type[Model], data: bytes) -> Model:
+async def ask(
+    connection: Connection,
+    question: Question[..., Answer],
+    given: tuple[Any, ...] = (),
+    named: Mapping[str, Any] = NOTHING,
+    *,
+    absolute: Absolute = str,
+    viewer: str | None = None,
+) -> Answer:
+    """Ask a question; `given` and `named` are its arguments. Raises as `Connection.request`."""
+    segments, query, body, retry = question.request(given, named, absolute, viewer)
+    if question.slow:
+        async with connection.answer(question.method, segments, query, body, retry=retry) as exchange:
+            return await _result_in(exchange, question)
+    data = await connection.request(question.method, segments, query, body, retry=retry)
+    if question.media == "text/plain":
+        return cast("Answer", data.decode(errors="replace"))
+    return await _parsed(question, data) if question.answer is not None else cast("Answer", None)
+
+
+async def _parsed(question: Question[..., Any], data: bytes) -> Any:
+    adapter = question.adapter
+    return parsed(adapter, data) if len(data) < _LARGE_BYTES else await to_thread.run_sync(parsed, adapter, data)
+
+
+def parsed(adapter: TypeAdapter[Item], data: bytes) -> Item:
     """`data` as a wire type. Raises ProtocolError if it is none."""
     from pydantic import ValidationError
 
     try:
-        return model.model_validate_json(data)
-    except ValidationError as error:
-        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
-
-
-def parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
-    """`data` as a list of wire types. Raises ProtocolError if it is none."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(kind).validate_json(data)
+        return adapter.validate_json(data)
     except ValidationError as error:
         raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
 
@@ -182,10 +186,10 @@ class LineIterator(Generic[Line]):
     each unit and shape; a verification `began`, `stage` and `unit` for each unit.
     """
 
-    def __init__(self, exchange: Exchange, model: type[Line], action: str) -> None:
+    def __init__(self, exchange: Exchange, lines: Lines[..., Line]) -> None:
         self._exchange = exchange
-        self._model = model
-        self._action = action
+        self._adapter = lines.adapter
+        self._action = lines.action
         self._done = False
 
     def __aiter__(self) -> Self:
@@ -197,7 +201,7 @@ class LineIterator(Generic[Line]):
             data = await self._exchange.line()
             if data is None:
                 raise DaemonGoneError(f"the daemon was stopped during the {self._action}", began=True)
-            line = parsed(self._model, data)
+            line: Line = parsed(self._adapter, data)
             self._done = line.event == "done"
             if line.event != "heartbeat":
                 return line
@@ -209,17 +213,14 @@ _LARGE_BYTES = 32 * 1024
 """Parsing more than this takes milliseconds."""
 
 
-async def result_in(exchange: Exchange, model: type[SlowAnswer[Result]]) -> Result:
+async def _result_in(exchange: Exchange, question: Question[..., Answer]) -> Answer:
     """Wait for the result. Raises the CkwatchError that the daemon answers with, DaemonGoneError if it ends before."""
     while (data := await exchange.line()) is not None:
-        if len(data) < _LARGE_BYTES:
-            line = parsed(model, data)
-        else:  # a listing has half a megabyte
-            line = await to_thread.run_sync(parsed, model, data)
+        line = await _parsed(question, data)
         if line.problem is not None:
             raise error_of(_WRONG, line.problem.model_dump_json().encode())
         if line.result is not None:
-            return line.result
+            return cast("Answer", line.result)
         if line.event == "done":
             raise ProtocolError("the daemon's answer is empty")
     raise DaemonGoneError("the daemon was stopped during the compile", began=True)

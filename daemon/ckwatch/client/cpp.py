@@ -6,8 +6,9 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ckwatch.client.connection import Connection, result_in
+from ckwatch.client.connection import Connection, ask
 from ckwatch.model.errors import CkwatchError
+from ckwatch.questions.clients import ClientRequests
 
 if TYPE_CHECKING:
     from ckwatch.wire.cpp import (
@@ -69,7 +70,7 @@ class CppClient:
     ) -> CppAnswer:
         """Any question, with the whole answer: whose text answered, which text of the file it is about, why there is
         none. `patience_s`: after so long an answer that is not `ready` will do."""
-        from ckwatch.wire.cpp import CppAnswerLine, CppRequest, Place
+        from ckwatch.wire.cpp import CppRequest, Place
 
         request = CppRequest.model_construct(
             question=question,
@@ -85,8 +86,7 @@ class CppClient:
             patience_s=patience_s,
             client=await self._viewer(),
         )
-        async with self._connection.answer("POST", ("cpp",), body=request, retry="always") as exchange:
-            return await result_in(exchange, CppAnswerLine)
+        return await ask(self._connection, ClientRequests.ask_cpp, (request,))
 
     async def hover(
         self,

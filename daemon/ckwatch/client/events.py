@@ -21,6 +21,7 @@ from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import ProtocolError
+from ckwatch.questions.clients import ClientRequests
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -65,9 +66,16 @@ class UnitInBrief:
 
     def decoded(self) -> Unit:
         """The whole state. Raises ProtocolError for what is none."""
-        from ckwatch.wire.state import Unit
+        return parsed(_unit_adapter(), self.encoded)
 
-        return parsed(Unit, self.encoded)
+
+@cache
+def _unit_adapter() -> TypeAdapter[Unit]:
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.state import Unit
+
+    return TypeAdapter(Unit)
 
 
 ReadUnit = TypeVar("ReadUnit")
@@ -286,9 +294,8 @@ class Events(Following["Change"]):
     __doc__ = Following.__doc__
 
     def _decoded(self, line: bytes) -> Change:
-        from ckwatch.wire.state import Change
-
-        return parsed(Change, line)
+        change: Change = parsed(ClientRequests.events.adapter, line)
+        return change
 
     async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
         return await states_of(data)

@@ -237,7 +237,8 @@ class ClientStateSync:
             for key, request in missing(wanted, self._sent):
                 self._sent[key] = None  # until the answer is there, it may have this or what it had
                 segments = ("clients", self._client, key[0])
-                async with self._connection.answer("PUT", segments, body=request, retry="never") as exchange:
+                body = request.model_dump_json().encode()
+                async with self._connection.answer("PUT", segments, body=body, retry="never") as exchange:
                     await exchange.read()
                 if key in wanted:
                     self._sent[key] = request

@@ -20,9 +20,9 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
 from ckwatch.core.events import MAIN, DevicesFound, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
+from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
-from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache
 from ckwatch.engine.handlers.check import CheckHandler
@@ -98,7 +98,7 @@ async def open_engine(
     find_toolchain: FindToolchain = discover,
     history: Path | None = None,
     emulate: Emulate | None = None,
-) -> AsyncIterator[DaemonApi]:
+) -> AsyncIterator[Daemon]:
     """The daemon for the workspace in the folder `root`, running until the context is left.
 
     Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
@@ -213,23 +213,23 @@ class _Parts:
         loop.on_unit_removed = self.renders.text_cache.drop
         loop.on_files_changed = snapshot.reset  # or a look-up would take a header for what it was
 
-    def daemon(self, log_file: Path | None) -> DaemonApi:
+    def daemon(self, log_file: Path | None) -> Daemon:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
         lookup, sent, side_work = self._lookup, self.sent, self._side_work
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         benchmarks = FollowedBenchmarks(loop, builds, self.measure)
-        return DaemonApi(
+        return Daemon(
             loop=loop,
             lookup=lookup,
-            status_queries=StatusQueries(
+            statuses=StatusQueries(
                 *(loop, tools, view_loader, lookup, self.background_pch, log_file, self.farm),
                 clients=requests.__len__,
                 builds=builds.__len__,
             ),
             snapshots=SnapshotQueries(loop, lookup, sent),
-            unit_queries=UnitQueries(loop, tools, view_loader, renders, self._recorder, self._verify, lookup),
+            units=UnitQueries(loop, tools, view_loader, renders, self._recorder, self._verify, lookup),
             analyses=self._analyses,
             make_listings=self._make_listings,
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),

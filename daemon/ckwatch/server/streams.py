@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.questions.endpoint import NDJSON
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import abort
@@ -32,7 +33,7 @@ from ckwatch.wire.state import Change, Snapshot, State, Unit
 
 _log = logging.getLogger(__name__)
 
-NDJSON = "application/x-ndjson"
+
 _GOODBYE_S = 1.0
 
 Line = TypeVar("Line", bound=BaseModel)

@@ -23,8 +23,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
+from ckwatch.questions.endpoint import NDJSON
 from ckwatch.server.responses import json_bytes, problem_response
-from ckwatch.server.streams import NDJSON
 from ckwatch.wire.messages import Problem
 
 _log = logging.getLogger(__name__)

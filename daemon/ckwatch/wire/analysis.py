@@ -11,7 +11,6 @@ from ckwatch.codeobject.ranking import RankedInstance
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
-from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.schema import Value
 from ckwatch.wire.state import Span
 
@@ -152,10 +151,6 @@ class Isa(Value):
     mnemonics: dict[str, str] = Field(default_factory=dict)
     has_lines: bool = False
     notes: tuple[str, ...] = ()
-
-
-class IsaAnswer(SlowAnswer[Isa]):
-    """A line of the answer to a request for a listing."""
 
 
 class Calibrated(Value):

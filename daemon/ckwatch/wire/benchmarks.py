@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.wire.schema import ClientId, Name, Request, Value
+from ckwatch.wire.schema import Value
 
 CacheName = Literal["cold", "hot"]
 VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
@@ -213,28 +213,7 @@ DeviceName = Annotated[
         r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))$"
     ),
 ]
-BaselineName = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$")]
-
-
-class BenchRequest(Request):
-    """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
-    again what the history has; `device` overrides the workspace's choice. `race`: the units compete, and each is timed
-    with one cache state, as briefly as the precision allows; one whose median is certainly above `limit_us` is given
-    up. `flush_instructions`: with empty instruction caches, whatever the workspace says. Units are timed side by side
-    on devices that are alike, and on different devices that requests name. Another machine's device is named
-    `gpu-box/hip:0`."""
-
-    units: list[Name] | None = None
-    shapes: list[Name] | None = None
-    device: DeviceName | None = None
-    force: bool = False
-    race: bool = False
-    limit_us: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    flush_instructions: bool = False
-    client: ClientId | None = None
-
-
-class BaselineRequest(Request):
-    """Set a baseline to the latest timings of these units (patterns), or of all for null."""
-
-    units: list[Name] | None = None
+BaselineName = Annotated[
+    str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$", description="a baseline's name")
+]
+LimitUs = Annotated[float, Field(gt=0, allow_inf_nan=False)]

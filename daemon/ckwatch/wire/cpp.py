@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request, Value
 from ckwatch.wire.state import Fix, Position
 
@@ -260,7 +259,3 @@ class CppAnswer(Value):
     edits: tuple[Fix, ...] = ()
     actions: tuple[CppAction, ...] = ()
     calls: tuple[CppCall, ...] = ()
-
-
-class CppAnswerLine(SlowAnswer[CppAnswer]):
-    """A line of the answer to a question about C++."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.wire.schema import FilePath, Name, Request, Value
+from ckwatch.wire.schema import Value
 
 FormatName = Literal["aiter", "kernel-tuner"]
 SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -78,17 +78,3 @@ class TimingsImport(Value):
     unused: tuple[UnusedRow, ...] = ()
     unused_count: int = 0
     failed: dict[str, int] = Field(default_factory=dict)
-
-
-class ImportTimingsRequest(Request):
-    """Read timings from the file at the absolute `path`, instead of those that were imported from it before.
-
-    `format`: null to tell by what is in it. `source`: whose they are, null for the tool that wrote the file. `kernel`:
-    which kernel they are about, and `device` where they were measured, both for files that do not say it.
-    """
-
-    path: FilePath
-    format: FormatName | None = None
-    source: SourceText | None = None
-    kernel: Name | None = None
-    device: SourceText | None = None

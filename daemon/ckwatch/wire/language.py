@@ -6,13 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
+from ckwatch.wire.schema import FilePath, Name, Value
 
 CANDIDATE_LIMIT = 1000
 """Values that one request may have checked."""
 
 READERS_LIMIT = 1000
 """Files that one request may ask about."""
+
+Paths = Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
+CandidateValues = Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)]
+ParameterValues = Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)]
 
 
 class WordParameter(Value):
@@ -109,28 +113,6 @@ class TemplateDetail(Value):
     missing: tuple[str, ...] = ()
     parameters: tuple[ParameterDetail, ...] = ()
     units: tuple[str, ...] = ()
-
-
-class ReadersRequest(Request):
-    """Which units read each of these files; as `client` sees them."""
-
-    paths: Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
-    client: ClientId | None = None
-
-
-class ValuesRequest(Request):
-    """Which values a parameter may have in an instance, with its other parameters as they are.
-
-    `unit` is `KERNEL/INSTANCE@ARCH`. `values`: candidates; by default those that the parameter may have, or some near
-    its present one. `parameters`: all of the instance's parameters, when they differ from those the daemon knows.
-    `client`: as that client sees the unit, or as it is on disk when the client's unsaved text has broken it.
-    """
-
-    unit: Name
-    parameter: Name
-    values: Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)] | None = None
-    parameters: Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)] | None = None
-    client: ClientId | None = None
 
 
 class ParameterValue(Value):

@@ -6,30 +6,11 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from ckwatch.wire.schema import ClientId, Coordinate, FilePath, Name, Request, Value
+from ckwatch.wire.schema import FilePath, Name, Request, Value
 from ckwatch.wire.state import Cause, Diagnostic, Position, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one unsaved text."""
-
-
-class BuildRequest(Request):
-    """Build units and follow them. `units`: patterns as on the command line (KERNEL, KERNEL/INSTANCE, …@ARCH), or null
-    for all. `force` compiles again what the store has; `check_only` compiles nothing. With `finish` compilers that have
-    begun go on when the request is dropped. `client`: as that client sees them."""
-
-    units: list[Name] | None = None
-    force: bool = False
-    check_only: bool = False
-    finish: bool = False
-    client: ClientId | None = None
-
-
-class CancelRequest(Request):
-    """Stop compiling units."""
-
-    units: list[Name] | None = None
-    client: ClientId | None = None
 
 
 class OverlayRequest(Request):
@@ -64,14 +45,6 @@ class EditorRequest(Request):
     """Whether a client is an editor that shows places: its event stream then has the topic `show`."""
 
     shows: bool = False
-
-
-class ShowRequest(Request):
-    """Show a place of a file in the editors that can."""
-
-    path: FilePath
-    line: Coordinate
-    column: Coordinate = 0
 
 
 class BuildLine(Value):
@@ -149,23 +122,6 @@ class WorkspaceDetail(Value):
     toolchain_problem: str | None
     kernel_names: dict[str, str] = Field(default_factory=dict)
     header_folders: tuple[str, ...] = ()
-
-
-class RunnerRequest(Request):
-    """Build a program that runs and verifies a unit, and write it to `path`."""
-
-    path: FilePath
-    client: ClientId | None = None
-
-
-class TimeTraceRequest(Request):
-    """Compile a unit, even if the store has it, to see where its compile time goes.
-
-    `path`: write clang's traces of its passes there, as one file for chrome://tracing.
-    """
-
-    path: FilePath | None = None
-    client: ClientId | None = None
 
 
 class TemplateCost(Value):
@@ -304,7 +260,3 @@ class SlowAnswer(Value, Generic[Result]):
     event: Literal["heartbeat", "done"]
     result: Result | None = None
     problem: Problem | None = None
-
-
-class TimeTraceLine(SlowAnswer[TimeTrace]):
-    """A line of the answer to a `TimeTraceRequest`."""

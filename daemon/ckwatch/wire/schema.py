@@ -19,6 +19,11 @@ Coordinate = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
+PartName = Annotated[str, Field(max_length=64)]
+Count = Annotated[int, Field(ge=1, le=10_000)]
+LineCount = Annotated[int, Field(ge=1, le=100_000)]
+Seq = Annotated[int, Field(ge=0, lt=2**63)]
+TimingNumber = Annotated[int, Field(ge=1, lt=2**63, description="a measurement's number in the history")]
 
 
 class Value(BaseModel):

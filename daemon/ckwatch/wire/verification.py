@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from ckwatch.model.verification import Verification
-from ckwatch.wire.schema import ClientId, Name, Request, Value
+from ckwatch.wire.schema import Value
 
 
 class UnitVerification(Value):
@@ -36,14 +34,3 @@ class VerifyLine(Value):
     outcome: str = ""
     known: bool = False
     result: UnitVerification | None = None
-
-
-class VerifyRequest(Request):
-    """Build units and verify them. `units`: patterns, or null for all. `shapes`: names of shapes, or sizes
-    (`M=64,N=64,K=128`), on which alone they are executed; none: on all, whose result is kept. `force` executes again
-    what is known."""
-
-    units: list[Name] | None = None
-    shapes: list[Name] = Field(default_factory=list)
-    force: bool = False
-    client: ClientId | None = None

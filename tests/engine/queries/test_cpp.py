@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.wire.cpp import CppAnswer, CppRequest
 from clangd_stand_in import ClangdStandIn
@@ -41,7 +41,7 @@ class CppBench(Bench):
         self.write("ckwatch.toml", f"{settings}[toolchain]\nclangd = {json.dumps(str(self.clangd.path))}\n")
 
     @asynccontextmanager
-    async def asked(self) -> AsyncIterator[DaemonApi]:
+    async def asked(self) -> AsyncIterator[Daemon]:
         """A daemon, whose end is that of its clangds."""
         with anyio.fail_after(PATIENCE_S):
             async with self.open() as daemon:
@@ -71,11 +71,11 @@ def request(question: str, path: str | None, line: int | None = None, column: in
     return CppRequest.model_validate({"question": question, "path": path, "start": start, **more})
 
 
-async def hover(daemon: DaemonApi, path: str | None, line: int, column: int, **more: Any) -> CppAnswer:
+async def hover(daemon: Daemon, path: str | None, line: int, column: int, **more: Any) -> CppAnswer:
     return await daemon.cpp.ask(request("hover", path, line, column, **more))
 
 
-async def hover_of(daemon: DaemonApi, path: str, text: str, **more: Any) -> CppAnswer:
+async def hover_of(daemon: Daemon, path: str, text: str, **more: Any) -> CppAnswer:
     """The answer for `tile`, as soon as it is about this text of the file: the daemon is told of it some time."""
     while True:
         answer = await hover(daemon, path, 0, 5, **more)
@@ -178,7 +178,7 @@ async def test_a_template_that_changes_all_the_time(bench: CppBench) -> None:
 async def test_unsaved_text_is_the_clients_own(bench: CppBench) -> None:
     unsaved = TEXT.replace("tile", "width")
     async with bench.asked() as daemon, following(daemon, "vim"):
-        await daemon.overlay("vim", bench.template, unsaved)
+        await daemon.requests.overlay("vim", bench.template, unsaved)
         mine = await hover_of(daemon, bench.template, unsaved, client="vim")
         assert said(mine) == "Type: `width`"
         assert said(await hover(daemon, bench.template, 0, 5)) == "Type: `tile`"
@@ -189,10 +189,10 @@ async def test_a_completion_does_not_wait_for_the_render(bench: CppBench) -> Non
     """The name of the kernel is made of the whole text: it stays until the render is asked for."""
     before, after = TEXT.replace("int tile", "int width"), TEXT.replace("int tile", "int widths")
     async with bench.asked() as daemon, following(daemon, "vim"):
-        await daemon.overlay("vim", bench.template, before)
+        await daemon.requests.overlay("vim", bench.template, before)
         await hover_of(daemon, bench.template, before, client="vim")
         known = bench.texts[-1]
-        await daemon.overlay("vim", bench.template, after)
+        await daemon.requests.overlay("vim", bench.template, after)
         asked = request("completion", bench.template, 0, 9, client="vim")
         while (await daemon.cpp.ask(asked)).digest != hashlib.sha256(after.encode()).hexdigest():
             pass
@@ -248,7 +248,7 @@ async def test_another_compiler_has_another_clangd(bench: CppBench) -> None:
         assert len(bench.clangd.pids) == 2
         while len(bench.clangd.alive) > 1:  # noqa: ASYNC110  # a process ends
             await anyio.sleep(0.01)
-        assert (await daemon.status()).warnings == {}
+        assert (await daemon.statuses.status()).warnings == {}
         daemon.cpp._tools.compiler = None
         with pytest.raises(ToolchainError):
             await hover(daemon, bench.template, 0, 5, unit="k/two")
@@ -286,7 +286,7 @@ def edits(*places: tuple[int, int, int]) -> Any:
     ]
 
 
-async def renamed(bench: CppBench, daemon: DaemonApi, *places: tuple[int, int, int], **more: Any) -> CppAnswer:
+async def renamed(bench: CppBench, daemon: Daemon, *places: tuple[int, int, int], **more: Any) -> CppAnswer:
     await hover(daemon, bench.template, 0, 5, **more)
     uri = bench.clangd.of("textDocument/didOpen")[0]["params"]["textDocument"]["uri"]
     bench.clangd.answers("textDocument/rename", {"changes": {uri: edits(*places)}})
@@ -310,7 +310,7 @@ async def test_a_rename_of_what_another_instance_renders(bench: CppBench) -> Non
         )  # fmt: skip
         # the unsaved text counts
         unsaved = TEXT.replace("= tile", "= 3")
-        await daemon.overlay("vim", bench.template, unsaved)
+        await daemon.requests.overlay("vim", bench.template, unsaved)
         await hover_of(daemon, bench.template, unsaved, client="vim")
         answer = await renamed(bench, daemon, (0, 4, 8), client="vim")
         assert len(answer.edits) == 1

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.wire.imported_timings import ImportTimingsRequest
 from daemon_bench import Bench
 from imported_workspaces import NAME, OTHER, TABLE, kernel_text
 
@@ -27,7 +26,7 @@ async def test_a_table_is_kept_and_matched(bench: Bench) -> None:
     path = str(bench.root / "their.csv")
     async with bench.open() as daemon:
         for source in (None, "AITER 0.1.7"):
-            report = await daemon.imported.import_file(ImportTimingsRequest(path=path, source=source))
+            report = await daemon.imported.import_file(path, source=source)
         assert report.file.devices == {"MI300X": 3, "MI355X": 2}
         assert (report.matches["k"].timings, report.matches["k"].instances) == (3, 1)
         assert [(row.line, row.why) for row in report.unused] == [(7, "us is `nan`, no time")]
@@ -59,11 +58,10 @@ async def test_results_of_kernel_tuner(bench: Bench) -> None:
     path.write_text(json.dumps({"results": results}))
     async with bench.open() as daemon:
         with pytest.raises(CkwatchError, match="does not name its kernel"):
-            await daemon.imported.import_file(ImportTimingsRequest(path=str(path)))
+            await daemon.imported.import_file(str(path))
         with pytest.raises(UnknownUnitError, match="there is no kernel 'j'"):
-            await daemon.imported.import_file(ImportTimingsRequest(path=str(path), kernel="j"))
-        request = ImportTimingsRequest(path=str(path), kernel="k", device="AMD Instinct MI300X")
-        report = await daemon.imported.import_file(request)
+            await daemon.imported.import_file(str(path), kernel="j")
+        report = await daemon.imported.import_file(str(path), kernel="k", device="AMD Instinct MI300X")
         assert (report.file.source, report.failed, report.matches) == ("Kernel Tuner", {"compile": 1}, {})
 
 
@@ -81,7 +79,7 @@ async def test_files_without_timings(bench: Bench, name: str, content: bytes | N
         (bench.root / name).write_bytes(content)
     async with bench.open() as daemon:
         with pytest.raises(CkwatchError, match=why):
-            await daemon.imported.import_file(ImportTimingsRequest(path=str(bench.root / name)))
+            await daemon.imported.import_file(str(bench.root / name))
         assert await daemon.imported.files() == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.toolchain.model import HeaderLibrary
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import OccupancySteps
 from daemon_bench import PLACEHOLDER, build
@@ -50,7 +50,7 @@ async def test_the_nearest_changes(bench: CodeBench) -> None:
         line = (await build(daemon, UNIT))[NAME]
         assert line.unit is not None
         assert line.unit.figures is not None
-        steps = await daemon.occupancy_steps(None, UNIT)
+        steps = await daemon.occupancy.steps(None, UNIT)
         assert (steps.unit, steps.artifact_key) == (UNIT, line.unit.figures.artifact_key)
         assert line.unit.figures.next_step == "26 VGPR and 11,264 bytes of LDS fewer → 3 waves"
         assert (steps.waves, steps.workgroups) == (3, 3)
@@ -70,7 +70,7 @@ async def test_what_is_there_already_is_not_proposed(bench: CodeBench) -> None:
     )
     async with bench.open() as daemon:
         await build(daemon, UNIT)
-        steps = await daemon.occupancy_steps(None, UNIT)
+        steps = await daemon.occupancy.steps(None, UNIT)
         assert steps.changes
         assert HALF_K not in shown(steps)
 
@@ -82,19 +82,19 @@ async def test_nothing_is_proposed_where_nothing_would_help(bench: CodeBench) ->
         assert line.unit is not None
         assert line.unit.figures is not None
         assert (line.unit.figures.occupancy, line.unit.figures.next_step) == (8, "")
-        steps = await daemon.occupancy_steps(None, UNIT)
+        steps = await daemon.occupancy.steps(None, UNIT)
         assert (steps.waves, steps.workgroups, steps.changes) == (None, None, ())
 
 
-async def checked(daemon: DaemonApi, client: str | None = None) -> None:
-    async with daemon.build(client, [UNIT], force=False, check_only=True) as lines:
+async def checked(daemon: Daemon, client: str | None = None) -> None:
+    async with daemon.builds.build(client, [UNIT], force=False, check_only=True) as lines:
         async for _ in lines:
             pass
 
 
-async def refused(daemon: DaemonApi, unit: str, client: str | None = None) -> str:
+async def refused(daemon: Daemon, unit: str, client: str | None = None) -> str:
     with pytest.raises(CkwatchError) as error:
-        await daemon.occupancy_steps(client, unit)
+        await daemon.occupancy.steps(client, unit)
     return error.value.message
 
 
@@ -104,8 +104,8 @@ async def test_a_unit_that_is_not_built_as_it_is(bench: CodeBench) -> None:
         assert await refused(daemon, UNIT) == f"'{UNIT}' cannot be inspected: it was not built"
         await build(daemon, UNIT)
         path = str(bench.root / "gemm_f16.kernel.toml")
-        await daemon.overlay("editor", path, FILE.replace('PipelineVer = "v3"', 'PipelineVer = "v1"', 1))
+        await daemon.requests.overlay("editor", path, FILE.replace('PipelineVer = "v3"', 'PipelineVer = "v1"', 1))
         await checked(daemon, "editor")
         assert await refused(daemon, UNIT, "editor") == f"'{UNIT}' was not built since it changed"
         with pytest.raises(UnknownUnitError):
-            await daemon.occupancy_steps(None, "gemm_f16/none@gfx942")
+            await daemon.occupancy.steps(None, "gemm_f16/none@gfx942")

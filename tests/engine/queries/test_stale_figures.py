@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ckwatch.bench.history.runs import History
-from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.loading import load_workspace
 from daemon_bench import Follower, build, following
@@ -26,31 +26,31 @@ def kernel(tile: int | str) -> str:
     return gemm_kernel("k.hip.j2", {"one": {"Tile": tile}, "two": {"Tile": 2}}, shapes=shapes)
 
 
-async def refused(bench: CodeBench, _daemon: DaemonApi, seen: Follower) -> None:
+async def refused(bench: CodeBench, _daemon: Daemon, seen: Follower) -> None:
     """The template has an error: no compiler is asked."""
     bench.write("k.kernel.toml", kernel(7).replace("Tile = 7", "Til = 7"))
     await seen.until(lambda s: s.units["one"].errors == 1 and s.units["one"].fresh)
 
 
-async def does_not_compile(bench: CodeBench, _daemon: DaemonApi, seen: Follower) -> None:
+async def does_not_compile(bench: CodeBench, _daemon: Daemon, seen: Follower) -> None:
     bench.write("k.kernel.toml", kernel("BROKEN"))
     await seen.until(lambda s: s.units["one"].outcome == "failed" and s.units["one"].fresh)
 
 
-async def compiling(bench: CodeBench, _daemon: DaemonApi, seen: Follower) -> None:
+async def compiling(bench: CodeBench, _daemon: Daemon, seen: Follower) -> None:
     bench.will("slow")
     bench.write("k.kernel.toml", kernel(3))
     await seen.until(lambda s: s.units["one"].phase == "compiling")
 
 
-async def cancelled(bench: CodeBench, daemon: DaemonApi, seen: Follower) -> None:
+async def cancelled(bench: CodeBench, daemon: Daemon, seen: Follower) -> None:
     """Checked, and not compiled since it changed."""
     await compiling(bench, daemon, seen)
-    await daemon.cancel(None, None)
+    await daemon.builds.cancel(None, None)
     await seen.until(lambda s: s.units["one"].phase == "idle")
 
 
-EDITS: dict[Callable[[CodeBench, DaemonApi, Follower], Awaitable[None]], str] = {
+EDITS: dict[Callable[[CodeBench, Daemon, Follower], Awaitable[None]], str] = {
     refused: "no template reads the parameter 'Til'",
     does_not_compile: "BROKEN is no type",
     compiling: "it is being built",
@@ -61,7 +61,7 @@ EDITS: dict[Callable[[CodeBench, DaemonApi, Follower], Awaitable[None]], str] = 
 
 @pytest.mark.parametrize(("edit", "why"), EDITS.items(), ids=[edit.__name__ for edit in EDITS])
 async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
-    edit: Callable[[CodeBench, DaemonApi, Follower], Awaitable[None]], why: str, tmp_path: Path
+    edit: Callable[[CodeBench, Daemon, Follower], Awaitable[None]], why: str, tmp_path: Path
 ) -> None:
     bench = CodeBench(tmp_path)
     bench.write("k.kernel.toml", kernel(1))
@@ -87,24 +87,24 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
         await edit(bench, daemon, seen)
         assert await standings(daemon) == {"stale"}
         written = ",".join(f"{name}={shape.sizes[name]}" for name in "MNK")
-        ranking = await daemon.predicted("k", written, None, "")
+        ranking = await daemon.analyses.predicted("k", written, None, "")
         assert ranking.shape == "size"
         (row,) = [row for row in ranking.rows if row.name == "one"]
         assert (row.place, ranking.measured_us) == (None, {})
         assert ranking.intensity is not None
         assert why in row.because
-        assert (await daemon.calibration()).timed == 0
+        assert (await daemon.analyses.calibration()).timed == 0
         if edit is not compiling:
-            state = (await daemon.units(None, [ONE]))[0]
+            state = (await daemon.snapshots.units(None, [ONE]))[0]
             assert (state.key is None) == (edit is not does_not_compile), "that of another input"
         with pytest.raises(CkwatchError, match=r"has changed since it was built|has not been built"):
-            await daemon.runner(None, ONE, str(tmp_path / "runner"))
-        await daemon.cancel(None, None)
+            await daemon.units.runner(None, ONE, str(tmp_path / "runner"))
+        await daemon.builds.cancel(None, None)
 
 
-async def standings(daemon: DaemonApi) -> set[str]:
+async def standings(daemon: Daemon) -> set[str]:
     """What the queries say of the figures of the unit: each that shows any."""
-    (unit,) = await daemon.units(None, [ONE])
+    (unit,) = await daemon.snapshots.units(None, [ONE])
     assert unit.figures is not None
     assert unit.timings
     found = {unit.figures.standing, *(timing.standing for timing in unit.timings)}
@@ -115,7 +115,7 @@ async def standings(daemon: DaemonApi) -> set[str]:
         analysis = await daemon.analysis(None, ONE)
         assert bool(analysis.shapes) is analysis.fresh, "predictions take the present parameters"
         fresh = [analysis.fresh]
-        artifact = await daemon.artifact(None, ONE)
+        artifact = await daemon.units.artifact(None, ONE)
         assert artifact is not None
         fresh.append(artifact.fresh)
     return found | {"fresh" if one else "stale" for one in fresh}

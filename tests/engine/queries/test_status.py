@@ -13,6 +13,6 @@ from daemon_bench import Bench
 async def test_the_folders_of_headers_are_the_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path)
     async with bench.open() as daemon:
-        assert (await daemon.workspace(None)).header_folders == (str(bench.header.parent),)
+        assert (await daemon.statuses.workspace(None)).header_folders == (str(bench.header.parent),)
         monkeypatch.setattr(status, "SHARED_FOLDERS", (bench.header.parent,))
-        assert (await daemon.workspace(None)).header_folders == ()
+        assert (await daemon.statuses.workspace(None)).header_folders == ()

@@ -37,7 +37,17 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.unit_patterns import select_units
-from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.benchmarks import (
+    Baseline,
+    BenchLine,
+    CacheName,
+    Compared,
+    Device,
+    Devices,
+    RankedTiming,
+    Timing,
+    TimingDetail,
+)
 from ckwatch.workspace.shapes import find_shape, find_shapes
 
 NOT_BUILT = "it was not built"
@@ -233,7 +243,7 @@ UNITS_AT_ONCE = 50
 
 
 class BenchmarkQueries:
-    """Fits `ckwatch.server.engine_api.BenchmarkEngine`."""
+    """What was timed, of the workspace as it is on disk."""
 
     def __init__(
         self,
@@ -282,7 +292,8 @@ class BenchmarkQueries:
         *,
         device: str | None,
         force: bool,
-        race: Race | None = None,
+        race: bool = False,
+        limit_us: float | None = None,
         flush_instructions: bool = False,
         client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
@@ -292,7 +303,7 @@ class BenchmarkQueries:
             shapes,
             device=device,
             force=force,
-            race=race,
+            race=Race(limit_us=limit_us) if race else None,
             flush_instructions=flush_instructions,
             client=client,
         )
@@ -325,7 +336,7 @@ class BenchmarkQueries:
         present = self._present([record.unit])[record.unit]
         return await to_thread.run_sync(record_details_to_wire, record, present)
 
-    async def best(self, kernel: str, shape: str | None, cache: CacheState | None = None) -> list[RankedTiming]:
+    async def best(self, kernel: str, shape: str | None, cache: CacheName | None = None) -> list[RankedTiming]:
         """A kernel's instances by time with this cache, by default cold where the workspace times so.
 
         Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape.
@@ -340,9 +351,9 @@ class BenchmarkQueries:
         await self._lookup.looked_up(unit for name in units if (unit := self._state.main.units.get(name)) is not None)
         records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
         present, refused = self._present(units), self._refused(units)
-        if cache is None:
-            cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
-        return await to_thread.run_sync(rank_units, records, present, refused, cache, self._timings().baseline)
+        usual = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
+        chosen = usual if cache is None else CacheState(cache)
+        return await to_thread.run_sync(rank_units, records, present, refused, chosen, self._timings().baseline)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
         """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.

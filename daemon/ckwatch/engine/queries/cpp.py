@@ -131,7 +131,7 @@ class _Comparison:
 
 
 class CppQueries:
-    """Fits `ckwatch.server.engine_api.CppEngine`. `run` has to run."""
+    """Questions about C++. `run` has to run."""
 
     def __init__(
         self,

@@ -27,7 +27,6 @@ from ckwatch.wire.imported_timings import (
     FormatName,
     ImportedTiming,
     ImportedTimingsFile,
-    ImportTimingsRequest,
     MatchedKernel,
     TimingsImport,
     UnusedRow,
@@ -41,29 +40,34 @@ UNUSED_SHOWN = 1000
 
 
 class ImportedTimingsQueries:
-    """Fits `ckwatch.server.engine_api.ImportedTimingsEngine`."""
+    """What others measured, about the workspace as it is on disk."""
 
     def __init__(self, loop: EngineLoop, history: HistoryRecorder, lookup: UnitLookup) -> None:
         self._loop = loop
         self._history = history
         self._lookup = lookup
 
-    async def import_file(self, request: ImportTimingsRequest) -> TimingsImport:
+    async def import_file(
+        self,
+        path: str,
+        format: FormatName | None = None,  # noqa: A002  # as the option is called
+        source: str | None = None,
+        kernel: str | None = None,
+        device: str | None = None,
+    ) -> TimingsImport:
         """Read a file and keep its timings. Raises CkwatchError for one that has none, HistoryError."""
         await self._lookup.loaded()
         stored, kernels, at = self._stored(), list(self._kernels().values()), time.time()
-        if request.kernel is not None:
-            self._kernel(request.kernel)
+        if kernel is not None:
+            self._kernel(kernel)
 
         def work() -> TimingsImport:
-            form, read = _read(request)
+            form, read = _read(path, format, kernel or "", device or "")
             if not read.records:
-                raise CkwatchError(f"{request.path} has no timings that can be used", _why_none(read))
-            source = ImportedSource(
-                path=request.path, format=form, source=request.source or SOURCES[form], imported_at=at
-            )
-            stored.replace(source, read.records)
-            return _report(source, read, kernels)
+                raise CkwatchError(f"{path} has no timings that can be used", _why_none(read))
+            imported = ImportedSource(path=path, format=form, source=source or SOURCES[form], imported_at=at)
+            stored.replace(imported, read.records)
+            return _report(imported, read, kernels)
 
         found = await to_thread.run_sync(work)
         await self._loop.post(TimingsImported(at=at))
@@ -129,30 +133,29 @@ class ImportedTimingsQueries:
         return kernels[name]
 
 
-def _read(request: ImportTimingsRequest) -> tuple[FormatName, ReadTimings]:
+def _read(path: str, given: FormatName | None, kernel: str, device: str) -> tuple[FormatName, ReadTimings]:
     try:
-        text = read_file(request.path, SIDE_FILE_LIMIT_BYTES).decode("utf-8-sig")
+        text = read_file(path, SIDE_FILE_LIMIT_BYTES).decode("utf-8-sig")
     except OSError as error:
-        raise CkwatchError(f"cannot read {request.path}: {(error.strerror or str(error)).lower()}") from None
+        raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
-        raise CkwatchError(f"{request.path} is not UTF-8") from None
-    form: FormatName = request.format or ("kernel-tuner" if text.lstrip().startswith("{") else "aiter")
+        raise CkwatchError(f"{path} is not UTF-8") from None
+    form: FormatName = given or ("kernel-tuner" if text.lstrip().startswith("{") else "aiter")
     try:
         if form == "aiter":
             read = read_aiter(text)
-            device, kernel = request.device or "", request.kernel or ""
             records = [
                 replace(one, for_kernel=kernel, device=one.device or device, arch=one.arch or arch_of(device))
                 for one in read.records
             ]
             return form, replace(read, records=tuple(records))
-        return form, read_kernel_tuner(text, request.kernel or "", request.device or "")
+        return form, read_kernel_tuner(text, kernel, device)
     except TimingsFileError as error:
         hint = {
             "aiter": "one is aiter/configs/a8w8_tuned_gemm.csv of AITER",
             "kernel-tuner": "Kernel Tuner writes one with cache=; a T4 file needs --kernel",
         }
-        raise CkwatchError(f"{request.path} is no file of {SOURCES[form]}: {error}", hint[form]) from None
+        raise CkwatchError(f"{path} is no file of {SOURCES[form]}: {error}", hint[form]) from None
 
 
 def _why_none(read: ReadTimings) -> str | None:

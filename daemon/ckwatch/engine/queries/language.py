@@ -23,14 +23,14 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue as Parameter
 from ckwatch.model.kernels import Unit
-from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
+from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.parameters import ARTICLE, as_parameter, as_toml, kind_of
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 
 
 class LanguageQueries:
-    """Fits `ckwatch.server.engine_api.LanguageEngine`."""
+    """What editors ask besides states."""
 
     def __init__(
         self,
@@ -94,47 +94,52 @@ class LanguageQueries:
             found.append(sorted(seen.union(in_file.get(path, ())), key=order.__getitem__))
         return found
 
-    async def values(self, request: ValuesRequest) -> list[ParameterValue]:
+    async def values(
+        self,
+        client: str | None,
+        unit: str,
+        parameter: str,
+        values: Sequence[Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> list[ParameterValue]:
         """A parameter's values as the instance rules judge them: accepted ones first, then the nearest.
 
         Raises UnknownUnitError.
         """
         await self._lookup.loaded()
-        scope = request.client or MAIN
-        name = self._lookup.id_of(scope, request.unit)
+        scope = client or MAIN
+        name = self._lookup.id_of(scope, unit)
         state = self._state.seen(scope, name) or self._state.seen(MAIN, name)
         if state is None:
-            raise UnknownUnitError(f"no unit is called '{request.unit}'")
-        unit = state.unit
-        if request.parameters is not None:
-            given = {name: value for name, one in request.parameters.items() if (value := _from_json(one)) is not None}
-            unit = with_parameters(unit, given)
-        text = await self.text(state, unit, scope)
+            raise UnknownUnitError(f"no unit is called '{unit}'")
+        instance = state.unit
+        if parameters is not None:
+            given = {name: value for name, one in parameters.items() if (value := _from_json(one)) is not None}
+            instance = with_parameters(instance, given)
+        text = await self.text(state, instance, scope)
         emitted = () if text is None else await to_thread.run_sync(rendered_instances, text)
-        present = unit.instance.parameters.get(request.parameter)
-        asked, invalid = self._asked(request, unit, emitted)
+        present = instance.instance.parameters.get(parameter)
+        asked, invalid = self._asked(parameter, values, instance, emitted)
         judged = None
         if text is not None and present is not None:
-            judged = await to_thread.run_sync(
-                check_candidates, emitted, text, unit.arch, request.parameter, present, asked
-            )
+            judged = await to_thread.run_sync(check_candidates, emitted, text, instance.arch, parameter, present, asked)
         if judged is not None:
             found = {_typed(one.value): _parameter_value(one.value, one.refused_by) for one in judged}
         else:
-            known = () if text is None else await to_thread.run_sync(instance_errors, emitted, text, unit.arch)
-            found = {_typed(value): await self._tried(unit, request, value, known, scope) for value in asked}
+            known = () if text is None else await to_thread.run_sync(instance_errors, emitted, text, instance.arch)
+            found = {_typed(value): await self._tried(instance, parameter, value, known, scope) for value in asked}
         ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
         return [*sorted(ordered, key=lambda one: not one.accepted), *invalid]
 
     def _asked(
-        self, request: ValuesRequest, unit: Unit, emitted: Sequence[RenderedInstance]
+        self, parameter: str, values: Sequence[Any] | None, unit: Unit, emitted: Sequence[RenderedInstance]
     ) -> tuple[list[Parameter], list[ParameterValue]]:
         """The values to judge, and the answers for those that no parameter can have."""
-        if request.values is None:
-            return considered_values(unit, request.parameter, emitted), []
+        if values is None:
+            return considered_values(unit, parameter, emitted), []
         asked: dict[object, Parameter] = {}
         invalid = []
-        for one in request.values:
+        for one in values:
             value = _from_json(one)
             if value is None:
                 kinds = ", ".join(ARTICLE.values())
@@ -153,18 +158,16 @@ class LanguageQueries:
         return None if text is None else text.text
 
     async def _tried(
-        self, unit: Unit, request: ValuesRequest, value: Parameter, known: Sequence[Violation], scope: str
+        self, unit: Unit, parameter: str, value: Parameter, known: Sequence[Violation], scope: str
     ) -> ParameterValue:
         """The answer for a value, by rendering the unit with it."""
-        changed = with_parameters(unit, {**unit.instance.parameters, request.parameter: value})
+        changed = with_parameters(unit, {**unit.instance.parameters, parameter: value})
         text, problem = await self.rendered(changed, scope)
         if text is None:
             return ParameterValue(value=_to_json(value), accepted=False, why_not=problem)
         found = await to_thread.run_sync(lambda: instance_errors(rendered_instances(text), text, unit.arch))
         before = {one.rule for one in known}
-        return _parameter_value(
-            value, [one for one in found if one.rule not in before or request.parameter in one.parameters]
-        )
+        return _parameter_value(value, [one for one in found if one.rule not in before or parameter in one.parameters])
 
     async def rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
         """The text of a unit that the state need not know, or None and why there is none."""

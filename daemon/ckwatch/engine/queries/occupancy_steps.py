@@ -41,26 +41,26 @@ class OccupancyStepsQuery:
         self._analyses = analyses
         self._lookup = lookup
 
-    async def steps(self, client: str | None, name: str) -> OccupancySteps:
+    async def steps(self, client: str | None, unit: str) -> OccupancySteps:
         """The nearest changes; none where nothing is known to help. Raises CkwatchError for a unit that has no code
         object of its present input, and UnknownUnitError."""
         scope = client or MAIN
-        state = await self._lookup.one(scope, name)
-        built, unit = state.built, state.unit
+        state = await self._lookup.one(scope, unit)
+        built, instance = state.built, state.unit
         report = await self._analyses.report(state)
         if built is None:
-            raise CkwatchError(f"'{unit.id}' was not built since it changed", "build it first")
+            raise CkwatchError(f"'{instance.id}' was not built since it changed", "build it first")
         kernel = main_kernel(report)
         step = None
         if kernel is not None and kernel.resources.wavefront_size == WAVE:  # which the estimate counts with
             step = step_of(kernel.resources, report.arch)
-        proposals = [] if step is None else await self._proposals(state, unit, step, scope)
+        proposals = [] if step is None else await self._proposals(state, instance, step, scope)
         return OccupancySteps(
-            unit=unit.id,
+            unit=instance.id,
             artifact_key=built.artifact,
             waves=None if step is None else step.waves,
             workgroups=None if step is None else step.workgroups,
-            changes=tuple(_to_wire(unit, step, one) for one in proposals if step is not None),
+            changes=tuple(_to_wire(instance, step, one) for one in proposals if step is not None),
         )
 
     async def _proposals(

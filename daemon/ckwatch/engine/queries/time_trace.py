@@ -56,16 +56,16 @@ class TimeTraceQuery:
         self._side_work = side_work
         self._turn = anyio.Lock()
 
-    async def time_trace(self, client: str | None, name: str, path: str | None) -> TimeTrace:
+    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
         """Where the time of each pass goes, or why the unit does not compile. `path`: a file for the traces.
 
         Raises UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when
         there is no compiler, or when it fails for a reason other than the kernel.
         """
-        unit = await self._lookup.one(client or MAIN, name)
-        with self._side_work.of(unit.key):
-            return await self._time_trace(unit, path)
-        raise CkwatchError(f"the time trace of {unit.key.unit} was cancelled", "ask for it again")
+        state = await self._lookup.one(client or MAIN, unit)
+        with self._side_work.of(state.key):
+            return await self._time_trace(state, path)
+        raise CkwatchError(f"the time trace of {state.key.unit} was cancelled", "ask for it again")
 
     async def _time_trace(self, unit: UnitState, path: str | None) -> TimeTrace:
         target = None if path is None else Path(path)

@@ -56,7 +56,7 @@ class _FollowedVerification:
 
 
 class FollowedVerifications:
-    """Fits `ckwatch.server.engine_api.VerificationEngine`: the verifications that are followed now."""
+    """Verifications by an emulator: the verifications that are followed now."""
 
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, runner: VerifyRunner) -> None:
         self._loop = loop

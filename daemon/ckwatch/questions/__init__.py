@@ -1,0 +1,1 @@
+"""The questions that a daemon answers, each declared once; a module for each subject."""

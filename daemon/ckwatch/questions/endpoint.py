@@ -1,0 +1,414 @@
+"""An endpoint of the daemon, declared once: a stub whose signature, annotations and docstring say all of it.
+
+    @get("/units/{unit}/artifact", viewed=True)
+    def artifact(self, unit: UnitName) -> messages.Artifact | None:
+        \"\"\"What the unit compiled to last; None if nothing.\"\"\"
+
+As an attribute of an `AsyncAsker` it is a method that is awaited, as one of a `SyncAsker` a method that waits. The
+server makes its route and the OpenAPI document of it; the engine has a function for it in a table.
+
+An argument travels in the path if `{name}` is there, else as query of GET and DELETE and as JSON of POST and PUT; one
+that is called `request` is the whole JSON. `*patterns` are called `pattern` in a query and `units` in JSON. Annotations
+are evaluated when an endpoint is first used, because the wire types load pydantic, and a command must start without:
+`TYPES_IN` are the modules that have them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import cached_property, partial, update_wrapper
+from importlib import import_module
+from types import MappingProxyType, MethodType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
+
+from ckwatch.model.errors import UnknownUnitError
+
+if TYPE_CHECKING:
+    import inspect
+
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.state import Unit
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+Line = TypeVar("Line")
+
+Absolute = Callable[[str | os.PathLike[str]], str]
+"""Makes a path absolute, as the daemon names it."""
+
+Retry = Literal["always", "unsent", "never"]
+"""When a request whose connection is lost is sent once more, to the daemon that is there then: `always`, because it
+does no harm twice, or only if the first daemon cannot have received it. With `force`, `always` becomes `unsent`."""
+
+NDJSON = "application/x-ndjson"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Form(NamedTuple):
+    """How an argument travels: its type in a request, as an annotation, and how a client makes its value."""
+
+    wire: str
+    prepare: Callable[[Any, Absolute], Any]
+
+
+class SentAs(NamedTuple):
+    """The name of an argument in a request, where it is another."""
+
+    name: str
+
+
+def _unit_name(unit: str | Unit, _absolute: Absolute) -> str:
+    return unit if isinstance(unit, str) else unit.id
+
+
+UnitName = Annotated["str | Unit", Form("Name", _unit_name)]
+"""A unit, or its id, in which `@ARCH` may be left out where the instance is compiled for one arch."""
+
+FileName = Annotated[str | os.PathLike[str], Form("FilePath", lambda path, absolute: absolute(path))]
+"""A file; a relative path is relative to the workspace."""
+
+Pattern = Annotated[str, Form("list[Name] | None", lambda given, _: list(given) or None)]
+"""The type of `*patterns`, which name units as on the command line; none means all."""
+
+Names = Annotated[Iterable[str], Form("list[Name]", lambda names, _: list(names))]
+
+
+class Argument(NamedTuple):
+    """An argument of an endpoint. `annotation` is the client's, `default` is `Parameter.empty` without one."""
+
+    name: str
+    sent_as: str
+    place: Literal["path", "query", "json", "whole"]
+    annotation: Any
+    default: Any
+    form: Form | None
+    variadic: bool
+
+
+class Request(NamedTuple):
+    """What a client sends."""
+
+    segments: tuple[str, ...]
+    query: list[tuple[str, str]]
+    body: bytes | None
+    retry: Retry
+
+
+class _Types(dict[str, Any]):
+    """What names in annotations mean that a module of declarations does not have: what its `TYPES_IN` have."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._known and not hasattr(builtins, name):
+            for module in ("ckwatch.wire.schema", *self._known["TYPES_IN"]):
+                if (found := getattr(import_module(module), name, None)) is not None:
+                    return found
+        raise KeyError(name)
+
+
+class Endpoint(Generic[P, Answer]):
+    """One thing to ask or order. `viewed`: it is about what a client sees, with its unsaved text.
+
+    `slow`: the answer takes as long as a compile, and comes with heartbeats. `media`: its type, if it is neither what
+    follows from that nor JSON, or text for a string. `check` raises ValueError for arguments
+    that do not go together. `operation`: its name in the OpenAPI document, if it is another than the clients'.
+    """
+
+    action = ""
+    """What ends too early where the daemon ends: only of `Lines`."""
+
+    def __init__(
+        self,
+        stub: Callable[Concatenate[Any, P], Answer],
+        method: str,
+        path: str,
+        *,
+        viewed: bool = False,
+        slow: bool = False,
+        media: str = "",
+        retry: Retry = "always",
+        operation: str = "",
+        check: Callable[[Any], None] | None = None,
+    ) -> None:
+        self.name = stub.__name__
+        self.method, self.path, self.viewed, self.slow, self.retry = method, path, viewed, slow, retry
+        self.operation = operation or self.name
+        self._media = media
+        self.check = check
+        update_wrapper(cast("Callable[..., Any]", self), stub)
+        self._stub = stub
+
+    def type(self, annotation: str) -> Any:
+        """The type that an annotation of the declaration names."""
+        known = self._stub.__globals__
+        return eval(annotation, known, _Types(known))  # noqa: S307  # the text is that of a declaration
+
+    @cached_property
+    def answer(self) -> Any:
+        """The type of the answer, or of a line of it."""
+        return self.type(self._stub.__annotations__["return"])
+
+    @cached_property
+    def sent(self) -> Any:
+        """The type of what is sent: the answer, or a line of it."""
+        if not self.slow:
+            return self.answer
+        from ckwatch.wire.messages import SlowAnswer
+
+        return SlowAnswer[self.answer]  # type: ignore[name-defined]  # known when it runs
+
+    @cached_property
+    def media(self) -> str:
+        """The media type of the answer."""
+        if self._media or self.slow or self.action:
+            return self._media or NDJSON
+        return "text/plain" if self.answer is str else "application/json"
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Reads what is sent."""
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(self.sent)
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """That of the clients' methods."""
+        import inspect
+
+        whole = inspect.signature(self._stub)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All of them, but for the client whose view it is."""
+        return tuple(map(self._argument, self.signature.parameters.values()))
+
+    def _argument(self, parameter: inspect.Parameter) -> Argument:
+        annotation = self.type(parameter.annotation)
+        variadic = parameter.kind is parameter.VAR_POSITIONAL
+        place: Literal["path", "query", "json", "whole"] = "json" if self.method in ("POST", "PUT") else "query"
+        if f"{{{parameter.name}}}" in self.path:
+            place = "path"
+        elif parameter.name == "request":
+            place = "whole"
+        usual = parameter.name if not variadic else "units" if place == "json" else "pattern"
+        metadata = list(_metadata(annotation))
+        sent_as = next((one.name for one in metadata if isinstance(one, SentAs)), usual)
+        form = next((one for one in metadata if isinstance(one, Form)), None)
+        return Argument(parameter.name, sent_as, place, annotation, parameter.default, form, variadic)
+
+    def wire_type(self, argument: Argument) -> Any:
+        """The type of an argument in a request."""
+        return self._wired(argument.annotation)
+
+    def _wired(self, annotation: Any) -> Any:
+        form = next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Form)), None)
+        if form is not None:
+            return self.type(form.wire)
+        if get_origin(annotation) is Annotated or not any(isinstance(one, Form) for one in _metadata(annotation)):
+            return annotation
+        return Union[tuple(map(self._wired, get_args(annotation)))]  # noqa: UP007  # of a computed tuple
+
+    def request(
+        self, given: tuple[Any, ...], named: Mapping[str, Any], absolute: Absolute, viewer: str | None = None
+    ) -> Request:
+        """The request that asks this. Raises UnknownUnitError for what is no unit's id in the path."""
+        bound = self.signature.bind(*given, **named)
+        bound.apply_defaults()
+        parts: dict[str, tuple[str, ...]] = {}
+        query: list[tuple[str, str]] = []
+        fields: dict[str, Any] = {}
+        body: bytes | None = None
+        for argument in self.arguments:
+            value = bound.arguments[argument.name]
+            if argument.form is not None and value is not None:
+                value = argument.form.prepare(value, absolute)
+            if argument.place == "path":
+                is_unit = argument.annotation is UnitName
+                parts[f"{{{argument.name}}}"] = _unit_segments(value) if is_unit else (str(value),)
+            elif argument.place == "whole":
+                body = value.model_dump_json().encode()
+            elif value != argument.default and not (argument.variadic and value is None):
+                fields[argument.sent_as] = value
+        if viewer is not None:
+            fields["client"] = viewer
+        if self.method in ("GET", "DELETE"):
+            query = [(name, _query_text(one)) for name, value in fields.items() for one in _each(value)]
+        elif body is None and self.takes_json:
+            body = json.dumps(fields).encode()
+        segments = [part for name in self.path.split("/")[1:] for part in parts.get(name, (name,))]
+        retry = "unsent" if self.retry == "always" and bound.arguments.get("force") else self.retry
+        return Request(tuple(segments), query, body, retry)
+
+    @property
+    def takes_json(self) -> bool:
+        """Whether its requests have a body."""
+        return any(one.place in ("json", "whole") for one in self.arguments) or (self.viewed and self.method == "POST")
+
+
+class AsyncAsker:
+    """Asks the daemon; its methods are awaited."""
+
+    async def _ask(
+        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+    ) -> Answer:
+        raise NotImplementedError
+
+    def _follow(
+        self, lines: Lines[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
+        raise NotImplementedError
+
+
+class SyncAsker:
+    """Asks the daemon; its methods wait."""
+
+    def _ask(self, question: Question[..., Answer], given: tuple[Any, ...], named: Mapping[str, Any]) -> Answer:
+        raise NotImplementedError
+
+    def _follow(
+        self, lines: Lines[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> AbstractContextManager[Iterator[Line]]:
+        raise NotImplementedError
+
+
+class Question(Endpoint[P, Answer]):
+    """An endpoint with one answer."""
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, instance: AsyncAsker, owner: Any) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
+    @overload
+    def __get__(self, instance: SyncAsker, owner: Any) -> Callable[P, Answer]: ...
+    def __get__(self, instance: AsyncAsker | SyncAsker | None, owner: Any) -> Any:
+        if instance is None:
+            return self
+
+        def ask(*given: P.args, **named: P.kwargs) -> Any:
+            return instance._ask(self, given, named)
+
+        return update_wrapper(ask, MethodType(self._stub, instance))
+
+    def answered_by(self, function: Callable[..., Awaitable[Answer]]) -> tuple[Endpoint[..., Any], Callable[..., Any]]:
+        """A row in a table of answers. The function is given `client` where it is viewed, and each argument by name."""
+        return self, function
+
+
+class Lines(Endpoint[P, Line]):
+    """An endpoint that does something and reports it line by line; leaving the context gives it up.
+
+    The last line's event is `done`, and `heartbeat` says that nothing has happened for a while.
+    """
+
+    def __init__(
+        self, stub: Callable[Concatenate[Any, P], Line], path: str, *, action: str, retry: Retry, operation: str
+    ) -> None:
+        super().__init__(stub, "POST", path, viewed=True, retry=retry, operation=operation)
+        self.action = action
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(
+        self, instance: AsyncAsker, owner: Any
+    ) -> Callable[P, AbstractAsyncContextManager[AsyncIterator[Line]]]: ...
+    @overload
+    def __get__(self, instance: SyncAsker, owner: Any) -> Callable[P, AbstractContextManager[Iterator[Line]]]: ...
+    def __get__(self, instance: AsyncAsker | SyncAsker | None, owner: Any) -> Any:
+        if instance is None:
+            return self
+
+        def follow(*given: P.args, **named: P.kwargs) -> Any:
+            return instance._follow(self, given, named)
+
+        return update_wrapper(follow, MethodType(self._stub, instance))
+
+    def answered_by(
+        self, function: Callable[..., AbstractAsyncContextManager[AsyncIterator[Line]]]
+    ) -> tuple[Endpoint[..., Any], Callable[..., Any]]:
+        """A row in a table of answers, as that of a `Question`."""
+        return self, function
+
+
+class _Declaration:
+    """Makes a question of a stub; the options are those of `Endpoint`."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        *,
+        viewed: bool = False,
+        slow: bool = False,
+        media: str = "",
+        retry: Retry = "always",
+        operation: str = "",
+        check: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._options: dict[str, Any] = {"method": method, "path": path, "viewed": viewed, "slow": slow}
+        self._options |= {"media": media, "retry": retry, "operation": operation, "check": check}
+
+    def __call__(self, stub: Callable[Concatenate[Any, P], Answer]) -> Question[P, Answer]:
+        return Question(stub, **self._options)
+
+
+get, post = partial(_Declaration, "GET"), partial(_Declaration, "POST")
+put, delete = partial(_Declaration, "PUT"), partial(_Declaration, "DELETE")
+
+
+class follow:  # noqa: N801  # a decorator beside `get`
+    """Makes `Lines` of a stub whose result is a line. `action` is the word for it: a build."""
+
+    def __init__(self, path: str, *, action: str, operation: str = "", retry: Retry = "always") -> None:
+        self._path, self._action, self._operation, self._retry = path, action, operation, retry
+
+    def __call__(self, stub: Callable[Concatenate[Any, P], Line]) -> Lines[P, Line]:
+        return Lines(stub, self._path, action=self._action, retry=self._retry, operation=self._operation)
+
+
+def _metadata(annotation: Any) -> Iterator[Any]:
+    yield from getattr(annotation, "__metadata__", ())
+    for part in get_args(annotation):
+        yield from _metadata(part)
+
+
+def _unit_segments(name: str) -> tuple[str, str]:
+    kernel, slash, instance = name.partition("/")
+    if not slash or not instance:
+        hint = "a unit's id is KERNEL/INSTANCE@ARCH; @ARCH may be left out where there is one"
+        raise UnknownUnitError(f"'{name}' is not the id of a unit", hint)
+    return kernel, instance
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else (value,)
+
+
+def _query_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,136 @@
+"""Questions about one unit or several, and building them."""
+
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitName, follow, get, post
+
+if TYPE_CHECKING:
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
+    from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
+    from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, TimeTrace, UnitDetail
+    from ckwatch.wire.schema import Count, Name, PartName
+    from ckwatch.wire.state import Unit
+    from ckwatch.wire.verification import UnitVerification, VerifyLine
+
+
+TYPES_IN = (
+    "ckwatch.wire.state",
+    "ckwatch.wire.messages",
+    "ckwatch.wire.benchmarks",
+    "ckwatch.wire.verification",
+    "ckwatch.wire.analysis",
+)
+
+
+class UnitQuestions:
+    """What a unit is, what it compiled to, and what that will do."""
+
+    @get("/units", viewed=True)
+    def units(self, *patterns: Pattern) -> list[Unit]:
+        """The state of units, in the order of the kernel files."""
+
+    @get("/units/{unit}", viewed=True)
+    def unit(self, unit: UnitName) -> UnitDetail:
+        """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
+
+    @get("/units/{unit}/source", viewed=True, operation="source")
+    def rendered(self, unit: UnitName, *, with_map: Annotated[bool, SentAs("map")] = False) -> RenderedText:
+        """The text that the template gives; with a map, also where each piece of it came from."""
+
+    @get("/units/{unit}/artifact", viewed=True)
+    def artifact(self, unit: UnitName) -> Artifact | None:
+        """What the unit compiled to last, whether or not that is fresh; None if nothing."""
+
+    @get("/units/{unit}/verification", viewed=True)
+    def verification(self, unit: UnitName) -> UnitVerification:
+        """What is known of the unit's present artifact, or why nothing is; builds and executes nothing."""
+
+    @get("/units/{unit}/runs")
+    def runs(self, unit: UnitName, limit: Count = 20) -> list[Run]:
+        """The unit's last compiles, the newest first."""
+
+    @post("/units/{unit}/runner", viewed=True)
+    def runner(self, unit: UnitName, path: FileName) -> None:
+        """Write a standalone program that runs and verifies a unit, which must have been built, to `path`."""
+
+    @post("/units/{unit}/time-trace", viewed=True, slow=True, retry="unsent")
+    def time_trace(self, unit: UnitName, path: FileName | None = None) -> TimeTrace:
+        """Where the time goes when the unit is compiled, which is done for this, even if the store has it.
+
+        `path`: a file for clang's traces of its passes, as one file for chrome://tracing.
+        """
+
+    @get("/units/{unit}/analysis", viewed=True)
+    def analysis(self, unit: UnitName) -> Analysis:
+        """Resources, occupancy, main loop and predictions of a unit's code object, which must be built."""
+
+    @get("/units/{unit}/occupancy-steps", viewed=True)
+    def occupancy_steps(self, unit: UnitName) -> OccupancySteps:
+        """Changes of the unit's parameters that the instance rules accept and that may raise its occupancy, by an
+        estimate of registers and LDS. The unit must be built."""
+
+    @get("/units/{unit}/isa", viewed=True, slow=True)
+    def isa(
+        self, unit: UnitName, kernel: Annotated[Name | None, SentAs("symbol")] = None, *, lines: bool = True
+    ) -> Isa:
+        """The disassembly of the unit's main kernel, or of that with this readable name or symbol, as text with folds.
+
+        `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
+        without, only if that has been done already.
+        """
+
+    @get("/calibration")
+    def calibration(self) -> Calibrated:
+        """How far predictions were off, over all units with a fresh timing."""
+
+    @get("/predictions")
+    def predicted(
+        self, kernel: Name, shape: Name, *, arch: Name | None = None, part: PartName = ""
+    ) -> PredictedRanking:
+        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
+
+    @follow("/builds", action="build", operation="build")
+    def building(
+        self, *patterns: Pattern, force: bool = False, check_only: bool = False, finish: bool = False
+    ) -> BuildLine:
+        """Build units and see them settle: lines `start`, `unit` for each, `done`.
+
+        Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
+        the store has; `check_only` compiles nothing. With `finish` compilers that have begun go on into the store.
+        """
+
+    @post("/cancel", viewed=True)
+    def cancel(self, *patterns: Pattern) -> list[str]:
+        """Stop compiling units until they are edited or asked for; the ids of those that were being worked on."""
+
+    @follow("/benchmarks", action="benchmark", retry="unsent")
+    def bench(
+        self,
+        *patterns: Pattern,
+        shapes: Names | None = None,
+        device: DeviceName | None = None,
+        force: bool = False,
+        race: bool = False,
+        limit_us: LimitUs | None = None,
+        flush_instructions: bool = False,
+    ) -> BenchLine:
+        """Build units and time them, as this client sees them; leaving the context gives up what no other one wants.
+
+        `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
+        `device` overrides the workspace's choice; another machine's is named `gpu-box/hip:0`. Units are timed side by
+        side on devices that are alike. `race`: units that compete, which are timed as briefly as the precision allows,
+        and given up when they are certainly slower than `limit_us`. `flush_instructions`: with empty instruction
+        caches, whatever the workspace says.
+        """
+
+    @follow("/verifications", action="verification", operation="verify")
+    def verifying(self, *patterns: Pattern, shapes: Names = (), force: bool = False) -> VerifyLine:
+        """Build units and have an emulator execute them: lines `start`, `began` and `stage`, `unit` for each, `done`.
+
+        Leaving the context before the end cancels what no other client waits for. `shapes`: names of shapes, or sizes
+        (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known.
+        """

@@ -1,0 +1,186 @@
+"""A route for each endpoint: the request's models and how the answer is sent follow from the declaration.
+
+A client that a request names is present while the request lasts. Responses are formed here and not by FastAPI, which
+would validate and convert them once more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic.fields import FieldInfo
+
+from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.endpoint import Argument, Endpoint, UnitName
+from ckwatch.questions.table import ENDPOINTS, Answers
+from ckwatch.server.clients import Clients, Limits
+from ckwatch.server.engine_api import Engine
+from ckwatch.server.responses import json_response
+from ckwatch.server.streams import EventStream, LineStream, SlowStream, SnapshotStream, StreamContext, UnitsStream
+from ckwatch.wire.messages import OverlayRequest
+from ckwatch.wire.schema import ClientId, Request
+from ckwatch.wire.state import Snapshot, Unit
+
+Handler = Callable[..., Awaitable[Response]]
+
+
+class NoQuery(BaseModel):
+    """None."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+async def takes_no_query(_query: Annotated[NoQuery, Query()]) -> None:
+    """Refuses all query parameters of a route that has none."""
+
+
+UNIT_IN_PATH = {
+    "kernel": Annotated[str, Path(description="the first part of a unit's id", max_length=4096)],
+    "instance": Annotated[str, Path(description="the rest of a unit's id: INSTANCE@ARCH", max_length=4096)],
+}
+
+
+def path_of(endpoint: Endpoint[..., Any]) -> str:
+    """The path of the route: that of a unit has two segments."""
+    return endpoint.path.replace("{unit}", "{kernel}/{instance}")
+
+
+class Handlers:
+    """Makes the handler of each endpoint."""
+
+    def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
+        self._engine = engine
+        self._clients = clients
+        self._shared = StreamContext(limits)
+        self._stop = stop
+        self._own: Answers = dict(
+            (ClientRequests.leave.answered_by(self._leave), ClientRequests.stop.answered_by(self._end))
+        )
+        known = {*engine.answers, *self._own, ClientRequests.events}
+        if lacking := [one.name for one in ENDPOINTS if one not in known]:
+            raise LookupError(f"nothing answers {', '.join(lacking)}")
+
+    def handler(self, endpoint: Endpoint[..., Any]) -> Handler:
+        """The handler of an endpoint, with the signature that FastAPI reads its parameters from."""
+        in_path = [one for one in endpoint.arguments if one.place == "path"]
+        parameters: dict[str, Any] = {}
+        for one in in_path:
+            parameters |= UNIT_IN_PATH if one.annotation is UnitName else {one.name: _in_path(endpoint, one)}
+        if (query := _query_model(endpoint)) is not None:
+            parameters["query"] = Annotated[query, Query()]
+        elif endpoint.takes_json:
+            parameters["request"] = _json_model(endpoint)
+
+        async def handle(**received: Any) -> Response:
+            values, client = _values(endpoint, received)
+            return await self._respond(endpoint, values, client)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        handle.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, kind, annotation=annotation) for name, annotation in parameters.items()]
+        )
+        handle.__name__, handle.__doc__ = endpoint.operation, endpoint.__doc__
+        return handle
+
+    async def _respond(self, endpoint: Endpoint[..., Any], values: dict[str, Any], client: str | None) -> Response:
+        if endpoint is ClientRequests.events:
+            return EventStream(self._engine, self._clients, self._shared, **values)
+        ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
+        if endpoint.action:
+            return LineStream(ask, endpoint.answer(event="heartbeat"), self._clients, self._shared, client)
+        if endpoint.slow:
+            return SlowStream(endpoint.sent, ask, self._clients, self._shared, client)
+        if endpoint is ClientRequests.leave:  # who leaves is not present
+            return _response(endpoint, await ask(), self._shared)
+        async with self._clients.present(client):
+            if endpoint is ClientRequests.overlay:
+                request: OverlayRequest = values["request"]
+                async with self._clients.overlaying(values["client"], request.path, request.text):
+                    return _response(endpoint, await ask(), self._shared)
+            return _response(endpoint, await ask(), self._shared)
+
+    async def _leave(self, client: str) -> None:
+        await self._clients.remove(client)
+
+    async def _end(self) -> None:
+        self._stop()
+
+
+def _response(endpoint: Endpoint[..., Any], answer: Any, shared: StreamContext) -> Response:
+    if isinstance(answer, Snapshot):
+        return SnapshotStream(answer, shared)
+    if endpoint.answer == list[Unit]:
+        return UnitsStream(answer, shared)
+    if endpoint.answer is str:
+        return PlainTextResponse(answer.encode(errors="replace"))
+    if endpoint.answer is int:
+        return Response(b"%d" % answer, media_type="application/json")
+    return json_response(answer) if endpoint.answer is not None else Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _values(endpoint: Endpoint[..., Any], received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The arguments of the function that answers, and the client that the request names."""
+    model = received.get("query") or received.get("request")
+    values: dict[str, Any] = {}
+    for one in endpoint.arguments:
+        if one.place == "path":
+            is_unit = one.annotation is UnitName
+            values[one.name] = f"{received['kernel']}/{received['instance']}" if is_unit else received[one.name]
+        else:
+            values[one.name] = model if one.place == "whole" else getattr(model, one.sent_as)
+    if endpoint.viewed:
+        values["client"] = getattr(model, "client", None)
+    return values, values.get("client") or getattr(model, "client", None)
+
+
+def _in_path(endpoint: Endpoint[..., Any], argument: Argument) -> Any:
+    annotation = endpoint.wire_type(argument)
+    return Annotated[annotation, Path(description=FieldInfo.from_annotation(annotation).description)]
+
+
+def _fields(endpoint: Endpoint[..., Any], place: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if endpoint.viewed:
+        fields["client"] = (ClientId | None, None)
+    for one in endpoint.arguments:
+        if one.place == place:
+            default = ... if one.default is inspect.Parameter.empty else one.default
+            if one.variadic:
+                default = None
+            fields[one.sent_as] = (endpoint.wire_type(one), Field(default_factory=list) if default == () else default)
+    return fields
+
+
+def _query_model(endpoint: Endpoint[..., Any]) -> type[BaseModel] | None:
+    if endpoint.method not in ("GET", "DELETE") or not (fields := _fields(endpoint, "query")):
+        return None
+    return _model(endpoint, "Query", NoQuery, fields)
+
+
+def _json_model(endpoint: Endpoint[..., Any]) -> type[BaseModel]:
+    whole = next((one for one in endpoint.arguments if one.place == "whole"), None)
+    if whole is not None:
+        found: type[BaseModel] = whole.annotation
+        return found
+    return _model(endpoint, "Request", Request, _fields(endpoint, "json"))
+
+
+def _model(endpoint: Endpoint[..., Any], kind: str, base: type[BaseModel], fields: dict[str, Any]) -> type[BaseModel]:
+    name = endpoint.operation.title().replace("_", "") + kind
+    checks: dict[str, Any] = {}
+    if endpoint.check is not None:
+        check = endpoint.check
+
+        def checked(asked: BaseModel) -> BaseModel:
+            check(asked)
+            return asked
+
+        checks["check"] = model_validator(mode="after")(checked)
+    return create_model(name, __base__=base, __doc__=endpoint.__doc__, __validators__=checks, **fields)
