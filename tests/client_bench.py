@@ -17,7 +17,7 @@ from ckwatch.client.connection import Connection
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Endpoint
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients, Limits
@@ -37,7 +37,7 @@ class ClientEngine(FakeEngine):
 
     async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
         found = await super().answer(endpoint, **given)
-        if endpoint is ClientRequests.overlay and given["request"].text == "refused":
+        if endpoint is ClientQuestions.overlay and given["request"].text == "refused":
             raise CkwatchError("it is refused")
         return found
 

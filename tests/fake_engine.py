@@ -11,8 +11,8 @@ import anyio
 
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.questions.clients import ClientRequests
-from ckwatch.questions.endpoint import Endpoint, Question
+from ckwatch.questions.clients import ClientQuestions
+from ckwatch.questions.endpoint import Endpoint, SingleQuestion
 from ckwatch.questions.table import Answers, answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
@@ -37,6 +37,7 @@ from ckwatch.wire.messages import (
     EditorRequest,
     FocusRequest,
     OverlayRequest,
+    PlannedUnit,
     RenderedText,
     Run,
     Status,
@@ -161,6 +162,7 @@ ANSWERS: dict[Endpoint[..., Any], Any] = {
     WorkspaceQuestions.values: _values,
     UnitQuestions.units: _units,
     UnitQuestions.unit: _unit_detail,
+    UnitQuestions.plan: [PlannedUnit(unit=UNIT, step="nothing", why="built: nothing to do", cause=())],
     UnitQuestions.rendered: lambda engine, unit, with_map: RenderedText(
         unit=_unit(engine, unit).id, text="int a = 1; // ü\n", map=() if with_map else None
     ),
@@ -193,13 +195,13 @@ ANSWERS: dict[Endpoint[..., Any], Any] = {
     TimingQuestions.imported_timings: [imported_timing()],
     TimingQuestions.imported_files: [imported_file()],
     TimingQuestions.remove_imported: None,
-    ClientRequests.snapshot: lambda engine: Snapshot(
+    ClientQuestions.snapshot: lambda engine: Snapshot(
         seq=engine.seq, states={topic: state for topic, (_, state) in engine.states.items() if state}
     ),
-    ClientRequests.file: lambda _, path: File(path=path, diagnostics=()),
-    ClientRequests.readers_of: lambda _, paths: [[UNIT] for _ in paths],
-    ClientRequests.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, hover=CppHover(markdown="`int`")),
-    **dict.fromkeys((ClientRequests.overlay, ClientRequests.focus, ClientRequests.view, ClientRequests.editor)),
+    ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
+    ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
+    ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, hover=CppHover(markdown="`int`")),
+    **dict.fromkeys((ClientQuestions.overlay, ClientQuestions.focus, ClientQuestions.view, ClientQuestions.editor)),
 }  # fmt: skip
 """What each question is answered, or a function of the engine and the arguments that makes it."""
 
@@ -297,7 +299,7 @@ class FakeEngine:
         found = ANSWERS[endpoint]
         return found(self, **given) if callable(found) else found
 
-    async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
+    async def ask(self, question: SingleQuestion[..., Answer], client: str | None = None, **given: Any) -> Answer:
         """What a test is answered."""
         answer: Answer = await self.answer(question, client=client, **given)
         return answer

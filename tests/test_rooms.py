@@ -35,7 +35,7 @@ ROOMS = (
         "tuning",
         "core",
     ),
-    *("wire", "cpp", "farm", "engine", "server", "client", "cli"),
+    *("wire", "questions", "cpp", "farm", "engine", "server", "client", "cli"),
 )
 """From the ground up: a room imports those before it."""
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.table import ENDPOINTS
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.server.routes import path_of
@@ -27,7 +27,17 @@ from ckwatch.wire.language import (
     TemplateName,
     Vocabulary,
 )
-from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, SlowAnswer, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import (
+    Artifact,
+    PlannedUnit,
+    Problem,
+    RenderedText,
+    Run,
+    SlowAnswer,
+    Status,
+    UnitDetail,
+    WorkspaceDetail,
+)
 from ckwatch.wire.state import File, Snapshot, Unit
 from ckwatch.wire.verification import UnitVerification
 from fake_engine import WORDS, FakeEngine, unit_of
@@ -55,6 +65,7 @@ ROWS = [
     Row("GET /units/gemm/m128%40gfx942?client=x", UnitDetail, ("unit", "x", UNIT)),
     Row("GET /units/a%20b%3F/%C3%BC%25%23+@gfx90a:xnack+", UnitDetail, ("unit", None, "a b?/ü%#+@gfx90a:xnack+")),
     Row("GET /units/source/artifact", UnitDetail, ("unit", None, "source/artifact")),
+    Row("GET /plan?pattern=gemm&client=x", list[PlannedUnit], ("plan", "x", ["gemm"])),
     Row(f"GET /units/{UNIT}/source", RenderedText, ("rendered", None, UNIT, False)),
     Row(f"GET /units/{UNIT}/source?map=0", RenderedText, ("rendered", None, UNIT, False)),
     Row(f"GET /units/{UNIT}/source?map=1&client=x", RenderedText, ("rendered", "x", UNIT, True)),
@@ -159,7 +170,7 @@ async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     engine = served.engine
     engine.change("file//w/ü", File(path="/w/ü", diagnostics=()))
     snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
-    assert snapshot == await engine.ask(ClientRequests.snapshot)
+    assert snapshot == await engine.ask(ClientQuestions.snapshot)
     units = TypeAdapter(list[Unit]).validate_json((await served.http.get("/units")).content)
     assert units == await engine.ask(UnitQuestions.units, patterns=None)
     assert (await served.http.get("/units?pattern=nothing")).json() == []
@@ -182,7 +193,7 @@ async def test_a_snapshot_of_many_units_arrives_whole(serve: Serve) -> None:
     async with serve(FakeEngine(*(f"gemm/i{number}@gfx942" for number in range(3000)))) as served:
         snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
         assert len(snapshot.states) == 3000
-        assert snapshot == await served.engine.ask(ClientRequests.snapshot)
+        assert snapshot == await served.engine.ask(ClientQuestions.snapshot)
 
 
 async def test_names_that_are_no_unicode_are_shown_as_far_as_they_go(served: Served) -> None:

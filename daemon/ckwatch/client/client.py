@@ -25,8 +25,8 @@ from ckwatch.client.http import connection_to
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
-from ckwatch.questions.clients import ClientRequests
-from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, Lines, Question
+from ckwatch.questions.clients import ClientQuestions
+from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, FollowedQuestion, SingleQuestion
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
@@ -97,7 +97,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
         """The messages in a file of the workspace, of all its units."""
-        return (await self._ask(ClientRequests.file, (path,))).diagnostics
+        return (await self._ask(ClientQuestions.file, (path,))).diagnostics
 
     def events(self) -> Events:
         """The state of everything, followed: first a change for each thing that is, then one whenever it changes.
@@ -367,7 +367,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         found: list[list[str]] = []
         for start in range(0, len(asked), READERS_LIMIT):
             some = asked[start : start + READERS_LIMIT]
-            answer = await self._ask(ClientRequests.readers_of, (some,))
+            answer = await self._ask(ClientQuestions.readers_of, (some,))
             found += answer
         by_path = dict(zip(asked, found, strict=True))
         return {path: by_path[absolute] for path, absolute in given.items()}
@@ -388,7 +388,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
             process = (await self.status()).pid
             with end_of(process) as ended:
                 self._connection.has_stopped_it = True
-                await self._ask(ClientRequests.stop)
+                await self._ask(ClientQuestions.stop)
                 await ended()
         except DaemonGoneError:
             return
@@ -420,14 +420,14 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         return self.id
 
     async def _ask(
-        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: SingleQuestion[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Answer:
         viewer = await self._viewer() if question.viewed else None
         return await ask(self._connection, question, given, named, absolute=self._absolute, viewer=viewer)
 
     @asynccontextmanager
     async def _follow(
-        self, lines: Lines[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+        self, lines: FollowedQuestion[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
     ) -> AsyncIterator[LineIterator[Any]]:
         segments, query, body, retry = lines.request(given, named, self._absolute, await self._viewer())
         async with self._connection.answer(lines.method, segments, query, body, retry=retry) as exchange:

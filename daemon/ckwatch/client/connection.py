@@ -17,7 +17,7 @@ from ckwatch.client.errors import DaemonGoneError, error_of
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import Query, target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError
-from ckwatch.questions.endpoint import NOTHING, Absolute, Lines, Question, Retry
+from ckwatch.questions.endpoint import NOTHING, Absolute, FollowedQuestion, Retry, SingleQuestion
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -145,7 +145,7 @@ class Connection:
 
 async def ask(
     connection: Connection,
-    question: Question[..., Answer],
+    question: SingleQuestion[..., Answer],
     given: tuple[Any, ...] = (),
     named: Mapping[str, Any] = NOTHING,
     *,
@@ -163,7 +163,7 @@ async def ask(
     return await _parsed(question, data) if question.answer is not None else cast("Answer", None)
 
 
-async def _parsed(question: Question[..., Any], data: bytes) -> Any:
+async def _parsed(question: SingleQuestion[..., Any], data: bytes) -> Any:
     adapter = question.adapter
     return parsed(adapter, data) if len(data) < _LARGE_BYTES else await to_thread.run_sync(parsed, adapter, data)
 
@@ -186,7 +186,7 @@ class LineIterator(Generic[Line]):
     each unit and shape; a verification `began`, `stage` and `unit` for each unit.
     """
 
-    def __init__(self, exchange: Exchange, lines: Lines[..., Line]) -> None:
+    def __init__(self, exchange: Exchange, lines: FollowedQuestion[..., Line]) -> None:
         self._exchange = exchange
         self._adapter = lines.adapter
         self._action = lines.action
@@ -213,7 +213,7 @@ _LARGE_BYTES = 32 * 1024
 """Parsing more than this takes milliseconds."""
 
 
-async def _result_in(exchange: Exchange, question: Question[..., Answer]) -> Answer:
+async def _result_in(exchange: Exchange, question: SingleQuestion[..., Answer]) -> Answer:
     """Wait for the result. Raises the CkwatchError that the daemon answers with, DaemonGoneError if it ends before."""
     while (data := await exchange.line()) is not None:
         line = await _parsed(question, data)

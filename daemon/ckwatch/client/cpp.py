@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ckwatch.client.connection import Connection, ask
 from ckwatch.model.errors import CkwatchError
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 
 if TYPE_CHECKING:
     from ckwatch.wire.cpp import (
@@ -86,7 +86,7 @@ class CppClient:
             patience_s=patience_s,
             client=await self._viewer(),
         )
-        return await ask(self._connection, ClientRequests.ask_cpp, (request,))
+        return await ask(self._connection, ClientQuestions.ask_cpp, (request,))
 
     async def hover(
         self,

@@ -21,7 +21,7 @@ from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import ProtocolError
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -294,7 +294,7 @@ class Events(Following["Change"]):
     __doc__ = Following.__doc__
 
     def _decoded(self, line: bytes) -> Change:
-        change: Change = parsed(ClientRequests.events.adapter, line)
+        change: Change = parsed(ClientQuestions.events.adapter, line)
         return change
 
     async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:

@@ -66,7 +66,7 @@ class Daemon:
             workspace.WorkspaceQuestions,
             units.UnitQuestions,
             timings.TimingQuestions,
-            clients.ClientRequests,
+            clients.ClientQuestions,
         )
         return answers(
             Workspace.status.answered_by(self.statuses.status),
@@ -80,6 +80,7 @@ class Daemon:
             Workspace.values.answered_by(self.language.values),
             Units.units.answered_by(self.snapshots.units),
             Units.unit.answered_by(self.units.unit),
+            Units.plan.answered_by(self.units.plan),
             Units.rendered.answered_by(self.units.rendered),
             Units.artifact.answered_by(self.units.artifact),
             Units.verification.answered_by(self.units.verification),

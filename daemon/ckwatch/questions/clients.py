@@ -24,7 +24,7 @@ TYPES_IN = (
 )
 
 
-class ClientRequests:
+class ClientQuestions:
     """What a client asks and orders for itself, not as its user calls it."""
 
     @get("/snapshot", viewed=True)

@@ -139,7 +139,7 @@ class Endpoint(Generic[P, Answer]):
     """
 
     action = ""
-    """What ends too early where the daemon ends: only of `Lines`."""
+    """What ends too early where the daemon ends: only of `FollowedQuestion`."""
 
     def __init__(
         self,
@@ -275,12 +275,12 @@ class AsyncAsker:
     """Asks the daemon; its methods are awaited."""
 
     async def _ask(
-        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: SingleQuestion[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Answer:
         raise NotImplementedError
 
     def _follow(
-        self, lines: Lines[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
+        self, lines: FollowedQuestion[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
     ) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
         raise NotImplementedError
 
@@ -288,16 +288,16 @@ class AsyncAsker:
 class SyncAsker:
     """Asks the daemon; its methods wait."""
 
-    def _ask(self, question: Question[..., Answer], given: tuple[Any, ...], named: Mapping[str, Any]) -> Answer:
+    def _ask(self, question: SingleQuestion[..., Answer], given: tuple[Any, ...], named: Mapping[str, Any]) -> Answer:
         raise NotImplementedError
 
     def _follow(
-        self, lines: Lines[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
+        self, lines: FollowedQuestion[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
     ) -> AbstractContextManager[Iterator[Line]]:
         raise NotImplementedError
 
 
-class Question(Endpoint[P, Answer]):
+class SingleQuestion(Endpoint[P, Answer]):
     """An endpoint with one answer."""
 
     @overload
@@ -320,7 +320,7 @@ class Question(Endpoint[P, Answer]):
         return self, function
 
 
-class Lines(Endpoint[P, Line]):
+class FollowedQuestion(Endpoint[P, Line]):
     """An endpoint that does something and reports it line by line; leaving the context gives it up.
 
     The last line's event is `done`, and `heartbeat` says that nothing has happened for a while.
@@ -352,7 +352,7 @@ class Lines(Endpoint[P, Line]):
     def answered_by(
         self, function: Callable[..., AbstractAsyncContextManager[AsyncIterator[Line]]]
     ) -> tuple[Endpoint[..., Any], Callable[..., Any]]:
-        """A row in a table of answers, as that of a `Question`."""
+        """A row in a table of answers, as that of a `SingleQuestion`."""
         return self, function
 
 
@@ -374,8 +374,8 @@ class _Declaration:
         self._options: dict[str, Any] = {"method": method, "path": path, "viewed": viewed, "slow": slow}
         self._options |= {"media": media, "retry": retry, "operation": operation, "check": check}
 
-    def __call__(self, stub: Callable[Concatenate[Any, P], Answer]) -> Question[P, Answer]:
-        return Question(stub, **self._options)
+    def __call__(self, stub: Callable[Concatenate[Any, P], Answer]) -> SingleQuestion[P, Answer]:
+        return SingleQuestion(stub, **self._options)
 
 
 get, post = partial(_Declaration, "GET"), partial(_Declaration, "POST")
@@ -383,13 +383,13 @@ put, delete = partial(_Declaration, "PUT"), partial(_Declaration, "DELETE")
 
 
 class follow:  # noqa: N801  # a decorator beside `get`
-    """Makes `Lines` of a stub whose result is a line. `action` is the word for it: a build."""
+    """Makes `FollowedQuestion` of a stub whose result is a line. `action` is the word for it: a build."""
 
     def __init__(self, path: str, *, action: str, operation: str = "", retry: Retry = "always") -> None:
         self._path, self._action, self._operation, self._retry = path, action, operation, retry
 
-    def __call__(self, stub: Callable[Concatenate[Any, P], Line]) -> Lines[P, Line]:
-        return Lines(stub, self._path, action=self._action, retry=self._retry, operation=self._operation)
+    def __call__(self, stub: Callable[Concatenate[Any, P], Line]) -> FollowedQuestion[P, Line]:
+        return FollowedQuestion(stub, self._path, action=self._action, retry=self._retry, operation=self._operation)
 
 
 def _metadata(annotation: Any) -> Iterator[Any]:

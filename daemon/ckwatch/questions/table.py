@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Endpoint
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
@@ -16,7 +16,7 @@ Answers = Mapping[Endpoint[..., Any], Callable[..., Any]]
 
 ENDPOINTS: tuple[Endpoint[..., Any], ...] = tuple(
     one
-    for group in (WorkspaceQuestions, UnitQuestions, TimingQuestions, ClientRequests)
+    for group in (WorkspaceQuestions, UnitQuestions, TimingQuestions, ClientQuestions)
     for one in vars(group).values()
     if isinstance(one, Endpoint)
 )

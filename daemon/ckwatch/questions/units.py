@@ -11,7 +11,7 @@ from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitNam
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
-    from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, TimeTrace, UnitDetail
+    from ckwatch.wire.messages import Artifact, BuildLine, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
     from ckwatch.wire.schema import Count, Name, PartName
     from ckwatch.wire.state import Unit
     from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -36,6 +36,10 @@ class UnitQuestions:
     @get("/units/{unit}", viewed=True)
     def unit(self, unit: UnitName) -> UnitDetail:
         """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
+
+    @get("/plan", viewed=True)
+    def plan(self, *patterns: Pattern) -> list[PlannedUnit]:
+        """What a build of units would do now, and why, in the order of the kernel files; compiles nothing."""
 
     @get("/units/{unit}/source", viewed=True, operation="source")
     def rendered(self, unit: UnitName, *, with_map: Annotated[bool, SentAs("map")] = False) -> RenderedText:

@@ -17,7 +17,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from ckwatch.questions.clients import ClientRequests
+from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Argument, Endpoint, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
 from ckwatch.server.clients import Clients, Limits
@@ -61,9 +61,9 @@ class Handlers:
         self._shared = StreamContext(limits)
         self._stop = stop
         self._own: Answers = dict(
-            (ClientRequests.leave.answered_by(self._leave), ClientRequests.stop.answered_by(self._end))
+            (ClientQuestions.leave.answered_by(self._leave), ClientQuestions.stop.answered_by(self._end))
         )
-        known = {*engine.answers, *self._own, ClientRequests.events}
+        known = {*engine.answers, *self._own, ClientQuestions.events}
         if lacking := [one.name for one in ENDPOINTS if one not in known]:
             raise LookupError(f"nothing answers {', '.join(lacking)}")
 
@@ -90,17 +90,17 @@ class Handlers:
         return handle
 
     async def _respond(self, endpoint: Endpoint[..., Any], values: dict[str, Any], client: str | None) -> Response:
-        if endpoint is ClientRequests.events:
+        if endpoint is ClientQuestions.events:
             return EventStream(self._engine, self._clients, self._shared, **values)
         ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
         if endpoint.action:
             return LineStream(ask, endpoint.answer(event="heartbeat"), self._clients, self._shared, client)
         if endpoint.slow:
             return SlowStream(endpoint.sent, ask, self._clients, self._shared, client)
-        if endpoint is ClientRequests.leave:  # who leaves is not present
+        if endpoint is ClientQuestions.leave:  # who leaves is not present
             return _response(endpoint, await ask(), self._shared)
         async with self._clients.present(client):
-            if endpoint is ClientRequests.overlay:
+            if endpoint is ClientQuestions.overlay:
                 request: OverlayRequest = values["request"]
                 async with self._clients.overlaying(values["client"], request.path, request.text):
                     return _response(endpoint, await ask(), self._shared)

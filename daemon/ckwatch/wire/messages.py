@@ -82,6 +82,17 @@ class UnitDetail(Value):
     peak_memory_bytes: int = 0
 
 
+class PlannedUnit(Value):
+    """The step of a build for a unit: `compile` it, `wait` for work that goes on, `nothing` for a result that is fresh,
+    or `refuse`, because of errors that are found without a compiler or because there is none. `why` is a sentence, and
+    `cause` the events that led there, newest first."""
+
+    unit: str
+    step: Literal["compile", "wait", "nothing", "refuse"]
+    why: str
+    cause: tuple[Cause, ...]
+
+
 class ChainLink(Value):
     """One link from a rendered piece back to its template."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from anyio import to_thread
 
@@ -38,7 +39,7 @@ from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
-from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDetail
+from ckwatch.wire.messages import Artifact, ChainLink, PlannedUnit, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
 from ckwatch.wire.places import span_to_wire
 from ckwatch.wire.state import Cause, Position
@@ -73,8 +74,6 @@ class UnitQueries:
         state = await self._lookup.one(client or MAIN, unit)
         render = state.render.facts
         instance = state.unit.instance
-        workspace = self._state.views[state.key.scope].workspace or self._state.main.workspace
-        reason = None if workspace is None else workspace.toolchain_problem
         artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
         return UnitDetail(
             unit=unit_to_wire(state),
@@ -86,12 +85,25 @@ class UnitQueries:
             missed=() if render is None else tuple(sorted(render.missed)),
             headers=self._state.graph.header_count(state.key),
             token_key=None if render is None else render.tokens or None,
-            standing=status_text(state, reason),
+            standing=status_text(state, self._toolchain_problem(state)),
             cause=causes_to_wire(state.cause),
             diagnostics=tuple(diagnostic_to_wire(one, stale=not state.settled) for one in state.diagnostics),
             command=() if artifact is None else artifact.commands,
             peak_memory_bytes=0 if state.compile.result is None else state.compile.result.peak_memory_bytes,
         )
+
+    async def plan(self, client: str | None, patterns: Sequence[str] | None) -> list[PlannedUnit]:
+        """The step of a build for each unit, once it is known which results the store has. Raises UnknownUnitError."""
+        await self._lookup.loaded()
+        scope = client or MAIN
+        names = await self._lookup.names(scope, patterns)
+        units = [unit for name in names if (unit := self._state.seen(scope, name)) is not None]
+        known = await self._lookup.looked_up(units)
+        return [_planned(unit, self._toolchain_problem(unit)) for unit in known]
+
+    def _toolchain_problem(self, unit: UnitState) -> str | None:
+        workspace = self._state.views[unit.key.scope].workspace or self._state.main.workspace
+        return None if workspace is None else workspace.toolchain_problem
 
     async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
         """The unit's text as it renders now."""
@@ -232,6 +244,19 @@ def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
         )
     except (OSError, ValueError):
         return None
+
+
+def _planned(unit: UnitState, toolchain_problem: str | None) -> PlannedUnit:
+    facts = unit.render.facts
+    step: Literal["compile", "wait", "nothing", "refuse"] = "nothing" if unit.settled else "wait"
+    if facts is not None and not facts.ok:
+        step = "refuse"
+    elif unit.phase is Phase.IDLE:
+        step = "refuse" if toolchain_problem is not None or (facts is not None and facts.lacks) else "compile"
+    elif unit.settled and unit.outcome is Outcome.FAULTED:
+        step = "compile"
+    why = status_text(unit, toolchain_problem)
+    return PlannedUnit(unit=unit.key.unit, step=step, why=why, cause=causes_to_wire(unit.cause))
 
 
 def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
