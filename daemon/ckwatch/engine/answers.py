@@ -1,4 +1,4 @@
-"""The daemon as the server sees it: what answers each question, in a table."""
+"""The daemon as the server sees it: a table of the functions that answer each question."""
 
 from __future__ import annotations
 

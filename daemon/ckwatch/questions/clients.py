@@ -1,4 +1,4 @@
-"""What clients' own methods are made of: states and events, a client's view, questions that they split or name."""
+"""Endpoints for clients' own methods: states and events, a client's view, questions that they split or name."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -25,7 +25,7 @@ TYPES_IN = (
 
 
 class ClientQuestions:
-    """What a client asks and orders for itself, not as its user calls it."""
+    """Questions and orders of a client for itself, not as its user calls it."""
 
     @get("/snapshot", viewed=True)
     def snapshot(self) -> Snapshot:
@@ -35,7 +35,7 @@ class ClientQuestions:
     def events(self, after: Seq | None = None, *, quiet: bool = False) -> Change:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot.
 
-        What comes after a number; without it, after now. `quiet`: heartbeats only, for a client that has them show
+        `after`: a number, by default the present one. `quiet`: heartbeats only, for a client that has them show
         that it is there.
         """
 
@@ -49,7 +49,7 @@ class ClientQuestions:
 
     @post("/cpp", slow=True, operation="ask_cpp")
     def ask_cpp(self, request: CppRequest) -> CppAnswer:
-        """What clangd says of C++ at a place. Closing the connection gives the question up."""
+        """Ask clangd about C++ at a place. Closing the connection gives the question up."""
 
     @put("/clients/{client}/overlays")
     def overlay(self, client: ClientId, request: OverlayRequest) -> None:
@@ -57,19 +57,19 @@ class ClientQuestions:
 
     @put("/clients/{client}/focus")
     def focus(self, client: ClientId, request: FocusRequest) -> None:
-        """What the client looks at comes first."""
+        """Put first what the client looks at."""
 
     @put("/clients/{client}/view")
     def view(self, client: ClientId, request: ViewRequest) -> None:
-        """How the client's view differs from the workspace."""
+        """Set how the client's view differs from the workspace."""
 
     @put("/clients/{client}/editor")
     def editor(self, client: ClientId, request: EditorRequest) -> None:
-        """Whether the client is an editor that shows places."""
+        """Say whether the client is an editor that shows places."""
 
     @delete("/clients/{client}")
     def leave(self, client: ClientId) -> None:
-        """The client goes: its streams end, and its unsaved text is dropped."""
+        """Leave: the client's streams end, and its unsaved text is dropped."""
 
     @post("/stop", retry="never")
     def stop(self) -> None:

@@ -30,7 +30,6 @@ from typing import (
     Concatenate,
     Generic,
     Literal,
-    NamedTuple,
     ParamSpec,
     Self,
     TypeVar,
@@ -65,17 +64,18 @@ NDJSON = "application/x-ndjson"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Form(NamedTuple):
+class Form:
     """How an argument travels: its type in a request, as an annotation, and how a client makes its value."""
 
-    wire: str
-    prepare: Callable[[Any, Absolute], Any]
+    def __init__(self, wire: str, prepare: Callable[[Any, Absolute], Any]) -> None:
+        self.wire, self.prepare = wire, prepare
 
 
-class SentAs(NamedTuple):
+class SentAs:
     """The name of an argument in a request, where it is another."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 def _unit_name(unit: str | Unit, _absolute: Absolute) -> str:
@@ -94,25 +94,28 @@ Pattern = Annotated[str, Form("list[Name] | None", lambda given, _: list(given) 
 Names = Annotated[Iterable[str], Form("list[Name]", lambda names, _: list(names))]
 
 
-class Argument(NamedTuple):
+Place = Literal["path", "query", "json", "whole"]
+Request = tuple[list[str], list[tuple[str, str]], bytes | None, Retry]
+"""What a client sends: the segments of the path, the query, the body, and when it sends it again."""
+
+
+class Argument:
     """An argument of an endpoint. `annotation` is the client's, `default` is `Parameter.empty` without one."""
 
-    name: str
-    sent_as: str
-    place: Literal["path", "query", "json", "whole"]
-    annotation: Any
-    default: Any
-    form: Form | None
-    variadic: bool
-
-
-class Request(NamedTuple):
-    """What a client sends."""
-
-    segments: tuple[str, ...]
-    query: list[tuple[str, str]]
-    body: bytes | None
-    retry: Retry
+    def __init__(self, parameter: inspect.Parameter, annotation: Any, endpoint: Endpoint[..., Any]) -> None:
+        self.name: str = parameter.name
+        self.annotation = annotation
+        self.default: Any = parameter.default
+        self.variadic = parameter.kind is parameter.VAR_POSITIONAL
+        self.place: Place = "json" if endpoint.method in ("POST", "PUT") else "query"
+        if f"{{{self.name}}}" in endpoint.path:
+            self.place = "path"
+        elif self.name == "request":
+            self.place = "whole"
+        metadata = list(_metadata(annotation))
+        self.form = next((one for one in metadata if isinstance(one, Form)), None)
+        usual = self.name if not self.variadic else "units" if self.place == "json" else "pattern"
+        self.sent_as: str = next((one.name for one in metadata if isinstance(one, SentAs)), usual)
 
 
 class _Types(dict[str, Any]):
@@ -206,21 +209,8 @@ class Endpoint(Generic[P, Answer]):
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """All of them, but for the client whose view it is."""
-        return tuple(map(self._argument, self.signature.parameters.values()))
-
-    def _argument(self, parameter: inspect.Parameter) -> Argument:
-        annotation = self.type(parameter.annotation)
-        variadic = parameter.kind is parameter.VAR_POSITIONAL
-        place: Literal["path", "query", "json", "whole"] = "json" if self.method in ("POST", "PUT") else "query"
-        if f"{{{parameter.name}}}" in self.path:
-            place = "path"
-        elif parameter.name == "request":
-            place = "whole"
-        usual = parameter.name if not variadic else "units" if place == "json" else "pattern"
-        metadata = list(_metadata(annotation))
-        sent_as = next((one.name for one in metadata if isinstance(one, SentAs)), usual)
-        form = next((one for one in metadata if isinstance(one, Form)), None)
-        return Argument(parameter.name, sent_as, place, annotation, parameter.default, form, variadic)
+        parameters = self.signature.parameters.values()
+        return tuple(Argument(one, self.type(one.annotation), self) for one in parameters)
 
     def wire_type(self, argument: Argument) -> Any:
         """The type of an argument in a request."""
@@ -262,8 +252,8 @@ class Endpoint(Generic[P, Answer]):
         elif body is None and self.takes_json:
             body = json.dumps(fields).encode()
         segments = [part for name in self.path.split("/")[1:] for part in parts.get(name, (name,))]
-        retry = "unsent" if self.retry == "always" and bound.arguments.get("force") else self.retry
-        return Request(tuple(segments), query, body, retry)
+        retry: Retry = "unsent" if self.retry == "always" and bound.arguments.get("force") else self.retry
+        return segments, query, body, retry
 
     @property
     def takes_json(self) -> bool:

@@ -1,4 +1,4 @@
-"""All endpoints, and what answers them."""
+"""All endpoints, and tables of what answers them."""
 
 from __future__ import annotations
 

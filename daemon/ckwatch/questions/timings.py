@@ -37,11 +37,11 @@ def _is_of_a_kernel(asked: Any) -> None:
 
 
 class TimingQuestions:
-    """What was measured, and what it is compared with."""
+    """Measurements, baselines, and timings of others."""
 
     @get("/devices")
     def devices(self, *, again: bool = False) -> Devices:
-        """What units can be timed on, and why others cannot be used; with `again`, devices are searched anew."""
+        """Devices to time units on, and why others cannot be used; with `again`, devices are searched anew."""
 
     @get("/timings")
     def timings(self, unit: UnitName, shape: Name | None = None, limit: Count = 50) -> list[Timing]:
@@ -95,7 +95,7 @@ class TimingQuestions:
     def imported_timings(
         self, kernel: Name | None = None, shape: Name | None = None, arch: Name | None = None
     ) -> list[ImportedTiming]:
-        """What others measured on the shapes of a kernel, or on one of them, the fastest first; all without a kernel.
+        """Timings of others on the shapes of a kernel, or on one of them, the fastest first; all without a kernel.
 
         `arch`: only on devices of this arch, and on those whose arch is not known.
         """

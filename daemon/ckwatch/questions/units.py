@@ -27,7 +27,7 @@ TYPES_IN = (
 
 
 class UnitQuestions:
-    """What a unit is, what it compiled to, and what that will do."""
+    """Units: their states, their results, and building, timing and verifying them."""
 
     @get("/units", viewed=True)
     def units(self, *patterns: Pattern) -> list[Unit]:
@@ -39,7 +39,7 @@ class UnitQuestions:
 
     @get("/plan", viewed=True)
     def plan(self, *patterns: Pattern) -> list[PlannedUnit]:
-        """What a build of units would do now, and why, in the order of the kernel files; compiles nothing."""
+        """The step that a build would take now for each unit, and why, in the order of the kernel files; compiles nothing."""
 
     @get("/units/{unit}/source", viewed=True, operation="source")
     def rendered(self, unit: UnitName, *, with_map: Annotated[bool, SentAs("map")] = False) -> RenderedText:
@@ -47,11 +47,11 @@ class UnitQuestions:
 
     @get("/units/{unit}/artifact", viewed=True)
     def artifact(self, unit: UnitName) -> Artifact | None:
-        """What the unit compiled to last, whether or not that is fresh; None if nothing."""
+        """The unit's last artifact, fresh or not; None without one."""
 
     @get("/units/{unit}/verification", viewed=True)
     def verification(self, unit: UnitName) -> UnitVerification:
-        """What is known of the unit's present artifact, or why nothing is; builds and executes nothing."""
+        """The verification of the unit's present artifact, or why there is none; builds and executes nothing."""
 
     @get("/units/{unit}/runs")
     def runs(self, unit: UnitName, limit: Count = 20) -> list[Run]:
@@ -63,7 +63,7 @@ class UnitQuestions:
 
     @post("/units/{unit}/time-trace", viewed=True, slow=True, retry="unsent")
     def time_trace(self, unit: UnitName, path: FileName | None = None) -> TimeTrace:
-        """Where the time goes when the unit is compiled, which is done for this, even if the store has it.
+        """Compile the unit, even if the store has it, and return where the time goes.
 
         `path`: a file for clang's traces of its passes, as one file for chrome://tracing.
         """
@@ -89,7 +89,7 @@ class UnitQuestions:
 
     @get("/calibration")
     def calibration(self) -> Calibrated:
-        """How far predictions were off, over all units with a fresh timing."""
+        """Errors of predictions, over all units with a fresh timing."""
 
     @get("/predictions")
     def predicted(

@@ -66,7 +66,7 @@ class WorkspaceQuestions:
 
     @get("/template", viewed=True, check=_one_of_both)
     def template(self, name: Name | None = None, *, path: FileName | None = None) -> TemplateDetail:
-        """What a template includes and which parameters it asks for, by its name or by its file's path.
+        """The files that a template includes and its parameters, by its name or by its file's path.
 
         Files that templates include are found by their paths, too. Raises CkwatchError where there is none.
         """
@@ -84,7 +84,7 @@ class WorkspaceQuestions:
         *,
         parameters: Parameters | None = None,
     ) -> list[ParameterValue]:
-        """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
+        """Judge values of a parameter by the instance rules: accepted ones first, then the nearest.
 
         Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
         of the instance, where they differ from those that the daemon knows.
