@@ -39,7 +39,7 @@ class UnitQuestions:
 
     @get("/plan", viewed=True)
     def plan(self, *patterns: Pattern) -> list[PlannedUnit]:
-        """The step that a build would take now for each unit, and why, in the order of the kernel files; compiles nothing."""
+        """The step that a build would take now for each unit, and why, without compiling."""
 
     @get("/units/{unit}/source", viewed=True, operation="source")
     def rendered(self, unit: UnitName, *, with_map: Annotated[bool, SentAs("map")] = False) -> RenderedText:
