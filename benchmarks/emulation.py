@@ -31,12 +31,12 @@ from benchmarks.reporting import Row, row
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.emulation.library import build_library
-from ckwatch.emulation.problems import trials_of
-from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.verification import VerificationDepth, VerificationOutcome
+from ckwatch.verification.library import build_library
+from ckwatch.verification.problems import trials_of
+from ckwatch.verification.trials import Trial
 from ckwatch.workspace.loading import load_workspace
 
 MEASURED_CODE = ("daemon/ckwatch/emulation", "daemon/ckwatch/bench")

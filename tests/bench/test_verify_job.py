@@ -17,8 +17,8 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.verify_job import UNKNOWN_OPERATION, verify_job
 from ckwatch.bench.worker_protocol import TrialVerified
-from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
+from ckwatch.verification.trials import Contents, GapFill, Trial
 from emulator_findings import told
 from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
 

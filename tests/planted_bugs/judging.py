@@ -21,7 +21,6 @@ from ckwatch.compile.request import CompileStatus, ProductKind
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.emulation.problems import trials_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.text import Span
 from ckwatch.model.verification import (
@@ -32,6 +31,7 @@ from ckwatch.model.verification import (
     VerificationOutcome,
 )
 from ckwatch.render.renderer import Renderer
+from ckwatch.verification.problems import trials_of
 from ckwatch.workspace.loading import Workspace, load_workspace
 from planted_bugs.corpus import Variant
 

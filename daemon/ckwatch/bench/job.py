@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.verification import INSTRUCTION_LIMIT
+from ckwatch.verification.trials import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,6 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.emulated import EmulatedDevice
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
-from ckwatch.emulation.findings import MemoryRange, finding_of
-from ckwatch.emulation.trials import Contents, GapFill, Trial
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.tensors import DTYPES
@@ -53,6 +51,8 @@ from ckwatch.model.verification import (
     ProblemOutcome,
     VerifiedProblem,
 )
+from ckwatch.verification.findings import MemoryRange, finding_of
+from ckwatch.verification.trials import Contents, GapFill, Trial
 
 OnStage = Callable[[str], None]
 OnTrial = Callable[[TrialVerified], None]

@@ -40,14 +40,14 @@ from ckwatch.bench.worker_protocol import (
     message,
     tag,
 )
-from ckwatch.emulation.findings import merged
-from ckwatch.emulation.trials import Trial
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
 from ckwatch.system.python_process import module_command, module_environment
+from ckwatch.verification.findings import merged
+from ckwatch.verification.trials import Trial
 
 OnMessage = Callable[[WorkerMessage], None]
 
