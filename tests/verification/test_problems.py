@@ -13,10 +13,10 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit
 from ckwatch.model.text import span
+from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.verification.problems import ESSENTIAL as ESSENTIALS
 from ckwatch.verification.problems import THOROUGH, WHOLE_MACS, shape_text, trials_asked, trials_of
-from ckwatch.verification.trials import Contents, GapFill, Trial
 from gemm_case import GemmCase
 
 Parameters = dict[str, ParameterValue]

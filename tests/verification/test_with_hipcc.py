@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_session import verify
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.verification import ProblemOutcome, VerificationOutcome
 from ckwatch.verification.library import build_library
 from ckwatch.verification.problems import trials_of
+from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import load_workspace
 
 ROOT = Path(__file__).parents[2]

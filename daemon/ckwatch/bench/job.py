@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.trials import Trial
 from ckwatch.model.verification import INSTRUCTION_LIMIT
-from ckwatch.verification.trials import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

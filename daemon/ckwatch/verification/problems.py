@@ -19,8 +19,8 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
 from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
+from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
-from ckwatch.verification.trials import Contents, GapFill, Trial
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.kind import SizesFor
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, find_shape, with_defaults

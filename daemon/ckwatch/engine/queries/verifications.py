@@ -21,9 +21,9 @@ from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.to_wire import unit_verification, verification_to_wire
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.trials import Trial
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.verification.problems import trials_asked
-from ckwatch.verification.trials import Trial
 from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 

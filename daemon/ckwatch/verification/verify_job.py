@@ -36,12 +36,12 @@ from ckwatch.bench.numerics.storage import (
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.runtimes.emulated import EmulatedDevice
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.tensors import DTYPES
+from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
     EXPLANATIONS,
@@ -51,8 +51,8 @@ from ckwatch.model.verification import (
     ProblemOutcome,
     VerifiedProblem,
 )
+from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
-from ckwatch.verification.trials import Contents, GapFill, Trial
 
 OnStage = Callable[[str], None]
 OnTrial = Callable[[TrialVerified], None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ckwatch.checks.places import RenderedFile
-from ckwatch.codeobject.finding_places import place_findings
 from ckwatch.codeobject.source_lines import SourceFrame
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span, span
 from ckwatch.model.verification import EmulatedFinding, FindingKind, Verification
+from ckwatch.verification.places import place_findings
 
 TEXT = "store(x);\n"
 HEADER = "/ck/include/ck/tensor_operation/gpu/grid/gridwise_gemm.hpp"

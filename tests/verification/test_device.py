@@ -11,14 +11,14 @@ import pytest
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.runtimes.emulated import (
+from ckwatch.bench.runtimes.selection import RUNTIMES
+from ckwatch.verification.device import (
     ARCH_VARIABLE,
     ERRORS_VARIABLE,
     LIMIT_VARIABLE,
     OBJDUMP_VARIABLE,
     EmulatedDevice,
 )
-from ckwatch.bench.runtimes.selection import RUNTIMES
 from emulator_findings import TOLD
 from emulator_stand_in import build_stand_in
 

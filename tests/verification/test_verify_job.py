@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
-from ckwatch.bench import verify_job as module
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.verify_job import UNKNOWN_OPERATION, verify_job
 from ckwatch.bench.worker_protocol import TrialVerified
+from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
-from ckwatch.verification.trials import Contents, GapFill, Trial
+from ckwatch.verification import verify_job as module
+from ckwatch.verification.verify_job import UNKNOWN_OPERATION, verify_job
 from emulator_findings import told
 from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
 

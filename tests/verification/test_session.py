@@ -12,9 +12,9 @@ import pytest
 from bench_kernels import LIMITS_S, gemm_problem, shared_object
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import WORKERS, verify
+from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
-from ckwatch.verification.trials import Trial
+from ckwatch.verification.session import WORKERS, verify
 from emulator_findings import TOLD
 from emulator_stand_in import build_stand_in
 
