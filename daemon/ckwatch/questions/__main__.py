@@ -13,8 +13,8 @@ HEAD = """\
 # Routes of the daemon
 
 For people who talk to a daemon without the Python client. `/v1/openapi.json` has the types;
-[the daemon](daemon.md#http) shows requests. `UNIT` is `KERNEL/INSTANCE@ARCH`. Parameters are sent in the query, those of
-POST and PUT as JSON.
+[the daemon](daemon.md#http) shows requests. `UNIT` is `KERNEL/INSTANCE@ARCH`. Parameters are sent in the query,
+those of POST and PUT as JSON.
 
 | route, below `/v1` | parameters | |
 |---|---|---|"""
