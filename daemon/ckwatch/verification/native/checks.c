@@ -5,16 +5,12 @@
  * EXEC. Shadows follow moves, bit logic, shifts, permutations and selections bit by bit; sums make the bits above the
  * lowest undefined one undefined; everything else makes the result undefined in the whole lane, or its packed half.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "checks.h"
 #include "values.h"
 
-#define NO_INLINE __attribute__((noinline))
-#define FOR_LANES(lane, lanes) \
-  for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
 
 /* ---- Names in notes ---------------------------------------------------------------------------------------------- */
 static void name_vector(char *text, size_t room, unsigned index) {
@@ -451,23 +447,19 @@ static Traits classify(const Row *row) {
 
 enum { TRAIT_SLOTS = 8192 };
 static Traits all_traits[TRAIT_SLOTS];
-static pthread_once_t traits_once = PTHREAD_ONCE_INIT;
+static uint32_t trait_count;
 
 static uint32_t slot_of(const Row *row) { return (uint32_t)((uintptr_t)row * 0x9e3779b97f4a7c15ull >> 51); }
 
-static void classify_all(void) {
-  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows, rdna_rows};
-  uint32_t count = 0;
-  for (size_t n = 0; n < sizeof tables / sizeof *tables; n++)
-    for (const Row *row = tables[n]; row->name && count < TRAIT_SLOTS / 2; row++, count++) {
-      uint32_t slot = slot_of(row);
-      while (all_traits[slot].row) slot = (slot + 1) % TRAIT_SLOTS;
-      all_traits[slot] = classify(row);
-    }
+void classify_rows(const Row *rows) {
+  for (const Row *row = rows; row->name && trait_count < TRAIT_SLOTS / 2; row++, trait_count++) {
+    uint32_t slot = slot_of(row);
+    while (all_traits[slot].row) slot = (slot + 1) % TRAIT_SLOTS;
+    all_traits[slot] = classify(row);
+  }
 }
 
 static Traits traits_of(const Row *row) {
-  pthread_once(&traits_once, classify_all);
   for (uint32_t slot = slot_of(row); all_traits[slot].row; slot = (slot + 1) % TRAIT_SLOTS)
     if (all_traits[slot].row == row) return all_traits[slot];
   return classify(row);

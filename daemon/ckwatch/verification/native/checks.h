@@ -1,4 +1,5 @@
-/* What memory.c, checks.c and lds_checks.c share: the shadow of a wave's registers, what is outstanding, who uses LDS.
+/* What memory instructions, checks.c and lds_checks.c share: the shadow of a wave's registers, what is outstanding, who
+ * uses LDS.
  *
  * A register's shadow has a 1 for each bit that nothing has defined. Two things make it cheap: `undefined_lanes` says
  * which lanes have such a bit at all, and the 64 words of a row are only written when they are looked at (prepare_row),

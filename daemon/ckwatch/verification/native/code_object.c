@@ -81,18 +81,14 @@ void unmap_guarded(void *memory, size_t size) {
 
 /* ---- Archs ------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-  const char *name;
-  uint32_t mach; /* EF_AMDGPU_MACH of e_flags */
-} archs[] = {[GFX90A] = {"gfx90a", 0x3f}, [GFX942] = {"gfx942", 0x4c}, [GFX950] = {"gfx950", 0x4f}, [GFX1100] = {"gfx1100", 0x41}};
-enum { ARCHS = sizeof archs / sizeof *archs, MACH_GFX9_4_GENERIC = 0x5f };
-
-const char *name_of_arch(Arch arch) { return archs[arch].name; }
+/* EF_AMDGPU_MACH of e_flags */
+static const uint32_t machs[] = {[GFX90A] = 0x3f, [GFX942] = 0x4c, [GFX950] = 0x4f, [GFX1100] = 0x41};
+enum { ARCHS = sizeof machs / sizeof *machs, MACH_GFX9_4_GENERIC = 0x5f };
 
 bool arch_named(const char *name, Arch *arch) {
   size_t length = strcspn(name, ":");
   for (int n = 0; n < ARCHS; n++)
-    if (strlen(archs[n].name) == length && strncmp(name, archs[n].name, length) == 0) {
+    if (strlen(name_of_arch((Arch)n)) == length && strncmp(name, name_of_arch((Arch)n), length) == 0) {
       *arch = (Arch)n;
       return true;
     }
@@ -102,7 +98,7 @@ bool arch_named(const char *name, Arch *arch) {
 /* Whether code for a target such as `gfx942:sramecc+:xnack-` runs on the device, which has sramecc on and xnack off;
  * more than one when it is made for just this one. */
 static int fitness(const char *target, size_t length, Arch arch) {
-  const char *name = archs[arch].name;
+  const char *name = name_of_arch(arch);
   size_t processor = strlen(name);
   if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && arch != GFX90A && arch != GFX1100) return length == 14;
   if (length < processor || strncmp(target, name, processor) != 0) return 0;
@@ -218,7 +214,7 @@ static LoadError choose_entry(const uint8_t *bundle, size_t size, Arch arch, con
   }
   if (best) return LOADED;
   return fail(NOT_FOR_THIS_ARCH, problem, "there is device code for %s, and none for %s", *there ? there : "no device",
-              archs[arch].name);
+              name_of_arch(arch));
 }
 
 /* ---- ELF --------------------------------------------------------------------------------------------------------- */
@@ -289,9 +285,9 @@ static LoadError check_header(const CodeObject *object, char **problem) {
       !in_image(object, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
     return fail(DAMAGED, problem, "the code object is cut off");
   uint32_t mach = header->e_flags & 0xff;
-  bool fits = mach == archs[object->arch].mach || (mach == MACH_GFX9_4_GENERIC && object->arch != GFX90A && object->arch != GFX1100);
+  bool fits = mach == machs[object->arch] || (mach == MACH_GFX9_4_GENERIC && object->arch != GFX90A && object->arch != GFX1100);
   if (!fits || (header->e_flags & XNACK) == XNACK_ON || (header->e_flags & SRAMECC) == SRAMECC_OFF)
-    return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", archs[object->arch].name);
+    return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", name_of_arch(object->arch));
   return LOADED;
 }
 
@@ -516,7 +512,7 @@ static LoadError check_descriptor(const CodeObject *object, const Kernel *kernel
                 kernel->name, kernel->kernarg_bytes, MOST_KERNARG);
   if (kernel->scratch_bytes > most_scratch)
     return fail(DAMAGED, problem, "%s needs %u bytes of scratch memory per work-item, more than the %u that %s has",
-                kernel->name, kernel->scratch_bytes, most_scratch, archs[object->arch].name);
+                kernel->name, kernel->scratch_bytes, most_scratch, name_of_arch(object->arch));
   if (accumulation >= 256 + 8) /* they are allocated by eights */
     return fail(DAMAGED, problem, "%s has %u registers, of which those from %u on are accumulation registers: %u, more "
                 "than the 256 that there are", kernel->name, kernel->vgprs, kernel->accum_offset, accumulation);

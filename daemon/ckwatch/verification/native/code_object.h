@@ -43,7 +43,6 @@ typedef enum {
   CANNOT_DECODE = 303,     /* hipErrorSharedObjectInitFailed */
 } LoadError;
 
-const char *name_of_arch(Arch arch);
 bool arch_named(const char *name, Arch *arch); /* with or without target features */
 
 /* Loads an image: a fat binary (compressed or not) or an ELF file; `size` is SIZE_MAX where nobody knows it. On failure

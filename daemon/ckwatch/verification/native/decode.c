@@ -2,73 +2,13 @@
  * target, and its text is what users see. Only what the text spells as names (DPP controls, SOPP immediates) is taken
  * from the encoded words, which the disassembler prints in a comment. */
 #include <ctype.h>
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "code_object.h"
-
-/* ---- Names of instructions ---------------------------------------------------------------------------------------- */
-
-enum { BUCKETS = 8192 };
-static const Row *buckets[BUCKETS];
-static pthread_once_t indexed = PTHREAD_ONCE_INIT;
-
-static uint32_t hash_of(const char *name, size_t length) {
-  uint32_t hash = 2166136261u;
-  for (size_t i = 0; i < length; i++) hash = (hash ^ (uint8_t)name[i]) * 16777619u;
-  return hash;
-}
-
-static void index_rows(void) {
-  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows, memory_rows};
-  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-    for (const Row *row = tables[t]; row->name; row++) {
-      uint32_t at = hash_of(row->name, strlen(row->name)) % BUCKETS;
-      while (buckets[at] && strcmp(buckets[at]->name, row->name) != 0) at = (at + 1) % BUCKETS;
-      if (!buckets[at]) buckets[at] = row;
-    }
-}
-
-static const Row *row_named(const char *name, size_t length) {
-  for (uint32_t at = hash_of(name, length) % BUCKETS; buckets[at]; at = (at + 1) % BUCKETS)
-    if (strncmp(buckets[at]->name, name, length) == 0 && !buckets[at]->name[length]) return buckets[at];
-  return NULL;
-}
-
-const Row *find_row(const char *name) {
-  static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
-  pthread_once(&indexed, index_rows);
-  size_t length = strlen(name);
-  const Row *row = row_named(name, length);
-  for (size_t s = 0; !row && s < sizeof suffixes / sizeof *suffixes; s++) {
-    size_t cut = strlen(suffixes[s]);
-    if (length > cut && strcmp(name + length - cut, suffixes[s]) == 0) row = row_named(name, length - cut);
-  }
-  return row;
-}
+#include "machine.h"
 
 bool is_known_instruction(const char *mnemonic) { return find_row(mnemonic) || find_rdna_row(mnemonic); }
-
-static void execute_unknown(Wave *w, const Instruction *i) {
-  report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
-}
-const Row unknown_row = {"unknown", execute_unknown, 0, IGNORES_EXEC, PLAIN_BITS, 0};
-
-void leave_code(Wave *w, const Instruction *i, const char *format, ...) {
-  Finding finding = {.kind = OUTSIDE_CODE, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1};
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(finding.note, sizeof finding.note, format, arguments);
-  va_end(arguments);
-  report_and_stop(w, &finding);
-}
-
-/* Reached from the instruction before it: no branch leads here. */
-static void execute_end(Wave *w, const Instruction *i) { leave_code(w, i - 1, "the code ends behind it, without s_endpgm"); }
-const Row end_row = {"end", execute_end, 0, IGNORES_EXEC, PLAIN_BITS, 0};
 
 static void execute_data(Wave *w, const Instruction *i) {
   leave_code(w, i, "this is no instruction of %s", name_of_arch(w->launch->arch));
@@ -401,7 +341,7 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
   if (good && arch == GFX1100) good = adapt_to_rdna(name, i);
   if (!good) {
     i->row = &unknown_row;
-    i->execute = execute_unknown;
+    i->execute = unknown_row.execute;
     i->operand_count = 0;
     return;
   }
@@ -429,24 +369,6 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
   if (i->row->flags & ALL_RESULTS_READ) i->reads |= 3, i->writes |= 3;
   if (i->sdwa && i->dst_unused == 2) i->reads |= 1;
   if (i->dpp && results) i->reads |= 1;
-}
-
-int32_t instruction_at(const Code *code, uint64_t address) {
-  uint32_t low = 0, high = code->count;
-  while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (code->instructions[middle].address < address) low = middle + 1;
-    else high = middle;
-  }
-  return low < code->count && code->instructions[low].address == address ? (int32_t)low : -1;
-}
-
-void free_code(Code *code) {
-  if (!code) return;
-  for (uint32_t n = 0; n < code->count; n++) free(code->instructions[n].parts);
-  free(code->instructions);
-  free(code->texts);
-  free(code);
 }
 
 Code *decode(const char *disassembly, Arch arch, char **problem) {

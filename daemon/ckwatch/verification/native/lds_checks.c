@@ -11,10 +11,7 @@
 #include "checks.h"
 #include "values.h"
 
-#define NO_INLINE __attribute__((noinline))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define FOR_LANES(lane, lanes) \
-  for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
 
 enum { CODE = 0x7f, BY_NOTE = 0x7f /* what has written is in `notes` */, UNDEFINED = 0x80, KEPT = 0x80 };
 enum { NOTED_WAVE = 0x1f, DIRECT_NOTE = 0x20 /* from memory, counted by vmcnt */, ATOMIC_NOTE = 0x40 };

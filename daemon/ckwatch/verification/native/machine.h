@@ -1,12 +1,21 @@
 /* The state of AMD compute units that execute code objects on the CPU, and the interfaces between its parts.
  *
- *   decode.c       text of the disassembler → Instruction      code_object.c  ELF, notes, kernel descriptors
- *   vector.c       VALU                                        dispatch.c     workgroups on threads, waves to barriers
- *   scalar.c       SALU, branches, barriers, waits             hip.c          the functions of libamdhip64
- *   matrix.c       MFMA                                        findings.c     what was found, as JSON
- *   memory.c       buffer, global, flat, scratch, LDS, SMEM    checks.c       undefined values, waits
- *   rdna.c         gfx1100                                     lds_checks.c   races in LDS
- *   streams.c      what waits on streams                       crash.c        what is said when the emulator crashes
+ *   hip.c            the functions of libamdhip64            decode.c         text of the disassembler → Instruction
+ *   dispatch.c       workgroups on threads, barriers         rdna_names.c     gfx1100's names
+ *   streams.c        what waits on streams                   rows.c           all rows by name
+ *   code_object.c    ELF, notes, kernel descriptors
+ *
+ *   vector.c         VALU                                    global_memory.c  buffer, global, flat, scratch
+ *   scalar.c         SALU, branches, barriers, waits         lds.c            LDS, permutations
+ *   matrix.c         MFMA                                    scalar_memory.c  SMEM
+ *   rdna.c           gfx1100's own                           atomics.c        what atomics leave in memory
+ *
+ *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
+ *   lds_checks.c     races in LDS                            code.c           decoded code, and what leaves it
+ *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
+ *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
+ *
+ * A file calls those below it, and none of them calls it.
  *
  * Sources of semantics: AMD's "Instinct MI200 / MI300 / CDNA4 Instruction Set Architecture" documents, and LLVM's
  * AMDGPU backend (operands, encodings, AMDGPUUsage) where these are silent.
@@ -20,11 +29,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "regions.h"
+
+#define NO_INLINE __attribute__((noinline))
+
 #define LANES 64
+#define FOR_LANES(lane, lanes) \
+  for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
 #define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
 #define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64, or 32 of 32 */
 
 typedef enum { GFX90A, GFX942, GFX950, GFX1100 } Arch;
+
+const char *name_of_arch(Arch arch);
 
 /* Lanes of a wave; all loops go over 64, of which gfx1100 never activates the upper half. */
 static inline uint32_t lanes_of_wave(Arch arch) { return arch == GFX1100 ? 32 : LANES; }
@@ -82,7 +99,7 @@ enum {
   READS_VCC = 1 << 4,     /* though it is no operand */
   WRITES_VCC = 1 << 5,    /* though it is no operand */
   IS_BRANCH = 1 << 6,     /* what it depends on decides where a wave goes */
-  IS_MEMORY = 1 << 7,     /* memory.c calls the checks itself */
+  IS_MEMORY = 1 << 7,     /* it calls the checks itself */
   IS_MATRIX = 1 << 8,
   IGNORES_EXEC = 1 << 9,
   ALL_RESULTS_READ = 1 << 10, /* v_swap, v_permlane32_swap: operands 0 and 1 are read and written */
@@ -162,11 +179,14 @@ int32_t instruction_at(const Code *code, uint64_t address);
 Code *decode(const char *disassembly, Arch arch, char **problem);
 void free_code(Code *code);
 const Row *find_row(const char *name);
-extern const Row vector_rows[], scalar_rows[], matrix_rows[], memory_rows[]; /* each ends with a row without a name */
+extern const Row vector_rows[], scalar_rows[], matrix_rows[], global_memory_rows[], lds_rows[],
+    scalar_memory_rows[]; /* each ends with a row without a name */
 extern const Row unknown_row, end_row; /* end_row: nothing that is executed may go on here */
 
 /* Reports that a wave leaves the code by `i`, and stops it. */
 void leave_code(Wave *w, const Instruction *i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void cannot_execute(Wave *w, const Instruction *i, const char *why); /* reports it, and stops the wave */
+void execute_nothing(Wave *w, const Instruction *i);
 
 /* gfx1100, in rdna.c: the row for a name as it is printed; changes of parsed operands to what the rows of gfx9 expect;
  * an order for the two parts of a pair. The latter two are false for what is not understood. */
@@ -175,25 +195,6 @@ bool adapt_to_rdna(const char *name, Instruction *i);
 bool order_pair(Instruction parts[3], uint8_t *count);
 extern const Row rdna_rows[], pair_row;
 bool is_known_instruction(const char *mnemonic); /* with or without its suffix */
-
-/* ---- Memory ------------------------------------------------------------------------------------------------------ */
-typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } RegionKind;
-
-/* An allocation. Its bytes are the process's own: addresses of the device are addresses of the host. */
-typedef struct {
-  uint64_t base, size;
-  RegionKind kind;
-  uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it, */
-  _Atomic uint64_t undefined_from, undefined_to; /* all of them between these offsets */
-} Region;
-
-void add_region(uint64_t base, uint64_t size, RegionKind kind);
-bool remove_region(uint64_t base);
-const Region *region_of(uint64_t address);      /* the one that holds this byte, or NULL; under the reader's lock */
-const Region *nearest_region(uint64_t address); /* the one nearest to it, or NULL */
-void mark_undefined(uint64_t address, uint64_t size, bool undefined);
-/* The number of undefined bytes in a range, and the first of them in *first. */
-uint64_t count_undefined(uint64_t address, uint64_t size, uint64_t *first);
 
 /* ---- A launch ---------------------------------------------------------------------------------------------------- */
 typedef struct CodeObject CodeObject;
@@ -315,7 +316,7 @@ uint32_t finding_count(void);
 char *finding_json(uint32_t n); /* to be freed */
 void clear_findings(void);
 
-/* ---- Checks: called by the loop in dispatch.c and by memory.c, only when wave->checks is set --------------------- */
+/* ---- Checks: called by the loop in dispatch.c and by memory instructions, only when wave->checks is set --------------------- */
 WaveChecks *new_wave_checks(void);
 void reset_wave_checks(Wave *wave); /* at the start of a wave: all registers undefined */
 void define_vector(Wave *wave, uint32_t index, uint64_t lanes);
@@ -330,6 +331,7 @@ void check_after(Wave *wave, const Instruction *i);
 /* s_waitcnt: counts that may be outstanding, -1 where it says nothing. */
 void check_wait(Wave *wave, int vm, int lgkm, int exp);
 void check_barrier_passed(Workgroup *group);
+void classify_rows(const Row *rows); /* once for each table without memory instructions, before any is executed */
 void choose_looked_at(Instruction *i); /* once, after decoding */
 
 /* ---- Values: values.h has the inline functions; the tables in vector.c use them ---------------------------------- */

@@ -1,180 +1,14 @@
-/* gfx1100: waves of 32 lanes, and names of its own for most of what gfx9 has. Those are looked up by gfx9's name; here
- * are these names, and the instructions that gfx9 has not: pairs (VOPD), WMMA, waits, masks of 32 bits.
+/* gfx1100: the instructions that gfx9 has not: pairs (VOPD), WMMA, waits, masks of 32 bits.
  *
  * Semantics: "RDNA3 Instruction Set Architecture"; of the matrices' layouts chapter 7.9, and AMD's Matrix Instruction
  * Calculator for gfx1100. */
-#include <stdio.h>
-
 #include "checks.h"
 #include "values.h"
 
 #define FUNCTION(name) static void execute_##name(Wave *w, const Instruction *i)
 #define EACH for (int l = 0; l < LANES; l++)
 
-/* ---- Names --------------------------------------------------------------------------------------------------------- */
-typedef struct {
-  const char *own, *usual;
-} Name;
-
-/* Whole names, without suffixes. */
-static const Name names[] = {
-    {"v_add_nc_u32", "v_add_u32"}, {"v_sub_nc_u32", "v_sub_u32"}, {"v_subrev_nc_u32", "v_subrev_u32"},
-    {"v_add_nc_i32", "v_add_i32"}, {"v_sub_nc_i32", "v_sub_i32"}, {"v_add_nc_u16", "v_add_u16"},
-    {"v_sub_nc_u16", "v_sub_u16"}, {"v_add_nc_i16", "v_add_i16"}, {"v_sub_nc_i16", "v_sub_i16"},
-    {"v_add_co_ci_u32", "v_addc_co_u32"}, {"v_sub_co_ci_u32", "v_subb_co_u32"},
-    {"v_subrev_co_ci_u32", "v_subbrev_co_u32"}, {"v_cvt_pk_rtz_f16_f32", "v_cvt_pkrtz_f16_f32"},
-    {"v_cvt_pk_norm_i16_f32", "v_cvt_pknorm_i16_f32"}, {"v_cvt_pk_norm_u16_f32", "v_cvt_pknorm_u16_f32"},
-    {"v_cvt_pk_norm_i16_f16", "v_cvt_pknorm_i16_f16"}, {"v_cvt_pk_norm_u16_f16", "v_cvt_pknorm_u16_f16"},
-    {"v_cvt_nearest_i32_f32", "v_cvt_rpi_i32_f32"}, {"v_cvt_floor_i32_f32", "v_cvt_flr_i32_f32"},
-    {"v_clz_i32_u32", "v_ffbh_u32"}, {"v_cls_i32", "v_ffbh_i32"}, {"v_ctz_i32_b32", "v_ffbl_b32"},
-    {"v_mul_dx9_zero_f32", "v_mul_legacy_f32"}, {"v_dot2acc_f32_f16", "v_dot2c_f32_f16"},
-    {"v_cmp_t_f16", "v_cmp_tru_f16"}, {"v_cmp_t_f32", "v_cmp_tru_f32"}, {"v_cmp_t_f64", "v_cmp_tru_f64"},
-    {"v_cmpx_t_f16", "v_cmpx_tru_f16"}, {"v_cmpx_t_f32", "v_cmpx_tru_f32"}, {"v_cmpx_t_f64", "v_cmpx_tru_f64"},
-    {"s_and_not1_b32", "s_andn2_b32"}, {"s_and_not1_b64", "s_andn2_b64"}, {"s_or_not1_b32", "s_orn2_b32"},
-    {"s_or_not1_b64", "s_orn2_b64"}, {"s_ctz_i32_b32", "s_ff1_i32_b32"}, {"s_ctz_i32_b64", "s_ff1_i32_b64"},
-    {"s_clz_i32_u32", "s_flbit_i32_b32"}, {"s_clz_i32_u64", "s_flbit_i32_b64"}, {"s_cls_i32", "s_flbit_i32"},
-    {"s_cls_i32_i64", "s_flbit_i32_i64"},
-    {"s_load_b32", "s_load_dword"}, {"s_load_b64", "s_load_dwordx2"}, {"s_load_b128", "s_load_dwordx4"},
-    {"s_load_b256", "s_load_dwordx8"}, {"s_load_b512", "s_load_dwordx16"},
-};
-/* What follows `global`, `flat` and `scratch`. */
-static const Name memory_names[] = {
-    {"_load_u8", "_load_ubyte"}, {"_load_i8", "_load_sbyte"}, {"_load_u16", "_load_ushort"},
-    {"_load_i16", "_load_sshort"}, {"_load_b32", "_load_dword"}, {"_load_b64", "_load_dwordx2"},
-    {"_load_b96", "_load_dwordx3"}, {"_load_b128", "_load_dwordx4"}, {"_load_d16_u8", "_load_ubyte_d16"},
-    {"_load_d16_hi_u8", "_load_ubyte_d16_hi"}, {"_load_d16_i8", "_load_sbyte_d16"},
-    {"_load_d16_hi_i8", "_load_sbyte_d16_hi"}, {"_load_d16_b16", "_load_short_d16"},
-    {"_load_d16_hi_b16", "_load_short_d16_hi"}, {"_store_b8", "_store_byte"}, {"_store_b16", "_store_short"},
-    {"_store_d16_hi_b8", "_store_byte_d16_hi"}, {"_store_d16_hi_b16", "_store_short_d16_hi"},
-    {"_store_b32", "_store_dword"}, {"_store_b64", "_store_dwordx2"}, {"_store_b96", "_store_dwordx3"},
-    {"_store_b128", "_store_dwordx4"},
-#define ATOMIC_NAME(own, usual, type) \
-  {"_atomic_" own "_" type "32", "_atomic_" usual}, {"_atomic_" own "_" type "64", "_atomic_" usual "_x2"}
-    ATOMIC_NAME("swap", "swap", "b"), ATOMIC_NAME("cmpswap", "cmpswap", "b"), ATOMIC_NAME("add", "add", "u"),
-    ATOMIC_NAME("sub", "sub", "u"), ATOMIC_NAME("min", "smin", "i"), ATOMIC_NAME("min", "umin", "u"),
-    ATOMIC_NAME("max", "smax", "i"), ATOMIC_NAME("max", "umax", "u"), ATOMIC_NAME("and", "and", "b"),
-    ATOMIC_NAME("or", "or", "b"), ATOMIC_NAME("xor", "xor", "b"), ATOMIC_NAME("inc", "inc", "u"),
-    ATOMIC_NAME("dec", "dec", "u"), {"_atomic_add_f32", "_atomic_add_f32"},
-};
-/* What LDS instructions begin with; the longer ones come first. */
-static const Name lds_names[] = {
-    {"ds_load_2addr_stride64_", "ds_read2st64_"}, {"ds_load_2addr_", "ds_read2_"}, {"ds_load_", "ds_read_"},
-    {"ds_store_2addr_stride64_", "ds_write2st64_"}, {"ds_store_2addr_", "ds_write2_"}, {"ds_store_", "ds_write_"},
-    {"ds_storexchg_2addr_stride64_", "ds_wrxchg2st64_"}, {"ds_storexchg_2addr_", "ds_wrxchg2_"},
-    {"ds_storexchg_", "ds_wrxchg_"}, {"ds_cmpstore_", "ds_cmpst_"},
-};
-
-static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
-
-/* Spelled as on gfx9, but not the same: descriptors of buffers, results of 16 bits that are written as 32. */
-static bool is_refused(const char *name) {
-  return begins(name, "buffer_") || begins(name, "tbuffer_") || begins(name, "s_buffer_") ||
-         begins(name, "v_sat_pk_u8_i16") || begins(name, "ds_append") || begins(name, "ds_consume");
-}
-/* The last source has 16 bits here; of 32 the lower ones are the same. */
-static bool has_short_source(const char *name) {
-  return begins(name, "v_cmp_class_") || begins(name, "v_cmpx_class_") || begins(name, "v_alignb");
-}
-
-static const Row *row_of(const char *name) {
-  for (const Row *row = rdna_rows; row->name; row++)
-    if (strcmp(row->name, name) == 0) return row;
-  return is_refused(name) ? NULL : find_row(name);
-}
-
-const Row *find_rdna_row(const char *printed) {
-  static const char *const suffixes[] = {"_e64_dpp", "_e32", "_e64", "_dpp"};
-  char name[64], usual[80];
-  size_t length = strlen(printed);
-  if (length >= sizeof name) return NULL;
-  if (begins(printed, "v_dual_")) length = (size_t)snprintf(name, sizeof name, "v_%s", printed + strlen("v_dual_"));
-  else memcpy(name, printed, length + 1);
-  for (size_t n = 0; n < sizeof suffixes / sizeof *suffixes; n++) {
-    size_t cut = strlen(suffixes[n]);
-    if (length > cut && strcmp(name + length - cut, suffixes[n]) == 0) {
-      name[length - cut] = 0;
-      break;
-    }
-  }
-  for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-    if (strcmp(name, names[n].own) == 0) return row_of(names[n].usual);
-  size_t prefix = begins(name, "global_") ? 6 : begins(name, "flat_") ? 4 : begins(name, "scratch_") ? 7 : 0;
-  if (prefix) {
-    for (size_t n = 0; n < sizeof memory_names / sizeof *memory_names; n++)
-      if (strcmp(name + prefix, memory_names[n].own) == 0) {
-        snprintf(usual, sizeof usual, "%.*s%s", (int)prefix, name, memory_names[n].usual);
-        return row_of(usual);
-      }
-    return NULL;
-  }
-  for (size_t n = 0; n < sizeof lds_names / sizeof *lds_names; n++)
-    if (begins(name, lds_names[n].own)) {
-      snprintf(usual, sizeof usual, "%s%s", lds_names[n].usual, name + strlen(lds_names[n].own));
-      return row_of(usual);
-    }
-  return row_of(name);
-}
-
-/* ---- Operands that gfx9 has otherwise ------------------------------------------------------------------------------ */
-
-/* Makes of the operands what the rows of gfx9 expect. False for what is not understood. */
-bool adapt_to_rdna(const char *name, Instruction *i) {
-  Operand *o = i->operand;
-  if (begins(name, "v_cmpx_")) { /* writes EXEC alone */
-    memmove(o + 1, o, i->operand_count++ * sizeof *o);
-    o[0] = (Operand){.kind = SCALAR, .index = EXEC, .count = 1};
-  }
-  if (begins(name, "v_dual_cndmask_b32")) o[i->operand_count++] = (Operand){.kind = SCALAR, .index = VCC, .count = 1};
-  if (begins(name, "ds_cmpstore_")) { /* the new value comes first */
-    int first = i->row->results + 1;
-    Operand compared = o[first + 1];
-    o[first + 1] = o[first];
-    o[first] = compared;
-  }
-  int results = i->row->results, sources = i->operand_count - results;
-  for (int n = 0; n < i->operand_count; n++) {
-    if (o[n].half == UPPER_HALF) i->op_sel |= (uint8_t)(1 << (n < results ? sources : n - results));
-    if (o[n].half && n < results) i->half_result = true;
-  }
-  if (has_short_source(name) && o[i->operand_count - 1].half == UPPER_HALF) return false;
-  /* what a lane without a source writes into the mask is not documented */
-  return !(i->dpp && begins(name, "v_cmp") && !i->bound_ctrl);
-}
-
-/* ---- Pairs: both read before either writes ------------------------------------------------------------------------- */
-static bool reads(const Instruction *i, uint32_t index) {
-  for (int n = 0; n < i->operand_count; n++)
-    if (i->reads >> n & 1 && i->operand[n].kind == VECTOR && i->operand[n].index == index) return true;
-  return false;
-}
-
-/* Puts the two parts into an order in which the second does not read what the first writes. Where there is none, the
- * first writes to a register that no program has. */
-bool order_pair(Instruction parts[3], uint8_t *count) {
-  enum { SPARE = 256 };
-  *count = 2;
-  if (!reads(&parts[1], parts[0].operand[0].index)) return true;
-  if (reads(&parts[0], parts[1].operand[0].index)) {
-    if (parts[0].row->flags & READS_RESULT && parts[1].row->flags & READS_RESULT) return false;
-    *count = 3;
-  }
-  if (*count == 2 || parts[0].row->flags & READS_RESULT) {
-    Instruction first = parts[0];
-    parts[0] = parts[1];
-    parts[1] = first;
-  }
-  if (*count == 3) {
-    parts[2] = parts[0];
-    parts[2].row = find_row("v_mov_b32");
-    parts[2].execute = parts[2].row->execute;
-    parts[2].operand_count = 2;
-    parts[2].reads = 2, parts[2].writes = 1;
-    parts[0].operand[0].index = SPARE;
-    parts[2].operand[1] = (Operand){.kind = VECTOR, .index = SPARE, .count = 1, .plain = true};
-  }
-  return true;
-}
-
+/* ---- Pairs ------------------------------------------------------------------------------------------------------------- */
 FUNCTION(pair) {
   for (int n = 0; n < i->part_count; n++) {
     const Instruction *part = &i->parts[n];
@@ -209,7 +43,6 @@ FUNCTION(s_pack_hl_b32_b16) {
   uint32_t a = scalar_operand(w, &i->operand[1]), b = scalar_operand(w, &i->operand[2]);
   put_scalar(w, i->operand[0].index, a >> 16 | b << 16);
 }
-FUNCTION(nothing) { (void)w, (void)i; }
 /* expcnt in bits 2:0, lgkmcnt in 9:4, vmcnt in 15:10. All ones: do not wait. Stores are counted by themselves, and
  * nothing in a wave needs to wait for them. */
 FUNCTION(s_waitcnt) {
@@ -295,9 +128,7 @@ FUNCTION(wmma) {
   }
   if (!integer && (i->neg_lo | i->neg_hi)) why = "negated matrices";
   if (why) {
-    Finding f = {.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1};
-    strcpy(f.note, why);
-    report_and_stop(w, &f);
+    cannot_execute(w, i, why);
     return;
   }
   uint32_t results[8][32], d = i->operand[0].index;

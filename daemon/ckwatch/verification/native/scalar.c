@@ -1,4 +1,4 @@
-/* SALU instructions: SOP1, SOP2, SOPC, SOPK and SOPP of gfx9 (scalar memory is in memory.c).
+/* SALU instructions: SOP1, SOP2, SOPC, SOPK and SOPP of gfx9 (scalar memory is in scalar_memory.c).
  * Semantics: chapter "Scalar ALU Operations" of AMD's Instinct MI200/MI300/CDNA4 ISA documents. */
 #include <stdlib.h>
 

@@ -78,7 +78,7 @@ static inline uint64_t scalar_operand_pair(const Wave *w, const Operand *o) {
   return o->is_float ? bits_of_f64(o->real) : (uint64_t)o->bits;
 }
 
-/* ---- Vectors: slow paths in vector.c ---------------------------------------------------------------------------- */
+/* ---- Vectors: slow paths in values.c ---------------------------------------------------------------------------- */
 
 /* All lanes of dword `part` of a source: SDWA selection and DPP applied, no float modifiers. `buffer` may be used. */
 const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer);

@@ -1,0 +1,30 @@
+/* LDS: what other instructions than its own do with it. */
+#ifndef LDS_H
+#define LDS_H
+
+#include "access.h"
+
+static inline uint32_t lds_base(const Wave *w, const Instruction *i, bool is_buffer) {
+  uint32_t mask = !is_buffer ? 0x3fffc : w->launch->arch == GFX950 ? 0x3ffff : 0xffff;
+  return (w->s[M0] & mask) + (uint32_t)i->offset;
+}
+
+/* Lanes whose bytes the workgroup has; the others are reported. */
+uint64_t lds_lanes_by_lane(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes);
+
+static inline uint64_t lds_lanes(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes,
+                                 unsigned bytes) {
+  uint32_t high = 0;
+  for (int l = 0; l < LANES; l++) high = offset[l] > high ? offset[l] : high;
+  if ((uint64_t)high + bytes <= w->group->lds_bytes) return lanes;
+  return lds_lanes_by_lane(w, i, offset, lanes, bytes);
+}
+
+void read_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, uint32_t detail,
+              unsigned index, uint32_t serial, int counter);
+void write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, uint32_t detail,
+               unsigned index, uint32_t serial);
+void lds_atomic(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, uint32_t detail,
+                unsigned data, unsigned second, int result, uint32_t serial);
+
+#endif

@@ -1,0 +1,153 @@
+/* Scalar memory instructions (SMEM). s_memtime and s_memrealtime count the instructions that the wave has executed.
+ *
+ * Semantics: "AMD Instinct CDNA4 Instruction Set Architecture", chapters 8 and 12.6. */
+#include "atomics.h"
+
+static uint8_t *scalar_memory(Wave *w, const Instruction *i, uint64_t address, unsigned bytes, bool writes,
+                              const Region **found) {
+  const Region *region = *found = region_with(w, address, bytes);
+  if (region) return (uint8_t *)(uintptr_t)address;
+  uint64_t scratch = (uint64_t)(uintptr_t)w->scratch, size = (uint64_t)w->scratch_bytes * LANES;
+  if (w->scratch && address - scratch < size && size - (address - scratch) >= bytes)
+    return (uint8_t *)(uintptr_t)address;
+  finding(w, i, writes ? OUT_OF_BOUNDS_WRITE : OUT_OF_BOUNDS_READ, -1, address, bytes);
+  return NULL;
+}
+
+/* Row.detail: bytes, and what the base is. */
+enum { OF_BUFFER = 0x100, OF_SCRATCH = 0x200 };
+
+/* The address, and for buffers how many bytes are in range there. */
+static uint64_t scalar_address(Wave *w, const Instruction *i, uint32_t detail, uint64_t *in_range) {
+  const Operand *base = &i->operand[1], *offset = &i->operand[2];
+  if (w->checks) {
+    check_address(w, i, base, ~0ull);
+    check_address(w, i, offset, ~0ull);
+  }
+  uint64_t by = offset->kind == SCALAR ? (uint64_t)scalar_of(w, offset->index) * (detail & OF_SCRATCH ? 64 : 1)
+                                       : (uint64_t)offset->bits;
+  by += (uint64_t)(int64_t)i->offset;
+  *in_range = UINT64_MAX;
+  if (!(detail & OF_BUFFER)) return (scalar_pair_of(w, base->index) + by) & ~3ull;
+  Descriptor d = descriptor_of(w, base);
+  uint64_t size = d.stride ? (uint64_t)d.stride * d.records : d.records;
+  by &= ~3ull;
+  *in_range = by < size ? size - by : 0;
+  return (d.base & ~3ull) + by;
+}
+
+static void scalar_load(Wave *w, const Instruction *i) {
+  uint32_t values[16] = {0}, detail = i->row->detail;
+  unsigned bytes = detail & BYTES, index = i->operand[0].index;
+  uint64_t in_range, address = scalar_address(w, i, detail, &in_range);
+  unsigned wanted = in_range < bytes ? (unsigned)in_range / 4 * 4 : bytes;
+  const Region *region = NULL;
+  const uint8_t *from = wanted ? scalar_memory(w, i, address, wanted, false, &region) : NULL;
+  if (from) memcpy(values, from, wanted);
+  for (unsigned k = 0; k < bytes / 4; k++) put_scalar(w, index + k, values[k]);
+  if (!w->checks) return;
+  check_scalar_result(w, i, index, bytes / 4);
+  for (unsigned k = 0; k < bytes / 4; k++) {
+    uint32_t shadow = 0;
+    if (region && region->undefined && 4 * k < wanted)
+      for (unsigned n = 0; n < 4; n++)
+        if (region->undefined[address - region->base + 4 * k + n]) shadow |= 0xffu << 8 * n;
+    put_scalar_shadow(w->checks, index + k, shadow, i);
+  }
+  expect_scalar(w, i, index, bytes / 4);
+}
+
+static void scalar_store(Wave *w, const Instruction *i) {
+  uint32_t detail = i->row->detail;
+  unsigned bytes = detail & BYTES, index = i->operand[0].index;
+  uint64_t in_range, address = scalar_address(w, i, detail, &in_range);
+  unsigned wanted = in_range < bytes ? (unsigned)in_range / 4 * 4 : bytes;
+  const Region *region;
+  if (w->checks) check_scalar_use(w, i, index, bytes / 4);
+  uint8_t *to = wanted ? scalar_memory(w, i, address, wanted, true, &region) : NULL;
+  for (unsigned k = 0; to && k < wanted / 4; k++) {
+    uint32_t value = scalar_of(w, index + k);
+    memcpy(to + 4 * k, &value, 4);
+  }
+  if (!w->checks) return;
+  if (to && region && region->undefined) memset(region->undefined + (address - region->base), 0, wanted);
+  expect_scalar(w, i, 0, 0);
+}
+
+/* Row.detail: as vector atomics, and whether the base is a buffer. */
+enum { SCALAR_BUFFER = 0x10000 };
+
+static void scalar_atomic(Wave *w, const Instruction *i) {
+  uint32_t detail = i->row->detail;
+  Operation operation = detail >> 8 & 0xff;
+  unsigned bytes = detail & BYTES, index = i->operand[0].index, words = bytes / 4;
+  uint64_t in_range, address = scalar_address(w, i, detail & SCALAR_BUFFER ? OF_BUFFER : 0, &in_range);
+  bool second = has_second(operation);
+  uint64_t old = 0;
+  const Region *region;
+  if (w->checks) check_scalar_use(w, i, index, second ? 2 * words : words);
+  if (in_range >= bytes && scalar_memory(w, i, address, bytes, true, &region)) {
+    if (address % bytes) finding(w, i, MISALIGNED, -1, address, bytes);
+    else {
+      uint64_t data = bytes == 8 ? scalar_pair_of(w, index) : scalar_of(w, index), other = 0;
+      if (second) other = bytes == 8 ? scalar_pair_of(w, index + 2) : scalar_of(w, index + 1);
+      old = exchange(w->launch, address, operation, bytes, data, other);
+    }
+  }
+  bool returns = i->glc || i->sc0;
+  if (returns) {
+    put_scalar(w, index, (uint32_t)old);
+    if (bytes == 8) put_scalar(w, index + 1, (uint32_t)(old >> 32));
+  }
+  if (!w->checks) return;
+  for (unsigned k = 0; returns && k < words; k++) put_scalar_shadow(w->checks, index + k, 0, NULL);
+  expect_scalar(w, i, returns ? index : 0, returns ? words : 0);
+}
+
+static void scalar_time(Wave *w, const Instruction *i) {
+  unsigned index = i->operand[0].index;
+  put_scalar_pair(w, index, w->executed);
+  if (!w->checks) return;
+  check_scalar_result(w, i, index, 2);
+  for (unsigned k = 0; k < 2; k++) put_scalar_shadow(w->checks, index + k, 0, NULL);
+  expect_scalar(w, i, index, 2);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+const Row scalar_memory_rows[] = {
+    ROW("s_load_dword", scalar_load, 1, 4),
+    ROW("s_load_dwordx2", scalar_load, 1, 8),
+    ROW("s_load_dwordx4", scalar_load, 1, 16),
+    ROW("s_load_dwordx8", scalar_load, 1, 32),
+    ROW("s_load_dwordx16", scalar_load, 1, 64),
+    ROW("s_buffer_load_dword", scalar_load, 1, 4 | OF_BUFFER),
+    ROW("s_buffer_load_dwordx2", scalar_load, 1, 8 | OF_BUFFER),
+    ROW("s_buffer_load_dwordx4", scalar_load, 1, 16 | OF_BUFFER),
+    ROW("s_buffer_load_dwordx8", scalar_load, 1, 32 | OF_BUFFER),
+    ROW("s_buffer_load_dwordx16", scalar_load, 1, 64 | OF_BUFFER),
+    ROW("s_scratch_load_dword", scalar_load, 1, 4 | OF_SCRATCH),
+    ROW("s_scratch_load_dwordx2", scalar_load, 1, 8 | OF_SCRATCH),
+    ROW("s_scratch_load_dwordx4", scalar_load, 1, 16 | OF_SCRATCH),
+    ROW("s_store_dword", scalar_store, 0, 4),
+    ROW("s_store_dwordx2", scalar_store, 0, 8),
+    ROW("s_store_dwordx4", scalar_store, 0, 16),
+    ROW("s_buffer_store_dword", scalar_store, 0, 4 | OF_BUFFER),
+    ROW("s_buffer_store_dwordx2", scalar_store, 0, 8 | OF_BUFFER),
+    ROW("s_buffer_store_dwordx4", scalar_store, 0, 16 | OF_BUFFER),
+    ROW("s_scratch_store_dword", scalar_store, 0, 4 | OF_SCRATCH),
+    ROW("s_scratch_store_dwordx2", scalar_store, 0, 8 | OF_SCRATCH),
+    ROW("s_scratch_store_dwordx4", scalar_store, 0, 16 | OF_SCRATCH),
+    INTEGER_ATOMICS("s", scalar_atomic, 0),
+    INTEGER_ATOMICS("s_buffer", scalar_atomic, SCALAR_BUFFER),
+    ROW("s_memtime", scalar_time, 1, 0),
+    ROW("s_memrealtime", scalar_time, 1, 0),
+    ROW("s_dcache_inv", execute_nothing, 0, 0),
+    ROW("s_dcache_inv_vol", execute_nothing, 0, 0),
+    ROW("s_dcache_wb", execute_nothing, 0, 0),
+    ROW("s_dcache_wb_vol", execute_nothing, 0, 0),
+    ROW("s_dcache_discard", execute_nothing, 0, 0),
+    ROW("s_dcache_discard_x2", execute_nothing, 0, 0),
+    ROW("s_atc_probe", execute_nothing, 0, 0),
+    ROW("s_atc_probe_buffer", execute_nothing, 0, 0),
+    {.name = NULL},
+};
