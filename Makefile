@@ -16,7 +16,7 @@ MINUTES ?= 10
 PARTS ?=
 PACKAGES ?=
 
-.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench lock clean
+.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench docs dist lock clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -72,6 +72,14 @@ toolchain: .venv/.installed
 # Hours for all; `make bench PROGRAMS="first_error idle"` runs some. What is measured against is fetched when it is needed.
 bench: toolchain
 	$(BIN)/python -m benchmarks $(PROGRAMS)
+
+# The documentation site in build/site, without a network; every link and anchor is checked.
+docs: .venv/.installed
+	$(BIN)/zensical build --strict --clean
+
+# Builds the wheel and the sdist into dist/, checks them, and tries both in environments of their own.
+dist: .venv/.installed
+	$(BIN)/python tools/release.py
 
 # Renews pylock.toml; PACKAGES="ruff mypy": only these.
 lock: .venv/.installed
