@@ -187,7 +187,8 @@ STEPS = {
         "ruff check .",
         "ruff format --check .",
         "mypy",
-        "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml .github/workflows/release.yml",
+        "check-jsonschema --builtin-schema vendor.github-workflows"
+        " .github/workflows/ci.yml .github/workflows/release.yml",
         "check-jsonschema --builtin-schema vendor.github-issue-forms"
         " .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
         "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",
