@@ -14,8 +14,9 @@ STEPS ?=
 WORDS ?=
 MINUTES ?= 10
 PARTS ?=
+PACKAGES ?=
 
-.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench docs dist lock clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -72,8 +73,22 @@ toolchain: .venv/.installed
 bench: toolchain
 	$(BIN)/python -m benchmarks $(PROGRAMS)
 
+# The documentation site in build/site, without a network; every link and anchor is checked.
+docs: .venv/.installed
+	$(BIN)/zensical build --strict --clean
+
+# Builds the wheel and the sdist into dist/, checks them, and tries both in environments of their own.
+dist: .venv/.installed
+	$(BIN)/python tools/release.py
+
+# Renews pylock.toml; PACKAGES="ruff mypy": only these.
+lock: .venv/.installed
+	UV_CUSTOM_COMPILE_COMMAND="make lock" UV_DEFAULT_INDEX=https://pypi.org/simple $(BIN)/uv pip compile --quiet \
+	  --universal --python-version 3.11 --group dev $(addprefix --extra ,amd farm plot shared web) \
+	  $(if $(PACKAGES),$(addprefix --upgrade-package ,$(PACKAGES)),--upgrade) --output-file pylock.toml pyproject.toml
+
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/.installed: pyproject.toml constraints.txt tools/create_environment.py
+.venv/.installed: pyproject.toml pylock.toml tools/create_environment.py
 	$(PYTHON) tools/create_environment.py

@@ -21,8 +21,20 @@ from ckwatch_lsp.diagnostics.conversion import PAGES as PAGES_OF_CODES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+SOURCE = "https://github.com/ckwatch/ckwatch/blob/main/"
+"""How pages of the site link to files that are not in it."""
 TEXTS = (
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md", "editors/vscode/README.md")),
+    *(
+        ROOT / name
+        for name in (
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "benchmarks/README.md",
+            "editors/vscode/README.md",
+        )
+    ),
     *sorted(DOCS.rglob("*.md")),
 )
 
@@ -52,9 +64,10 @@ def anchors(path: Path) -> set[str]:
 def test_links_lead_somewhere(path: Path) -> None:
     for link in _LINK.findall(_FENCE.sub("", path.read_text())):
         file, _, anchor = link.partition("#")
-        if file.startswith(("http:", "https:")):
+        own = file.startswith(SOURCE)
+        if file.startswith(("http:", "https:")) and not own:
             continue
-        target = path.parent / file if file else path
+        target = ROOT / file.removeprefix(SOURCE) if own else path.parent / file if file else path
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link

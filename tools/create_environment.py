@@ -1,5 +1,8 @@
 """Make `.venv` and install ckwatch with its development tools into it, on a machine that has only Python.
 
+pylock.toml (PEP 751) pins the packages by version and hash. pip reads it only since 26.1, and distributions ship older
+ones: it gets the same as requirements with hashes.
+
 Debian and Ubuntu ship Python without `ensurepip` unless python3-venv is installed. Then pip is taken, as an ordinary
 user, from the distribution's own package python3-pip-whl: downloaded by apt-get, unpacked by dpkg-deb, installed
 nowhere. Only the standard library is used here.
@@ -13,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 
@@ -57,6 +61,31 @@ def create() -> None:
         run(ENVIRONMENT / "bin/python", wheel / "pip", "install", "--quiet", "pip")
 
 
+def locked(lock: Path, *, with_wheels: bool) -> str:
+    """Return the packages of a lock file that have wheels, or those that have none, as requirements with hashes."""
+    lines = []
+    for package in tomllib.loads(lock.read_text())["packages"]:
+        wheels = package.get("wheels", [])
+        if bool(wheels) == with_wheels:
+            files = [*wheels, *([package["sdist"]] if "sdist" in package else [])]
+            hashes = "".join(f" --hash=sha256:{file['hashes']['sha256']}" for file in files)
+            lines.append(f"{package['name']}=={package['version']} ; {package['marker']}{hashes}\n")
+    return "".join(lines)
+
+
+def install() -> None:
+    """Install what pylock.toml names, then ckwatch; setuptools and hatchling come from the lock, too."""
+    options = {"env": os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}}
+    pip = (ENVIRONMENT / "bin/python", "-m", "pip", "install", "--quiet", "--no-deps")
+    with tempfile.TemporaryDirectory() as folder:
+        wheels, sources = Path(folder, "wheels.txt"), Path(folder, "sources.txt")
+        wheels.write_text(locked(ROOT / "pylock.toml", with_wheels=True))
+        sources.write_text(locked(ROOT / "pylock.toml", with_wheels=False))
+        run(*pip, "--require-hashes", "-r", wheels, **options)
+        run(*pip, "--require-hashes", "--no-build-isolation", "--use-pep517", "-r", sources, **options)
+    run(*pip, "--no-build-isolation", "-e", ROOT, **options)
+
+
 def main() -> None:
     """Create `.venv` when it is missing or broken, then install."""
     if sys.version_info < OLDEST:
@@ -65,8 +94,7 @@ def main() -> None:
     works = python.exists() and not subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode
     if not works:
         create()
-    options = {"env": os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}}
-    run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", "-e", f"{ROOT}[dev]", **options)
+    install()
     (ENVIRONMENT / ".installed").touch()
 
 

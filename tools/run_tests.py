@@ -182,7 +182,18 @@ def _succeeds(line: str) -> bool:
 
 
 STEPS = {
-    "lint": commands("lint", "ruff check .", "ruff format --check .", "mypy"),
+    "lint": commands(
+        "lint",
+        "ruff check .",
+        "ruff format --check .",
+        "mypy",
+        "check-jsonschema --builtin-schema vendor.github-workflows"
+        " .github/workflows/ci.yml .github/workflows/release.yml",
+        "check-jsonschema --builtin-schema vendor.github-issue-forms"
+        " .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
+        "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",
+        "zensical build --strict --clean",
+    ),
     "without-compilers": without_compilers,
     "toolchain": commands("toolchain", "ckwatch doctor --quiet || ckwatch toolchain install"),
     "with-compilers": with_compilers,

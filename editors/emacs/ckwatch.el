@@ -1,7 +1,7 @@
 ;;; ckwatch.el --- Kernel templates: errors and timings in place  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: MIT
-;; Version: 0.1.0
+;; Version: 0.2.0
 ;; Package-Requires: ((emacs "29.1"))
 ;; Keywords: c, languages, tools
 
