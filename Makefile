@@ -20,7 +20,7 @@ PARTS ?=
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
-# Whatever fails, the rest runs; at the end stands what failed.
+# Linters beside one pool of tests. Whatever fails, the rest runs; at the end stands what failed.
 test: .venv/.installed
 	$(BIN)/python tools/run_tests.py
 
@@ -40,7 +40,7 @@ test-web: toolchain
 lint: .venv/.installed
 	$(BIN)/python tools/run_tests.py lint
 
-# The tests that need neither compiler nor network; seconds.
+# The tests that need neither compiler nor network.
 fast-test: .venv/.installed
 	$(BIN)/python tools/run_tests.py without-compilers
 
