@@ -8,6 +8,7 @@ and fails (a linter, the toolchain) counts as one that failed.
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -86,7 +87,10 @@ def pytest(chosen: str, *files: str, processes: int = PROCESSES, root: Path = RO
 
     def run(options: Sequence[str]) -> Result:
         command = [sys.executable, "-m", "pytest", "-q", *pool, "-m", chosen, *options, *files]
-        with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        environment = {"PYTHONHASHSEED": str(random.getrandbits(31)), **os.environ}  # the same tests in every process
+        with subprocess.Popen(
+            command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
             assert process.stdout is not None  # noqa: S101
             printed = bytearray()
             while some := os.read(process.stdout.fileno(), 1 << 16):
