@@ -21,7 +21,7 @@ PACKAGES ?=
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
-# Whatever fails, the rest runs; at the end stands what failed.
+# Linters beside one pool of tests. Whatever fails, the rest runs; at the end stands what failed.
 test: .venv/.installed
 	$(BIN)/python tools/run_tests.py
 
@@ -41,7 +41,7 @@ test-web: toolchain
 lint: .venv/.installed
 	$(BIN)/python tools/run_tests.py lint
 
-# The tests that need neither compiler nor network; seconds.
+# The tests that need neither compiler nor network.
 fast-test: .venv/.installed
 	$(BIN)/python tools/run_tests.py without-compilers
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import platform
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from tools import run_tests
 from tools.run_tests import Result, commands, failed_step, main, result_of
+from tools.run_tests import pytest as pytest_step
 
 OUTPUT = """\
 ..F.E
@@ -47,9 +48,7 @@ def test_the_last_lines_name_what_failed_and_count() -> None:
     assert Result(Counter(passed=2)).last_lines() == "2 passed, 0 failed"
 
 
-def test_a_step_that_fails_keeps_no_other_from_running(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_that_fails_keeps_no_other_from_running(capfd: pytest.CaptureFixture[str]) -> None:
     ran = []
 
     def step(options: Sequence[str]) -> Result:
@@ -60,15 +59,31 @@ def test_a_step_that_fails_keeps_no_other_from_running(
         return Result(Counter(failed=1), ["tests/a/test_x.py::test_one"])
 
     program = "python no-such-file.py"
-    steps = {"first": failing, "lint": commands("lint", program, "python --version"), "last": step}
-    monkeypatch.setattr(run_tests, "STEPS", steps)
-    assert main(["--", "-x"]) == 1
+    steps = {"lint": commands("lint", program, "python --version"), "first": failing, "last": step}
+    assert main(["--", "-x"], steps) == 1
     assert ran == [("-x",)]
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[-4:-1] == ["Failed:", "  tests/a/test_x.py::test_one", f"  lint: {program}"]
-    assert re.fullmatch(r"\d+ passed, \d+ failed(, \d+ skipped)?", printed[-1])
-    assert printed[-1] == "2 passed, 2 failed"
-    assert main(["last"]) == 0
+    printed = capfd.readouterr().out
+    assert "No such file" in printed.partition(f"{program}:\n")[2].splitlines()[0]
+    assert f"python --version:\nPython {platform.python_version()}\n" in printed
+    last = ["Failed:", "  tests/a/test_x.py::test_one", f"  lint: {program}", "2 passed, 2 failed"]
+    assert printed.splitlines()[-4:] == last
+    assert main(["last"], steps) == 0
+
+
+def test_a_broken_file_and_a_dead_process_keep_no_other_test_from_running(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_broken.py").write_text("import nothing_of_this_name")
+    (tmp_path / "tests/test_killed.py").write_text("import os\ndef test_it(): os.kill(os.getpid(), 9)")
+    (tmp_path / "tests/test_well.py").write_text("def test_one(): pass\ndef test_two(): pass")
+    result = pytest_step("not editors", root=tmp_path, processes=2)(["-p", "no:cacheprovider"])
+    assert result.counts == {"passed": 2, "failed": 2}
+    assert sorted(name.split(" - ")[0] for name in result.failed) == [
+        "tests/test_broken.py",
+        "tests/test_killed.py::test_it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,4 +96,4 @@ def test_alternatives(line: str, fails: bool) -> None:
 
 def test_a_step_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lnit"]) == 2
-    assert "no such step: lnit; there are lint, without-compilers" in capsys.readouterr().err
+    assert "no such step: lnit; there are lint, toolchain, tests, without-compilers" in capsys.readouterr().err

@@ -8,30 +8,29 @@ and fails (a linter, the toolchain) counts as one that failed.
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-WITHOUT_COMPILERS = "not toolchain and not network and not editors and not browser"
-WITH_COMPILERS = "(toolchain or network) and not editors and not browser"
-IN_BROWSER = "browser"
+COMPILERS = "toolchain or network"
+ELSEWHERE = "editors or browser"
+PROCESSES = min(os.cpu_count() or 1, 8)
+"""Each collects all tests, which takes half a minute: with more of them most would do nothing else."""
+
 NO_TESTS = 5
 """pytest's exit status where nothing was chosen."""
 
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 SUMMARY = re.compile(r"\d+ [a-z]+.* in [\d.]+s\b")
 FAILED = re.compile(r"(?:FAILED|ERROR) (tests/.*)")
-LONGEST_FIRST = ("lsp", "engine", "templates", "bench", ".", "bench/runtimes", "cli", "server", "client")
-"""Folders that take longest, so that none of them is left for the end."""
 
 
 @dataclass(slots=True)
@@ -51,6 +50,10 @@ class Result:
         names = ["Failed:", *(f"  {name}" for name in self.failed)] if self.failed else []
         shown = ["passed", "failed", *sorted(self.counts.keys() - {"passed", "failed", "deselected"})]
         return "\n".join([*names, ", ".join(f"{self.counts[what]} {what}" for what in shown)])
+
+
+Step = Callable[[Sequence[str]], Result]
+"""Takes options for pytest."""
 
 
 def summary(lines: Sequence[str]) -> str:
@@ -75,100 +78,36 @@ def result_of(name: str, output: str, status: int) -> Result:
     return result
 
 
-def pytest(chosen: str, options: Sequence[str], files: Sequence[str] = ()) -> list[str]:
-    """The command."""
-    return [sys.executable, "-m", "pytest", "-q", "-m", chosen, *options, *files]
+def pytest(chosen: str, *files: str, processes: int = PROCESSES, root: Path = ROOT) -> Step:
+    """Run the tests with these marks in one pool of processes.
 
-
-def folders() -> list[list[str]]:
-    """The test files of each folder."""
-    tests = ROOT / "tests"
-    found = sorted({path.parent for path in tests.rglob("test_*.py")})
-    ranked = {tests / name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    found.sort(key=lambda folder: ranked.get(folder, len(ranked)))
-    return [[str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))] for folder in found]
-
-
-class FolderByFolder:
-    """The tests that need no compiler, on as many cores as there are.
-
-    Each folder has a pytest of its own: what a test does to its process, its output or its log concerns nobody else,
-    which workers that report over a pipe of their own do not allow.
+    A process that has no tests left takes some of another's. One that dies fails its test and is replaced.
     """
+    pool = ("-n", str(processes), "--dist", "worksteal", "--continue-on-collection-errors")
 
-    def __init__(self, options: Sequence[str]) -> None:
-        self.result = Result()
-        self._options = options
-        self._folders: SimpleQueue[list[str]] = SimpleQueue()
-        self._reporting = threading.Lock()
-        for files in folders():
-            self._folders.put(files)
+    def run(options: Sequence[str]) -> Result:
+        command = [sys.executable, "-m", "pytest", "-q", *pool, "-m", chosen, *options, *files]
+        environment = {"PYTHONHASHSEED": str(random.getrandbits(31)), **os.environ}  # the same tests in every process
+        with subprocess.Popen(
+            command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
+            assert process.stdout is not None  # noqa: S101
+            printed = bytearray()
+            while some := os.read(process.stdout.fileno(), 1 << 16):
+                printed += some
+                sys.stdout.buffer.write(some)
+                sys.stdout.buffer.flush()
+        return result_of(chosen, printed.decode(errors="replace"), process.returncode)
 
-    def run(self) -> Result:
-        """Until there is no folder left."""
-        workers = [threading.Thread(target=self._work) for _ in range(os.cpu_count() or 1)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return self.result
-
-    def _work(self) -> None:
-        while True:
-            try:
-                files = self._folders.get_nowait()
-            except Empty:
-                return
-            self._run(files)
-
-    def _run(self, files: Sequence[str]) -> None:
-        began_s = time.monotonic()
-        command = pytest(WITHOUT_COMPILERS, self._options, files)
-        ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        text = ended.stdout.decode(errors="replace")
-        folder = str(Path(files[0]).parent)
-        result = result_of(folder, text, ended.returncode)
-        last = summary(text.splitlines()) or "nothing"
-        with self._reporting:
-            self.result.add(result)
-            if result.failed:
-                print(text)
-            print(f"{folder}: {last.strip('= ')} ({time.monotonic() - began_s:.0f} s)", flush=True)
+    return run
 
 
-def without_compilers(options: Sequence[str]) -> Result:
-    """The tests that need neither compiler nor network."""
-    return FolderByFolder(options).run()
-
-
-def with_compilers(options: Sequence[str]) -> Result:
-    """The tests that need them, in one pytest: compilers take every core."""
-    return _one_pytest("tests with compilers", pytest(WITH_COMPILERS, options))
-
-
-def in_browser(options: Sequence[str]) -> Result:
-    """The tests of the page."""
-    return _one_pytest("tests in a browser", pytest(IN_BROWSER, options, ["tests/web"]))
-
-
-def _one_pytest(name: str, command: Sequence[str]) -> Result:
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        assert process.stdout is not None  # noqa: S101
-        printed = bytearray()
-        while some := os.read(process.stdout.fileno(), 1 << 16):
-            printed += some
-            sys.stdout.buffer.write(some)
-            sys.stdout.buffer.flush()
-    return result_of(name, printed.decode(errors="replace"), process.returncode)
-
-
-def commands(name: str, *lines: str) -> Callable[[Sequence[str]], Result]:
-    """A step that runs all of these programs, found beside Python; of alternatives (`||`) the first that succeeds."""
+def commands(name: str, *lines: str) -> Step:
+    """Run all of these programs, found beside Python; of alternatives (`||`) the first that succeeds."""
 
     def run(_options: Sequence[str]) -> Result:
         result = Result()
         for line in lines:
-            print(f"{line}:", flush=True)
             if not any(_succeeds(alternative) for alternative in line.split(" || ")):
                 result.add(failed_step(f"{name}: {line}"))
         return result
@@ -178,10 +117,12 @@ def commands(name: str, *lines: str) -> Callable[[Sequence[str]], Result]:
 
 def _succeeds(line: str) -> bool:
     program, *arguments = line.split()
-    return subprocess.run([BIN / program, *arguments], cwd=ROOT, check=False).returncode == 0
+    ended = subprocess.run([BIN / program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    print(f"\n{line}:\n{ended.stdout}{ended.stderr}", flush=True)
+    return ended.returncode == 0
 
 
-STEPS = {
+STEPS: Mapping[str, Step] = {
     "lint": commands(
         "lint",
         "ruff check .",
@@ -194,29 +135,40 @@ STEPS = {
         "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",
         "zensical build --strict --clean",
     ),
-    "without-compilers": without_compilers,
     "toolchain": commands("toolchain", "ckwatch doctor --quiet || ckwatch toolchain install"),
-    "with-compilers": with_compilers,
+    "tests": pytest(f"not ({ELSEWHERE})"),
 }
 """What runs where no step is named."""
 
-OTHERS = {"web": in_browser}
+OTHERS: Mapping[str, Step] = {
+    "without-compilers": pytest(f"not ({COMPILERS} or {ELSEWHERE})"),
+    "with-compilers": pytest(f"({COMPILERS}) and not ({ELSEWHERE})"),
+    "web": pytest("browser", "tests/web", processes=1),
+}
+BESIDE = "lint"
+"""The step that runs while the others do: it keeps one core busy at most."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], steps: Mapping[str, Step] = STEPS) -> int:
     """The exit status: 1 when anything failed, 2 for a step that there is not."""
     names, options = list(arguments), list[str]()
     if "--" in names:
         at = names.index("--")
         names, options = names[:at], names[at + 1 :]
-    known = STEPS | OTHERS
+    known = {**steps, **OTHERS}
     if unknown := [name for name in names if name not in known]:
         print(f"no such step: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
+    names = names or [*steps]
     result = Result()
-    for name in names or STEPS:
-        result.add(known[name](options))
+    with ThreadPoolExecutor() as beside:
+        linted = [beside.submit(known[name], options) for name in names if name == BESIDE]
+        for name in names:
+            if name != BESIDE:
+                result.add(known[name](options))
+    for each in linted:
+        result.add(each.result())
     if result.counts:
         print(result.last_lines())
     return 1 if result.failed else 0

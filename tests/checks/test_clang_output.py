@@ -23,6 +23,7 @@ from ckwatch.checks.clang_output import (
     transient_kind,
 )
 from clang_logs import LOGS
+from each_row import each_row
 
 K = MessageKind
 S = ClangSeverity
@@ -69,7 +70,7 @@ def test_suffix(line: str, text: str, option: str, category: str) -> None:
     assert (found.text, found.option, found.category) == (text, option, category)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "kind", "severity", "text"),
     [
         ("clang++: error: unsupported option '-bogus'", K.DRIVER, S.ERROR, "unsupported option '-bogus'"),
@@ -204,7 +205,7 @@ def test_messages_are_returned_as_the_stream_goes_on() -> None:
     assert parser.close() == []
 
 
-@pytest.mark.parametrize("log", sorted(path.name for path in LOGS.glob("*.log")))
+@each_row("log", sorted(path.name for path in LOGS.glob("*.log")))
 def test_chatter_between_lines_changes_nothing_that_has_a_place(log: str) -> None:
     lines = (LOGS / log).read_text().split("\n")
     expected = [found for found in parse_clang_log("\n".join(lines)) if found.position is not None]

@@ -16,10 +16,11 @@ from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.text import Position, span
 from ckwatch.render.renderer import Renderer
 from clang_logs import LOGS, TEMPLATE, at, case, chained, mapped, read_header, unit_of
+from each_row import each_row
 from units import place, unit
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "expected"),
     [
         ("undeclared.host", [("clang/undeclared-identifier", 9, 23, "blok")]),
@@ -534,7 +535,7 @@ def test_errors_in_a_built_in_template_lie_at_the_parameter_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "errors", "kept"),
     [
         ("using M = P<3>;\nM::x();\n", [(1, 11, "too many template arguments"), (2, 1, "use of undeclared identifier 'M'")], 1),
@@ -684,7 +685,7 @@ HOST_LOG_ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "printed", "expected"), HOST_LOG_ROWS)
+@each_row(("text", "printed", "expected"), HOST_LOG_ROWS)
 def test_a_mistake_is_one_message(
     text: str, printed: list[tuple[str, int, int, str]], expected: list[tuple[str, int, int, str]]
 ) -> None:

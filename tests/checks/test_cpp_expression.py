@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, comparison, conjuncts, evaluate, spelled, tokens_of, unify
+from each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("128 % (32 * 3)", 32),

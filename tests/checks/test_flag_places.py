@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.checks.flag_places import blamed_flag
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.text import span
+from each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flags", "log", "blamed"),
     [
  (["-Wall","-fnope"], "clang++: error: unknown argument: '-fnope'", 1),

@@ -16,6 +16,7 @@ from ckwatch.checks.linker_symbols import (
     uses,
 )
 from ckwatch.checks.nvcc_output import parse_nvcc_log
+from each_row import each_row
 
 TEXT = """\
 #include "compute.h"
@@ -43,7 +44,7 @@ def only(log: str) -> ClangMessage:
     return message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "lines"),
     [
         (GNU.format(where="entry", what="compute(int)"), [9, 4, 14]),

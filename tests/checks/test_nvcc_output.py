@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangSeverity, MessageKind, parse_clang_log
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
+from each_row import each_row
 
 K = MessageKind
 S = ClangSeverity
@@ -65,7 +66,7 @@ def test_the_front_end() -> None:
     assert (fatal.severity, fatal.position) == (S.FATAL, ClangPosition(8, 0))
 
 
-@pytest.mark.parametrize("cut", range(0, len(FRONT_END), 7))
+@each_row("cut", range(0, len(FRONT_END), 7))
 def test_a_log_that_is_not_finished(cut: int) -> None:
     whole = parse_nvcc_log(FRONT_END)
     begun = parse_nvcc_log(FRONT_END[:cut])

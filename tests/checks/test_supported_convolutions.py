@@ -15,6 +15,7 @@ from ckwatch.workspace.operations.grouped_convolution import (
     convolution_operation,
 )
 from ckwatch.workspace.shapes import with_defaults
+from each_row import each_row
 
 Parameters = dict[str, ParameterValue]
 
@@ -45,7 +46,7 @@ def problem(sizes: dict[str, int], layout: int = 0, dimensions: int = 2) -> Kern
     return problem_of(operation, Shape("", with_defaults(operation, sizes), {}, span("/k", 0, 0, 0, 0)), "gfx942")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "changes", "expected"),
     [
         (WIDE, {}, ""),

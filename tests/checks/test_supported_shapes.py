@@ -8,6 +8,7 @@ import pytest
 
 from ckwatch.checks.supported_shapes import named_as_ck, unsupported_reason
 from ckwatch.model.kernels import ParameterValue
+from each_row import each_row
 from gemm_case import GemmCase
 from kernel_reports import problem
 
@@ -24,7 +25,7 @@ ANY: Parameters = WIDE | {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "sizes", "expected"),
     [
         (WIDE, (4096, 4096, 4096), ""),

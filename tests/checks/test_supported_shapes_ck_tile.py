@@ -9,6 +9,7 @@ import pytest
 from ckwatch.checks.supported_shapes import shape_rules, unsupported_reason
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue
+from each_row import each_row
 from gemm_case import GemmCase
 from kernel_reports import problem
 from workspaces import gemm_kernel, workspace
@@ -30,7 +31,7 @@ INDUCTOR: Parameters = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parameters", "layouts", "sizes", "expected"),
     [
         (PADDED, "row col row", (1, 8, 8), ""),

@@ -125,7 +125,7 @@ def test_help_on_a_full_disk(full: int, capsys: Capture, arguments: list[str]) -
     assert (run(arguments, full), capsys.readouterr().err) == (2, FULL)
 
 
-@pytest.mark.parametrize("command", COMMANDS.keys() - SILENT)
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - SILENT))
 def test_a_reader_that_has_gone(
     workspace: Path, closed_pipe: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ckwatch.client.sweep import Parameters, Values, free_name, instance_tables, listed, product_of, to_toml
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
+from each_row import each_row
 from workspaces import KERNEL, workspace
 
 
@@ -85,7 +86,7 @@ def test_a_name_that_is_free(taken: list[str], name: str) -> None:
     assert free_name(taken) == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [0, -(2**63), 2**63 - 1, 1.5, 1e300, -1e-9, 1e16, float("inf"), True, False, "", 'a"b\\c', "ü\t\n\x00\x1f\x7f\U0001f600", (), (4, 64, 1)],
 )  # fmt: skip

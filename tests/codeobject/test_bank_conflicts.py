@@ -7,6 +7,7 @@ import pytest
 from ckwatch.codeobject.bank_conflicts import LaneValues, WaveRegisters, bank_conflicts
 from ckwatch.codeobject.control_flow import control_flow_of
 from ckwatch.codeobject.disassembly import Instruction
+from each_row import each_row
 
 
 def kernel(*texts: str) -> list[Instruction]:
@@ -98,7 +99,7 @@ def test_nothing_is_said_of_other_archs(arch: str, wavefront_size: int) -> None:
     assert turns(*texts, arch=arch, wavefront_size=wavefront_size) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "lane_5"),
     [
         ("v_mov_b32_e32 v1, v0", 5),

@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.codeobject.disassembly import Instruction, InstructionKind, functions, matrix_shape, traits
 from disassemblies import function_of, text_of
+from each_row import each_row
 
 HEADER = "\n0000000000001600 <kernel>:\n"
 
@@ -118,7 +119,7 @@ def test_damaged_text(text: str, instructions: list[int], unknown: list[int]) ->
     assert [function.unknown for function in found] == unknown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mnemonic", "kind", "size"),
     [
         ("ds_read_b128", InstructionKind.LDS_READ, 16),
@@ -177,7 +178,7 @@ def test_traits(mnemonic: str, kind: InstructionKind, size: int) -> None:
     assert (traits(mnemonic).kind, traits(mnemonic).bytes) == (kind, size)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mnemonic", "shape"),
     [
         ("v_mfma_f32_32x32x8_f16", (32, 32, 8, 1)),

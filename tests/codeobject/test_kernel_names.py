@@ -8,6 +8,7 @@ from ckwatch.codeobject.demangle import NamePool, demangle, full_name
 from ckwatch.codeobject.kernel_names import is_helper, readable_names
 from ckwatch.codeobject.metadata import read_metadata
 from code_objects import DATA, OBJECTS, content
+from each_row import each_row
 
 DEMANGLED = dict(line.split("\t") for line in (DATA / "names.txt").read_text().splitlines())
 MANGLED = {symbol: name for symbol, name in DEMANGLED.items() if symbol.startswith("_Z")}
@@ -19,13 +20,13 @@ def symbol_of(part: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("symbol", MANGLED)
+@each_row("symbol", MANGLED)
 def test_the_tree_is_what_the_demangler_reads(symbol: str) -> None:
     # it does not keep what a template returns, nor that a member function is const
     assert MANGLED[symbol].removeprefix("void ").removesuffix(" const") == full_name(demangle(symbol, NamePool()))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("symbol", "name"),
     [
         ("_Z1fv", "f()"),
@@ -157,7 +158,7 @@ def test_no_two_names_are_equal() -> None:
     assert len(set(READABLE.values())) == len(DEMANGLED)
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each_row("name", OBJECTS)
 def test_real_kernels_have_names_without_mangling(name: str) -> None:
     kernels = read_metadata(content(name)).kernels
     assert not [kernel.name for kernel in kernels if "_Z" in kernel.name]

@@ -12,6 +12,7 @@ from ckwatch.codeobject import metadata
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import KernelResources
 from code_objects import OBJECTS, content, remarks
+from each_row import each_row
 
 GEMM = "gemm_f16_v3_128x128x64.gfx942"
 TILED = "gemm_bf16_bias_silu_64x64x32.gfx942"
@@ -23,7 +24,7 @@ def kernel(name: str, ending: str) -> KernelResources:
     return found
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each_row("name", OBJECTS)
 def test_every_figure_is_the_compilers(name: str) -> None:
     found = read_metadata(content(name))
     kernels, arch, notes = found.kernels, found.arch, found.notes
@@ -148,7 +149,7 @@ def test_padding_follows_the_metadata() -> None:
     assert read_metadata(with_metadata(b"\x80\0\0\0")).arch == "gfx942"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "says"),
     [
         (b"", "This is no ELF file, so no code object."),

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from ckwatch.codeobject.mnemonics import CDNA4, MATRIX, RDNA3, RDNA4, SYNTAX, explain
+from each_row import each_row
 
 DATA = Path(__file__).parents[1] / "data" / "isa"
 MFMA = "matrix unit: D = A · B + C, "
 
 
-@pytest.mark.parametrize("mnemonic", (DATA / "mnemonics.txt").read_text().split())
+@each_row("mnemonic", (DATA / "mnemonics.txt").read_text().split())
 def test_what_ck_compiles_to_is_explained(mnemonic: str) -> None:
     explanation = explain(mnemonic)
     assert explanation is not None
@@ -22,7 +23,7 @@ def test_what_ck_compiles_to_is_explained(mnemonic: str) -> None:
     assert len(explanation.text) <= 120
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mnemonic", "text"),
     [
         ("v_mfma_f32_32x32x8_f16", f"{MFMA}32×32×8, f16 summed as f32; 16,384 FLOPs a wave"),
@@ -94,7 +95,7 @@ def test_by_name(mnemonic: str, text: str) -> None:
     assert explanation.text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mnemonic", "operands", "text"),
     [
         ("s_waitcnt", "vmcnt(0)", "waits until no vector memory operation is outstanding"),

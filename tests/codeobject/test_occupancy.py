@@ -11,6 +11,7 @@ from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.occupancy import LIMITS, ResourceUse, limits_of, occupancy_of, step_of
 from ckwatch.codeobject.report import KernelResources, OccupancyLimit
 from code_objects import OBJECTS, content, remarks
+from each_row import each_row
 
 
 def kernel(
@@ -22,7 +23,7 @@ def kernel(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@each_row("name", OBJECTS)
 def test_every_occupancy_is_the_compilers(name: str) -> None:
     contents = read_metadata(content(name))
     remarked = remarks(name)
@@ -40,7 +41,7 @@ def test_the_data_reaches_every_row_of_the_tables() -> None:
     assert {LIMITS[arch] for arch in archs} == set(LIMITS.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("resources", "arch", "waves", "limited_by", "workgroups", "next_step"),
     [
         # 512 VGPR in blocks of 8: 128 for 4 waves, 168 for 3

@@ -22,6 +22,7 @@ from ckwatch.codeobject.source_lines import (
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, span
 from ckwatch.render.renderer import Renderer
+from each_row import each_row
 from units import unit
 
 ISA = Path(__file__).parents[1] / "data" / "isa"
@@ -195,7 +196,7 @@ def test_columns_are_bytes(column: int, start: int) -> None:
     assert place.span.start == Position(0, start)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "expected"),
     [
         ("Run<ck::vector_type<float, 16, void> >", "Run"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
+from each_row import each_row
 from fake_hip import PRINTED
 
 DEVICE, LINK, BUNDLE, HOST = (line for line in PRINTED.splitlines() if line.startswith(' "'))
@@ -98,7 +99,7 @@ def with_part(index: int, old: str, new: str) -> list[str]:
     return [line.replace(old, new) if at == index else line for at, line in enumerate(LINES)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "reason"),
     [
         ([], "runs 0 programs where 4"),

@@ -38,13 +38,14 @@ from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.system.async_processes import ExitReason
 from ckwatch.system.file_locks import try_lock, unlock
+from each_row import each_row
 from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 from patience import PATIENCE_S
 
 A, B = "#include <a>\n", '#include "b.h"\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "prefix"),
     [
         ("", ""),

@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.core.events import HeaderFacts, UnitKey
 from ckwatch.core.graph import DependencyGraph, FileDependents
+from each_row import each_row
 
 A, B, VIEW = UnitKey("", "a"), UnitKey("", "b"), UnitKey("ann", "a")
 CK = HeaderFacts("ck", {"/ck.hpp": "1", "/gemm.hpp": "1"}, frozenset({"/first/ck.hpp"}))
@@ -23,7 +24,7 @@ def graph() -> DependencyGraph:
     return made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "digest", "rerender", "recompile"),
     [
         ("/a.j2", "2", (A, VIEW), ()),

@@ -13,6 +13,7 @@ from ckwatch.core.events import Cause, UnitKey
 from ckwatch.core.phases import TRANSITIONS, InvalidTransitionError, Phase, move, transitions_table
 from ckwatch.core.unit_state import UnitState
 from core.workspace import A, built, unit
+from each_row import each_row
 
 ROOT = Path(ckwatch.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "unit-phases.md"
@@ -35,7 +36,7 @@ def test_every_phase_has_a_row_and_leads_back_to_the_start() -> None:
         assert not TRANSITIONS[phase].keys() & {Phase.RENDERING, Phase.COMPILING}, "a settled unit waits for its turn"
 
 
-@pytest.mark.parametrize(("old", "new"), list(product(Phase, Phase)))
+@each_row(("old", "new"), list(product(Phase, Phase)))
 def test_only_pairs_of_the_table_are_allowed(old: Phase, new: Phase) -> None:
     one = a_unit(old)
     if new in TRANSITIONS[old]:

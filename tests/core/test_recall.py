@@ -12,6 +12,7 @@ from ckwatch.core.state import State
 from core.language import TOML
 from core.workspace import FILES, H1, K1, MACROS, T1, A, edited, set_overlay, unit
 from core.world import World
+from each_row import each_row
 
 Act = Callable[[World], None]
 
@@ -50,7 +51,7 @@ def test_what_follows_an_edit_is_as_ever() -> None:
     world.drain()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("act", "renders"),
     [
         pytest.param(edited(T1, "include macros\nheader h2"), {"k1/a", "k1/b"}, id="a template"),
@@ -65,7 +66,7 @@ def test_what_follows_an_edit_is_as_ever() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("found_before", [True, False])
+@each_row("found_before", [True, False])
 def test_what_changes_meanwhile_is_rendered(act: Act, renders: set[str], found_before: bool) -> None:
     world = started()
     if found_before:  # the results were compared with the files as they were

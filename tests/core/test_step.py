@@ -24,9 +24,10 @@ from core.workspace import (
     story,
     way,
 )
+from each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("act", "expected"),
     [
         pytest.param(edited(MACROS, "token 1"), way("k1/a", "k1/b"), id="a macro file touches its users"),

@@ -14,6 +14,7 @@ from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span, span
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
+from each_row import each_row
 from marked import marked
 from rendered_sources import rendered_source
 
@@ -300,7 +301,7 @@ def one_of_each_template() -> list[Unit]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("unit", one_of_each_template(), ids=lambda unit: unit.kernel.name)
+@each_row("unit", one_of_each_template())
 def test_forward_and_back_again(unit: Unit) -> None:
     """The first, the last and a middle character of each verbatim piece of what ships."""
     folders = (Path(unit.kernel.path).parent / "templates", Path(unit.kernel.path).parent, ckwatch_templates.ROOT)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from each_row import each_row
 from export_case import Export
 from gemm_case import GemmCase
 from gemm_rows import CASES
@@ -59,7 +60,7 @@ ROWS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ROWS)
+@each_row("what", ROWS)
 def test_errors(what: str, export: Export) -> None:
     changed, kind, message = ROWS[what]
     with pytest.raises(kind, match=re.escape(message)):

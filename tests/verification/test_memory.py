@@ -47,16 +47,15 @@ FOLDER = Path(__file__).parent.parent / "data" / "instructions"
 LINES = [(target, line) for target in ARCHITECTURES for line in recorded(FOLDER, target)]
 TESTED = [found for found in LINES if has_reference(found[1])]
 REFUSED = [found for found in LINES if is_refused(found[1])]
-NAMES = sorted({parse(line).base for _, line in TESTED})
+BY_NAME: dict[str, list[tuple[str, str]]] = {}
+for found in TESTED:
+    BY_NAME.setdefault(parse(found[1]).base, []).append(found)
+NAMES = sorted(BY_NAME)
 ROOM = 8192
 FORMATS = {(4, 1): 4, (4, 2): 11, (4, 3): 13, (4, 4): 14, (2, 1): 2, (2, 2): 5, (2, 4): 12}
 """BUF_DATA_FORMAT by bytes of a component and their number."""
 IN_ORDER = 4 | 5 << 3 | 6 << 6 | 7 << 9
 SWIZZLE, BY_LANE = 1 << 31, 1 << 23
-
-
-def lines_of(name: str) -> list[tuple[str, str]]:
-    return [(target, line) for target, line in TESTED if parse(line).base == name]
 
 
 def line_of(start: str) -> str:
@@ -179,7 +178,7 @@ def same(got: WaveState, want: WaveState, line: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_instruction(emulator: WaveEmulator, name: str) -> None:
-    for target, line in lines_of(name):
+    for target, line in BY_NAME[name]:
         for seed in range(4 if "buffer" in name or exchanges(name) else 2):
             state = state_for(emulator, line, seed)
             want = reference(line, state, emulator.memory_address)
@@ -225,7 +224,7 @@ def told(emulator: WaveEmulator) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", PLACED)
 def test_beyond_an_allocation(emulator: WaveEmulator, name: str) -> None:
     """The lanes that reach beyond do nothing and are reported; those beside them do what they do."""
-    target, line = lines_of(name)[0]
+    target, line = BY_NAME[name][0]
     for seed, room in ((0, 400), (1, 1280), (1, 528)):
         state = state_for(emulator, line, seed)
         state.memory, state.lds = state.memory[:room].copy(), state.lds[:room].copy()
@@ -246,7 +245,7 @@ def test_beyond_an_allocation(emulator: WaveEmulator, name: str) -> None:
 
 @pytest.mark.parametrize("name", ALIGNED)
 def test_atomics_are_aligned(emulator: WaveEmulator, name: str) -> None:
-    target, line = lines_of(name)[0]
+    target, line = BY_NAME[name][0]
     state = state_for(emulator, line, 0)
     state.vectors[ADDRESS] += np.uint32(2)
     state.scalars[[RESOURCE, SCALAR_BASE]] += np.uint32(4 if name.endswith(("x2", "64")) else 2)
@@ -259,7 +258,7 @@ def test_atomics_are_aligned(emulator: WaveEmulator, name: str) -> None:
 @pytest.mark.parametrize("name", LOADS_AND_STORES)
 def test_what_is_undefined(emulator: WaveEmulator, name: str) -> None:
     """Undefined bytes travel as values do, so that the reference moves them as well."""
-    target, line = lines_of(name)[0]
+    target, line = BY_NAME[name][0]
     before, wait, _, _, after = (line_of(text) for text in AROUND)
     again = ["ds_read_addtid_b32 v10 offset:16"] if parse(line).has("lds") or "load_lds" in name else []
     again += ["scratch_load_dwordx4 v[10:13], v20, off offset:4 "] if name.startswith("scratch_store") else []
@@ -287,10 +286,10 @@ def test_what_is_undefined(emulator: WaveEmulator, name: str) -> None:
         assert {finding["kind"] for finding in told(emulator)} <= {"undefined-value", "write-conflict"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if " v10" in lines_of(name)[-1][1] or "s_" in name[:2]])
+@pytest.mark.parametrize("name", [name for name in NAMES if " v10" in BY_NAME[name][-1][1] or "s_" in name[:2]])
 def test_results_are_waited_for(emulator: WaveEmulator, name: str) -> None:
     """By the counter that counts them, and by flat instructions in both."""
-    target, line = lines_of(name)[-1]
+    target, line = BY_NAME[name][-1]
     state = state_for(emulator, line, 0)
     use = line_of("s_store_dword s24" if name.startswith("s_") else "v_swap_b32 v10, v20")
     both, memory, lds = (line_of(f"{text} //") for text in AROUND[1:4])

@@ -10,6 +10,7 @@ from ckwatch.bench.numerics.storage import gap_mask, storage_type, tensor_elemen
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.model.text import span
+from each_row import each_row
 from gemm_case import GemmCase, decode
 
 
@@ -48,8 +49,8 @@ def test_elements_are_the_runner_s() -> None:
     assert list(found) == ["X", "W", "inv_scale_x", "inv_scale_w", "Bias"]
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "f8", "bf8", "i8", "i32"])
+@each_row("arch", ["gfx942", "gfx950"])
+@each_row("dtype", ["f16", "bf16", "f32", "f64", "f8", "bf8", "i8", "i32"])
 def test_values_lie_in_their_ranges(dtype: str, arch: str) -> None:
     case = GemmCase(a=dtype, scale_a="row", scale_b="row", scale_dtype="f32", arch=arch)
     found = make_inputs(problem(case, 60, 70, 80), seed=1)
@@ -75,9 +76,9 @@ def test_a_seed_gives_the_same_bits_in_any_number_of_chunks() -> None:
     np.testing.assert_array_equal(first["X"][[CHUNK - 1, CHUNK, 3 * CHUNK - 1]], expected)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "f8", "bf8"])
-@pytest.mark.parametrize("layouts", ["row col row", "col row col"])
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@each_row("dtype", ["f16", "bf16", "f32", "f64", "f8", "bf8"])
+@each_row("layouts", ["row col row", "col row col"])
+@each_row("arch", ["gfx942", "gfx950"])
 def test_gaps_are_nan(dtype: str, layouts: str, arch: str) -> None:
     case = GemmCase(a=dtype, b=dtype, bias="full row", bias_dtype=dtype, layouts=layouts, arch=arch)
     padded = problem(case, padding=3)

@@ -19,6 +19,7 @@ from ckwatch.bench.numerics.storage import (
 from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, half_subnormal
 from ckwatch.model.kernel_problem import Buffer
 from ckwatch.model.tensors import DTYPES
+from each_row import each_row
 
 SMALL = ("f4", "f8", "bf8", "f16", "bf16")
 
@@ -48,7 +49,7 @@ def floats(dtype: str, fnuz: bool) -> np.ndarray:
     return np.unique(values[np.isfinite(values)])
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), FORMS)
+@each_row(("dtype", "fnuz"), FORMS)
 def test_widen_is_exact(dtype: str, fnuz: bool) -> None:
     codes = every_code(dtype)
     found, expected = widen(codes, dtype, fnuz), decode(codes, dtype, fnuz)
@@ -59,7 +60,7 @@ def test_widen_is_exact(dtype: str, fnuz: bool) -> None:
     assert not np.isfinite(found[~finite]).any()
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), FORMS)
+@each_row(("dtype", "fnuz"), FORMS)
 def test_what_was_widened_narrows_to_itself(dtype: str, fnuz: bool) -> None:
     codes = every_code(dtype)
     values = widen(codes, dtype, fnuz)
@@ -99,7 +100,7 @@ def test_the_middle_of_two_goes_to_the_even_one(dtype: str, fnuz: bool) -> None:
     assert ((found == low[exact]) | (found == high[exact])).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dtype", "fnuz", "value", "expected"),
     [
         ("f8", False, 1e9, 448.0),
@@ -134,7 +135,7 @@ def test_fnuz_has_no_negative_zero() -> None:
     assert narrow(tiny, "f8", False).tolist() == [0x80, 0x80]
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), FORMS)
+@each_row(("dtype", "fnuz"), FORMS)
 def test_poison_is_nan_where_there_is_one(dtype: str, fnuz: bool) -> None:
     found = poison(Buffer(name="Y", dtype=dtype, elements=3), fnuz, guard_elements=2)
     assert (found.dtype, found.shape) == (storage_type(dtype), (5,))

@@ -27,6 +27,7 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.workspace.operations.tables import ACTIVATIONS as KNOWN_ACTIVATIONS
+from each_row import each_row
 from gemm_case import ACTIVATIONS as EXPECTED_ACTIVATIONS
 from gemm_case import GemmCase, GemmRun, Size
 from units import place
@@ -104,8 +105,8 @@ UNSUITED = ("one buffer", "f8 saturates", "f16 overflows")
 SIZES = (Size(1, 1, 1), Size(33, 17, 70), Size(32, 48, 64, padding=5))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", CASES)
+@each_row("size", SIZES)
+@each_row("name", CASES)
 def test_right_results_pass(name: str, size: Size) -> None:
     case = CASES[name]
     if case.same_buffer:
@@ -135,8 +136,8 @@ def test_accumulating_in_f64_one_by_one_passes() -> None:
     trial.reference.check({"Y": trial.result(product=total)})
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in UNSUITED])
-@pytest.mark.parametrize("at", [(0, 0), (31, 47), (12, 30)])
+@each_row("name", [name for name in CASES if name not in UNSUITED])
+@each_row("at", [(0, 0), (31, 47), (12, 30)])
 def test_one_wrong_element_is_found(name: str, at: tuple[int, int]) -> None:
     trial = Trial(CASES[name], Size(32, 48, 64, padding=3))
     y = trial.result()
@@ -214,9 +215,9 @@ def test_a_transposed_result_is_wrong_without_a_guess() -> None:
 FLOATS = ["f16", "bf16", "f32", "f64", "f8", "bf8"]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("layout", ["row", "col"])
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@each_row("dtype", FLOATS)
+@each_row("layout", ["row", "col"])
+@each_row("arch", ["gfx942", "gfx950"])
 def test_elements_that_were_not_written(dtype: str, layout: str, arch: str) -> None:
     trial = Trial(GemmCase(c=dtype, layouts=f"row col {layout}", arch=arch), Size(32, 48, 64, padding=3))
     y, poisoned = trial.result(), poison(trial.problem.buffer("Y"), trial.case.fnuz, GUARD)
@@ -272,8 +273,8 @@ def test_nan_that_was_computed(dtype: str, nan: int) -> None:
     assert error.detail.startswith("Y[1, 2], Y[1, 3]; inputs hold NaN only")
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, "i32"])
-@pytest.mark.parametrize("layout", ["row", "col"])
+@each_row("dtype", [*FLOATS, "i32"])
+@each_row("layout", ["row", "col"])
 def test_a_gap_that_was_written(dtype: str, layout: str) -> None:
     operands = ("i8", "i8", "i32", "i32") if dtype == "i32" else ("f16", "f16", dtype, "f32")
     a, b, c, accumulator = operands
@@ -306,8 +307,8 @@ def test_too_large_for_the_output_is_its_infinity_or_its_largest_value() -> None
     assert trial.fails(trial.stored(-expected)).kind is WRONG
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("m", "n", "k"), [(700, 900, 64), (3, 5000, 64), (5000, 1, 64), (90, 80, 4000)])
+@each_row("seed", range(4))
+@each_row(("m", "n", "k"), [(700, 900, 64), (3, 5000, 64), (5000, 1, 64), (90, 80, 4000)])
 def test_of_a_large_output_a_sample_is_compared(m: int, n: int, k: int, seed: int) -> None:
     case, macs = GemmCase(layouts="row row row"), 1 << 18
     trial = Trial(case, Size(m, n, k), full_check_macs=macs)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ckwatch.bench.runtimes.hip import last_level_cache_bytes
+from each_row import each_row
 from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment, scenario
 
 pytest.importorskip("rocm.bindings.hip")
@@ -227,7 +228,7 @@ def failures(rocm: Path) -> dict[tuple[str, str], Any]:
     return dict(zip(rows, scenario("failing", environment(rocm), rows), strict=True))
 
 
-@pytest.mark.parametrize(("calls", "step", "kind", "said"), FAILURES)
+@each_row(("calls", "step", "kind", "said"), FAILURES)
 def test_a_call_that_fails(failures: dict[tuple[str, str], Any], calls: str, step: str, kind: str, said: str) -> None:
     failure = failures[calls, step]
     assert failure["kind"] == kind

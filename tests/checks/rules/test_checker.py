@@ -16,6 +16,7 @@ from benchmarks.gemm_samples import (
 )
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance
 from ckwatch.model.diagnostics import Severity
+from each_row import each_row
 from executed_lines import executed_lines
 from rule_instances import COLUMNS, OPERATION, V4, row_col
 
@@ -129,7 +130,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "rule", "message", "blame"), ROWS, ids=[f"{row[1]}-{row[3]}" for row in ROWS])
+@each_row(("change", "rule", "message", "blame"), ROWS)
 def test_a_change_and_the_rule_that_it_breaks(change: Arguments, rule: str, message: str, blame: str) -> None:
     violation = check_instance(OPERATION, row_col(**change), "gfx942")[0]
     assert violation.rule == rule
@@ -217,7 +218,7 @@ def test_every_rule_has_a_row_or_says_why_not() -> None:
     assert {rule.slug for rule in OPERATIONS[OPERATION].rules if rule.severity == Severity.WARNING} == WARNINGS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "arch", "expected"),
     [
         (row_col(NPerBlock=80, NPerXDL=32), "gfx942", ["n-per-block"]),
@@ -292,8 +293,8 @@ def test_missing_arguments_follow_their_defaults() -> None:
     assert check_instance(OPERATION, {}, "gfx942") == ()
 
 
-@pytest.mark.parametrize("sample", good_samples(), ids=lambda sample: sample.name)
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+@each_row("sample", good_samples())
+@each_row("arch", ["gfx90a", "gfx942", "gfx950"])
 def test_known_good_instances_are_accepted_quietly(sample: Sample, arch: str) -> None:
     slow = ["f8-arch"] if arch == "gfx90a" and sample.arguments["ComputeTypeA"] == "F8" else []
     assert broken(sample.arguments, arch) == slow

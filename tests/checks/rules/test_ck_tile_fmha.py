@@ -10,6 +10,7 @@ from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.ck_tile_fmha import NAME, OPERATION, PADS, SEQUENCES, TILES
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
+from each_row import each_row
 
 F16: dict[str, Any] = {
     "QKVDataType": "F16", "ODataType": "F16", "Head": 128, "HeadV": 128,
@@ -77,7 +78,7 @@ def broken(change: dict[str, Any], arch: str) -> dict[str, str]:
     return {violation.rule: violation.message for violation in violations}
 
 
-@pytest.mark.parametrize(("change", "arch", "rule", "end"), ROWS)
+@each_row(("change", "arch", "rule", "end"), ROWS)
 def test_rule_is_broken(change: dict[str, Any], arch: str, rule: str, end: str) -> None:
     assert end in broken(change, arch).get(rule, "not broken")
 

@@ -11,6 +11,7 @@ from ckwatch.checks.rules.ck_tile_gemm import NAME, OPERATION, PARAMETERS
 from ckwatch.checks.rules.instances import rendered_instances, unchecked_operations
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
+from each_row import each_row
 
 F16: dict[str, Any] = {
     "ALayout": "Row", "BLayout": "Col", "CLayout": "Row",
@@ -89,12 +90,12 @@ def broken(change: dict[str, Any], arch: str, source: str = ASSERTING) -> dict[s
     return {violation.rule: violation.message for violation in violations}
 
 
-@pytest.mark.parametrize(("change", "arch", "rule", "end"), ROWS)
+@each_row(("change", "arch", "rule", "end"), ROWS)
 def test_rule_is_broken(change: dict[str, Any], arch: str, rule: str, end: str) -> None:
     assert end in broken(change, arch).get(rule, "not broken")
 
 
-@pytest.mark.parametrize(("change", "arch"), GOOD)
+@each_row(("change", "arch"), GOOD)
 def test_no_rule_is_broken(change: dict[str, Any], arch: str) -> None:
     assert broken(change, arch) == {}
 

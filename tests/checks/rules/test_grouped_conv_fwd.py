@@ -9,6 +9,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.grouped_conv_fwd_xdl_cshuffle_v3 import CDE_CLUSTER, CDE_VECTOR, OPERATION
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
+from each_row import each_row
 
 A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
 B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
@@ -112,7 +113,7 @@ ROWS: list[tuple[Arguments, str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "slug", "message", "blamed"), ROWS, ids=[row[1] for row in ROWS])
+@each_row(("changes", "slug", "message", "blamed"), ROWS)
 def test_rule(changes: Arguments, slug: str, message: str, blamed: str) -> None:
     (found, *_) = check_instance(OPERATION.name, CONVOLUTION | changes, "gfx942", source=LAUNCHED)
     assert (found.rule, found.blame) == (slug, blamed)
@@ -124,7 +125,7 @@ def test_every_own_rule_has_a_row() -> None:
     assert own <= {slug for _, slug, _, _ in ROWS}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {},
@@ -140,7 +141,7 @@ def test_every_own_rule_has_a_row() -> None:
         {"ALayout": "MyLayout<2>"},
     ],
 )
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+@each_row("arch", ["gfx90a", "gfx942", "gfx950"])
 def test_no_rule_is_broken(changes: Arguments, arch: str) -> None:
     assert broken(changes, arch) == {}
 

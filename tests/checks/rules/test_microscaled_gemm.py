@@ -11,6 +11,7 @@ from ckwatch.checks.rules.gemm_mx_xdl_cshuffle_v3 import C_VECTOR
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
+from each_row import each_row
 
 NAME = "DeviceGemmMX_Xdl_CShuffleV3"
 OPERATION = OPERATIONS[NAME]
@@ -120,7 +121,7 @@ def test_nothing_is_broken(change: dict[str, Any]) -> None:
     assert found(change, "gfx950") == {}
 
 
-@pytest.mark.parametrize(("change", "arch", "slug"), ROWS)
+@each_row(("change", "arch", "slug"), ROWS)
 def test_a_rule_is_broken(change: dict[str, Any], arch: str, slug: str) -> None:
     assert found(change, arch).get(slug) == Severity.ERROR
 

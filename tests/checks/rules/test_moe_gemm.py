@@ -11,6 +11,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_b_preshuffle import OPERATION as 
 from ckwatch.checks.rules.moe_gemm_xdl_cshuffle_v3 import OPERATION
 from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.model.diagnostics import Severity
+from each_row import each_row
 
 NAME = "DeviceMoeGemm"
 
@@ -80,7 +81,7 @@ GOOD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "arch", "rule"), ROWS)
+@each_row(("change", "arch", "rule"), ROWS)
 def test_each_rule_is_broken_by_an_instance(change: dict[str, Any], arch: str, rule: str) -> None:
     found = check_instance(NAME, F16 | change, arch, source=ASSERTING)
     assert rule in [one.rule for one in found], found

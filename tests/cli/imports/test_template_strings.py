@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.cli.imports.template_strings import TemplateStringError, chosen_string, template_strings
+from each_row import each_row
 
 KERNEL = "{{kernel_definition}} {\\n}"
 SOURCE = f'''
@@ -49,7 +50,7 @@ def test_strings_are_found_at_every_level() -> None:
     assert [one.has_kernel for one in found] == [False, True, False, False]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "text"),
     [
         (r'r"""{{ a }}\n"""', "{{ a }}\\n"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ckwatch.compile.store.entries import META, Artifact, StoredFile, artifact_to_json
 from ckwatch.compile.store.header_sets import HeaderSet
 from ckwatch.compile.store.packed_entries import header_set_from, pack, unpack
+from each_row import each_row
 from stored_entries import KEY, RECORD
 
 SET = "cd" + "0" * 62
@@ -81,7 +82,7 @@ def set_in(table: str, key: str, value: object) -> bytes:
     return with_meta(lambda meta: meta[table].update({key: value}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("packed", "said"),
     [
         (b"", "no whole archive"),

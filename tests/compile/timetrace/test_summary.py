@@ -19,6 +19,7 @@ from ckwatch.compile.timetrace.summary import (
     summarize,
     template_name,
 )
+from each_row import each_row
 
 ROWS = {
     "main": "main",
@@ -60,7 +61,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("name", "template"), ROWS.items())
+@each_row(("name", "template"), ROWS.items())
 def test_template_name(name: str, template: str) -> None:
     assert template_name(name) == template
 

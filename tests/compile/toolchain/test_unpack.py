@@ -12,11 +12,12 @@ import pytest
 
 from ckwatch.compile.toolchain.unpack import extract, is_kept, place_of, unpack_deb, unpack_sources
 from ckwatch.model.errors import ToolchainError
+from each_row import each_row
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "kept"),
     [
         ("usr/bin/hipcc", True),

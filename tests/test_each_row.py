@@ -1,0 +1,29 @@
+"""Rows that fail are all named, and none keeps the others from being tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from each_row import each_row
+
+
+def test_all_rows_that_fail_are_named() -> None:
+    tried = []
+
+    @each_row(("number", "word"), [(1, "a"), pytest.param(2, "b"), (3, "c")])
+    def odd(number: int, word: str) -> None:
+        tried.append(word)
+        if number == 3:
+            pytest.fail("three")
+        assert number % 2 == 0
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 3 rows") as caught:
+        odd()
+    assert tried == ["a", "b", "c"]
+    notes = [error.__notes__ for error in caught.value.exceptions]
+    assert notes == [["in the row number=1, word='a'"], ["in the row number=3, word='c'"]]
+
+
+def test_a_table_without_rows_fails() -> None:
+    with pytest.raises(AssertionError, match="no rows"):
+        each_row("number", [])(pytest.fail)()
