@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.codeobject.prediction import target_of_device
 from ckwatch.model.devices import can_run, devices_for
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import DEVICE_KINDS, language_of
+from ckwatch.prediction.predict import target_of_device
 from ckwatch.tuning.client import TuningClient
 from ckwatch.tuning.journal import TuningJournal, journal_path
 from ckwatch.tuning.plan import TuningOptions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import table_text
+from ckwatch.workspace.toml import table_text
 
 
 def instance_table(name: str, parameters: Mapping[str, ParameterValue]) -> str:
