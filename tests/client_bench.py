@@ -14,9 +14,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from ckwatch.client.client import Client, status_of
 from ckwatch.client.connection import Connection
-from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, DaemonGoneError
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Endpoint
 from ckwatch.server.app import make_app

@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 
 from ckwatch.client.builds import BuildResult, UnitResult
-from ckwatch.client.tuning import Tuning, TuningOptions
-from ckwatch.client.tuning_journal import TuningJournal
-from ckwatch.client.tuning_plan import TuningPlan, make_plan
+from ckwatch.tuning.journal import TuningJournal
+from ckwatch.tuning.plan import TuningOptions
+from ckwatch.tuning.runner import Tuning
+from ckwatch.tuning.tuned_kernel import TunedKernel, read_tuned_kernel
 from ckwatch.wire.benchmarks import BenchLine, Device, Timing
 from ckwatch.wire.state import Diagnostic, Position, Span, Unit
 from fake_benchmarks import timing_of
@@ -67,9 +68,9 @@ def workspace(root: Path) -> Path:
     return root
 
 
-def plan_of(root: Path, **options: Any) -> TuningPlan:
+def tuned_kernel_of(root: Path, **options: Any) -> TunedKernel:
     """The plan of the workspace's kernel."""
-    return make_plan(root, "slow", **({"arch": None, "shapes": None, "listed": None, "seed": 0} | options))
+    return read_tuned_kernel(root, "slow", **({"arch": None, "shapes": None, "listed": None, "seed": 0} | options))
 
 
 def numbers(unit: str) -> tuple[int, ...]:
@@ -149,13 +150,11 @@ class FakeTunedClient:
 
 def tuning(root: Path, client: FakeTunedClient, journal: TuningJournal, devices: int = 1, **options: Any) -> Tuning:
     """A run that begins with what the journal has."""
-    plan = plan_of(root, listed=options.pop("listed", None))
+    tuned = tuned_kernel_of(root, listed=options.pop("listed", None))
     again = options.pop("again", False)
     how = TuningOptions(**({"jobs": 2} | options))
     there = DEVICES[:devices]
-    run = Tuning(client, plan, how, there, journal, client.overlay, again=again)  # type: ignore[arg-type]  # stand-ins
-    run.begin({})
-    return run
+    return Tuning(client, tuned, how, there, journal, client.overlay, again=again, retry_s=0.0)  # type: ignore[arg-type]
 
 
 class TunedWorkspace:

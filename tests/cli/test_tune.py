@@ -13,10 +13,10 @@ import pytest
 from ckwatch.cli import main, tune
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.tuned_files import csv_text, json_text, write_aiter
-from ckwatch.client.tuning import Tuning
-from ckwatch.client.tuning_journal import TuningJournal
 from ckwatch.model.errors import CkwatchError
+from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.results import EvaluationStatus
+from ckwatch.tuning.runner import Tuning
 from tuning_stand_in import DEVICES, FakeTunedClient, TunedWorkspace, numbers, tuning, workspace
 
 
@@ -46,7 +46,7 @@ async def test_tables_have_every_result(run: Tuning) -> None:
 
 
 async def test_winners_are_appended_to_the_kernel_file(run: Tuning) -> None:
-    path = anyio.Path(run.plan.kernel.path)
+    path = anyio.Path(run.tuned.kernel.path)
     before = await path.read_text()
     written = await run.write_winners()
     after = await path.read_text()
@@ -57,7 +57,7 @@ async def test_winners_are_appended_to_the_kernel_file(run: Tuning) -> None:
 
 async def test_aiter_has_no_names_for_other_kernels(run: Tuning, tmp_path: Path) -> None:
     with pytest.raises(CkwatchError, match="AITER has no name for 's_"):
-        write_aiter(tmp_path / "out.csv", run.plan, run.record, DEVICES[0])
+        write_aiter(tmp_path / "out.csv", run.tuned, run.record, DEVICES[0])
     assert not (tmp_path / "out.csv").exists()
 
 

@@ -15,9 +15,8 @@ import anyio
 import pytest
 
 from ckwatch.client import DaemonGoneError, connect, launch
-from ckwatch.client.errors import DaemonSilentError
 from ckwatch.client.launch import ensure_daemon, find_daemon
-from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.model.errors import CkwatchError, DaemonSilentError, UntrustedError
 from ckwatch.wire import readiness
 from ckwatch.wire.endpoint import LockHolder, endpoint_of, holder
 from ckwatch.wire.readiness import Readiness

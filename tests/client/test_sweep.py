@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ckwatch.client.sweep import Parameters, Values, free_name, instance_tables, listed, product_of, to_toml
+from ckwatch.client.sweep import Parameters, Values, free_name, instance_tables, listed, product_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from each_row import each_row
@@ -91,14 +91,14 @@ def test_a_name_that_is_free(taken: list[str], name: str) -> None:
     [0, -(2**63), 2**63 - 1, 1.5, 1e300, -1e-9, 1e16, float("inf"), True, False, "", 'a"b\\c', "ü\t\n\x00\x1f\x7f\U0001f600", (), (4, 64, 1)],
 )  # fmt: skip
 def test_values_as_toml(value: ParameterValue) -> None:
-    read = tomllib.loads(f"x = {to_toml(value)}")["x"]
+    read = tomllib.loads(instance_tables({"mine": {"x": value}}, {}))["instance"][0]["x"]
     assert read == (list(value) if isinstance(value, tuple) else value)
     assert type(read) is (list if isinstance(value, tuple) else type(value))
 
 
 def test_text_that_is_none() -> None:
     with pytest.raises(CkwatchError, match="is not valid Unicode"):
-        to_toml("\ud800")
+        instance_tables({"mine": {"x": "\ud800"}}, {})
 
 
 @pytest.mark.parametrize("end", ["", "\n", " # a comment", "\r\n"])

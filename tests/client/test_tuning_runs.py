@@ -18,14 +18,13 @@ from anyio import to_thread
 from blockbuster import blockbuster_ctx
 
 from ckwatch.client import Client
-from ckwatch.client.tuning import Tuning
 from ckwatch.client.tuning_changes import SeenRuns, TuningChanges
-from ckwatch.client.tuning_journal import RUNS_KEPT, TuningJournal
-from ckwatch.client.tuning_runs import journal_path, record_of, runs_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.importance import best_so_far, importance_of, parallel_coordinates
+from ckwatch.tuning.journal import RUNS_KEPT, TuningJournal, journal_path, record_of, runs_of
 from ckwatch.tuning.report import html_report
 from ckwatch.tuning.results import EvaluationStatus, TuningRun
+from ckwatch.tuning.runner import Tuning
 from ckwatch.wire.benchmarks import Device, Devices
 from patience import PATIENCE_S
 from tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
@@ -105,8 +104,8 @@ async def test_a_run_that_has_ended_is_all_there(runs: RunsHere) -> None:
     assert record.points == run.record.points
     statuses = {result.status for point in record.points for result in point.results}
     assert {EvaluationStatus.COMPILE_FAILED, EvaluationStatus.CRASHED} <= statuses
-    assert record.coverage == run.plan.coverage
-    assert record.space_size == run.plan.space.size
+    assert record.coverage == run.tuned.coverage
+    assert record.space_size == run.tuned.space.size
     assert record.ended == brief.ended
     assert best_so_far(record, "one")
     assert parallel_coordinates(record, "one").lines
@@ -190,8 +189,7 @@ async def test_another_run_of_these_options_is_a_run_of_its_own(runs: RunsHere) 
         tasks.cancel_scope.cancel()
 
 
-async def test_what_interrupted_a_run_is_said_until_it_goes_on(runs: RunsHere, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
+async def test_what_interrupted_a_run_is_said_until_it_goes_on(runs: RunsHere) -> None:
     with pytest.raises(CkwatchError):
         await runs.finished(cost=lambda _unit, _shape: "device lost")
     (run,) = runs.all()
@@ -209,7 +207,7 @@ async def test_instances_of_a_program_are_not_resumable(runs: RunsHere) -> None:
 
 
 async def test_only_the_newest_are_kept(runs: RunsHere, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.client.tuning_journal.RUNS_KEPT", 2)
+    monkeypatch.setattr("ckwatch.tuning.journal.RUNS_KEPT", 2)
     assert RUNS_KEPT > 100
     ids = [(await runs.finished(measurements=2, seed=seed)).id for seed in range(4)]
     assert [run.id for run in runs.all()] == ids[:1:-1]
@@ -381,8 +379,8 @@ async def test_reading_is_no_change(runs: RunsHere) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from ckwatch.client.tuning_journal import TuningJournal
-from ckwatch.client.tuning_runs import journal_path
+from ckwatch.tuning.journal import TuningJournal
+from ckwatch.tuning.journal import journal_path
 from ckwatch.tuning.results import TuningRun
 from ckwatch.tuning.space import SpaceCoverage
 

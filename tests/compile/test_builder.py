@@ -15,6 +15,17 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from ckwatch.compile.build_events import (
+    BuildEvent,
+    BuildOptions,
+    BuildStored,
+    BuildWaits,
+    CompilerSaid,
+    CompilersEnded,
+    CompilerStarting,
+    OnePassLeft,
+    ProcessorUsed,
+)
 from ckwatch.compile.builder import Builder, build_artifact
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.store import content_hashes
@@ -58,14 +69,17 @@ FAILS = 'echo "$PWD/kernel.hip:1:5: error: no" >&2; exit 1'
 
 
 async def test_compiled_once(builder: Builder, launch: Counting) -> None:
-    started: list[str] = []
-    first = await builder.build(REQUEST, on_start=lambda: started.append("compiler"))
+    told: list[BuildEvent] = []
+    first = await builder.build(REQUEST, on_event=told.append)
     assert (first.ok, first.from_store, first.fault) == (True, False, None)
-    assert (len(launch.started), started) == (2, ["compiler"])
-    second = await builder.build(REQUEST, on_start=lambda: started.append("again"))
+    assert len(launch.started) == 2
+    said = CompilerSaid(None, "kernel.hip:1:2: warning: said in kernel.hip")
+    expected = [CompilerStarting(), OnePassLeft(), said, CompilersEnded(), BuildStored(first)]
+    assert [event for event in told if not isinstance(event, ProcessorUsed)] == expected
+    second = await builder.build(REQUEST, on_event=told.append)
     assert (second.ok, second.from_store, second.artifact) == (True, True, first.artifact)
     assert (second.log, second.source_text) == (first.log, REQUEST.source)
-    assert (len(launch.started), started) == (2, ["compiler"])
+    assert (len(launch.started), told[-1]) == (2, expected[-1])
 
 
 async def test_another_process_finds_it(builder: Builder, store: ArtifactStore, toolchain: FakeToolchain) -> None:
@@ -185,7 +199,7 @@ async def test_faults_of_the_host_are_not_kept(script: Script, store: ArtifactSt
 
 async def test_force(builder: Builder, launch: Counting) -> None:
     first = await builder.build(REQUEST)
-    second = await builder.build(REQUEST, force=True)
+    second = await builder.build(REQUEST, BuildOptions(force=True))
     assert (second.from_store, second.ok, len(launch.started)) == (False, True, 4)
     assert first.artifact is not None
     assert second.artifact is not None
@@ -208,7 +222,11 @@ async def test_many_who_ask_at_once_share_one_compile(script: Script, store: Art
     waits: list[str] = []
 
     async def ask(request: CompileRequest) -> None:
-        results.append(await builder.build(request, on_wait=waits.append))
+        results.append(
+            await builder.build(
+                request, on_event=lambda event: waits.append(event.what) if isinstance(event, BuildWaits) else None
+            )
+        )
 
     async with anyio.create_task_group() as group:
         for blanks in range(6):
@@ -233,7 +251,9 @@ async def test_cancelled_compile_leaves_nothing_and_the_next_takes_over(script: 
     asked = anyio.Event()
     slow = Builder(script("echo asked >&2; sleep 1000"), store)
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: slow.build(REQUEST, on_said=lambda _side, _line: asked.set()))
+        group.start_soon(
+            lambda: slow.build(REQUEST, on_event=lambda event: asked.set() if isinstance(event, CompilerSaid) else None)
+        )
         with anyio.fail_after(PATIENCE_S):
             await asked.wait()
         group.cancel_scope.cancel()
@@ -370,7 +390,9 @@ async def test_force_does_not_ask_others(
     await Builder(toolchain, store, shared=lambda: shared).build(REQUEST)
     await anyio.to_thread.run_sync(shared.close, PATIENCE_S)
     with ArtifactStore(tmp_path / "other") as other:
-        assert not (await Builder(toolchain, other, shared=lambda: shared).build(REQUEST, force=True)).from_store
+        assert not (
+            await Builder(toolchain, other, shared=lambda: shared).build(REQUEST, BuildOptions(force=True))
+        ).from_store
 
 
 async def test_faults_of_the_host_are_not_shared(script: Script, store: ArtifactStore, shared: SharedStore) -> None:
@@ -416,7 +438,7 @@ async def test_a_second_build_starts_nothing_and_reads_no_file_twice(
 
     monkeypatch.setattr(content_hashes, "digest_file", noted)
     look = builder.look()
-    results = [await builder.build(request, look=look) for request in requests]
+    results = [await builder.build(request, BuildOptions(look=look)) for request in requests]
     assert all(result.from_store for result in results)
     assert len(launch.started) == started
     assert len(read) == len(set(read))

@@ -13,6 +13,7 @@ import pytest
 
 from callback_counting import CountedLoop
 from ckwatch.compile import pending_host_passes
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileRequest
@@ -201,8 +202,8 @@ async def check_then_build(builder: Builder) -> None:
 
 
 async def build_warmed(builder: Builder) -> None:
-    await builder.build(request(WARM), waiting=99)
-    await builder.build(replace(request(WARM), kernel="other"), waiting=99, force=True)
+    await builder.build(request(WARM), BuildOptions(waiting=99))
+    await builder.build(replace(request(WARM), kernel="other"), BuildOptions(waiting=99, force=True))
 
 
 def given(loop: CountedLoop) -> CountedLoop:

@@ -10,6 +10,7 @@ import anyio.to_thread
 import pytest
 
 from ckwatch.checks.clang_output import parse_clang_log
+from ckwatch.compile.build_events import BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, machine
@@ -115,7 +116,7 @@ async def test_hip_from_source_to_store(
 
     # The same source compiles to the same bytes, in another folder too.
     (request.include_folders[0] / "device only.h").write_text("#define FACTOR 2\n")
-    again = await builder.build(request, force=True)
+    again = await builder.build(request, BuildOptions(force=True))
     assert again.artifact is not None
     assert again.artifact.files == artifact.files
 
@@ -146,7 +147,9 @@ async def test_shared_by_workspaces_in_different_folders(toolchain: Toolchain, t
 async def test_failure_is_kept(toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest) -> None:
     lines: list[str] = []
     request = replace(request_for_hip, source=KERNEL.replace("push_back(n)", "push_back(undeclared)"))
-    first = await Builder(toolchain, store).build(request, on_said=lambda _side, line: lines.append(line))
+    first = await Builder(toolchain, store).build(
+        request, on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerSaid) else None
+    )
     assert (first.ok, first.fault) == (False, None)
     assert lines[0].startswith("kernel.hip:11:")
     assert "error: use of undeclared identifier 'undeclared'" in lines[0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ckwatch.compile.build_events import BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
@@ -85,7 +86,7 @@ def ladder(toolchain: Toolchain, store: ArtifactStore) -> StagedCompiler:
 
 
 async def by_parts(ladder: StagedCompiler, store: ArtifactStore, request: CompileRequest) -> CompileOutcome:
-    return await ladder.compile(request, store.work_folder(), force=True)
+    return await ladder.compile(request, store.work_folder(), BuildOptions(force=True))
 
 
 async def by_one_call(toolchain: Toolchain, store: ArtifactStore, request: CompileRequest) -> CompileOutcome:
@@ -202,7 +203,9 @@ async def test_a_mistake_is_told_once(
     checked = await builder.check(request, on_said)
     assert checked is not None
     assert (checked.ok, errors(checked.log)) == ((False, expected) if PassSide.HOST in sides else (True, []))
-    built = await builder.build(request, on_said=on_said)
+    built = await builder.build(
+        request, on_event=lambda event: on_said(event.side, event.line) if isinstance(event, CompilerSaid) else None
+    )
     assert (built.ok, built.fault, errors(built.log)) == (False, None, expected)
     assert built.log.count("use of undeclared identifier") == len(sides)
     assert {side for side, lines in said.items() if errors("".join(lines))} == sides

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ckwatch.compile.build_events import BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
@@ -348,7 +349,7 @@ async def test_real_nvcc(real_nvcc: NvccToolchain, store: ArtifactStore, tmp_pat
     assert "/cuda_runtime.h" in headers
     assert "/../" not in headers
     shutil.copytree(built.artifact.folder, tmp_path / "first")
-    again = await builder.build(request, force=True)
+    again = await builder.build(request, BuildOptions(force=True))
     assert again.artifact is not None
     assert (again.artifact.folder / "kernel.so").read_bytes() == (tmp_path / "first/kernel.so").read_bytes()
 
@@ -357,7 +358,8 @@ async def test_real_nvcc(real_nvcc: NvccToolchain, store: ArtifactStore, tmp_pat
 async def test_real_nvcc_on_a_mistake(real_nvcc: NvccToolchain, store: ArtifactStore) -> None:
     lines: list[str] = []
     built = await Builder(real_nvcc, store).build(
-        replace(CU, source=KERNEL.replace("p[threadIdx.x]", "q[0]")), on_said=lambda _side, line: lines.append(line)
+        replace(CU, source=KERNEL.replace("p[threadIdx.x]", "q[0]")),
+        on_event=lambda event: lines.append(event.line) if isinstance(event, CompilerSaid) else None,
     )
     assert not built.ok
     assert built.fault is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
 from ckwatch.compile.staged_build import HEADERS_WORTH, StagedCompiler
@@ -48,9 +50,19 @@ def ladder(hip: FakeHip, store: ArtifactStore) -> StagedCompiler:
 
 
 async def compiled(
-    ladder: StagedCompiler, store: ArtifactStore, asked: CompileRequest | None = None, **more: object
+    ladder: StagedCompiler,
+    store: ArtifactStore,
+    asked: CompileRequest | None = None,
+    *,
+    on_event: OnBuildEvent = ignore,
+    **how: Any,
 ) -> CompileOutcome:
-    return await ladder.compile(asked or request(), store.work_folder(), **more)  # type: ignore[arg-type]  # by name
+    return await ladder.compile(asked or request(), store.work_folder(), BuildOptions(**how), on_event)
+
+
+def narrowing(steps: list[list[Step]], hip: FakeHip) -> OnBuildEvent:
+    """Notes what has been run when one pass is left."""
+    return lambda event: steps.append(hip.steps) if event == OnePassLeft() else None
 
 
 async def precompiled(ladder: StagedCompiler, asked: CompileRequest | None = None) -> None:
@@ -129,14 +141,10 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
 ) -> None:
     hip.answer(Step.ASK, printed)
     hip.answer(Step.WHOLE, "kernel.hip:1:2: warning: by both\n")
-    said: list[tuple[PassSide | None, str]] = []
-    narrow: list[str] = []
-    outcome = await compiled(
-        ladder, store, on_said=lambda *one: said.append(one), on_narrow=lambda: narrow.append("now"), waiting=99
-    )
+    told: list[BuildEvent] = []
+    outcome = await compiled(ladder, store, on_event=told.append, waiting=99)
     assert (outcome.status, hip.steps) == (CompileStatus.OK, [Step.ASK, Step.WHOLE, Step.LINK])
-    assert said == [(None, "kernel.hip:1:2: warning: by both")]
-    assert narrow == ["now"]
+    assert told == [OnePassLeft(), CompilerSaid(None, "kernel.hip:1:2: warning: by both")]
     assert ladder.no_plan is not None
     assert reason in ladder.no_plan
     assert await ladder.check(request(), store.work_folder(), None) is None
@@ -221,10 +229,11 @@ async def test_errors_of_each_pass(
     """Both are run to their ends, for all that is wrong to be told."""
     for side in wrong:
         hip.answer(PASS_OF[side], f"kernel.hip:1:1: error: {side}\n", 1)
-    said: list[tuple[PassSide | None, str]] = []
-    outcome = await compiled(ladder, store, side_by_side=side_by_side, on_said=lambda *one: said.append(one))
+    told: list[BuildEvent] = []
+    outcome = await compiled(ladder, store, side_by_side=side_by_side, on_event=told.append)
     assert outcome.status is CompileStatus.FAILED
     assert outcome.log == "".join(f"kernel.hip:1:1: error: {side}\n" for side in wrong)
+    said = [(event.side, event.line) for event in told if isinstance(event, CompilerSaid)]
     assert sorted(said) == sorted((side, f"kernel.hip:1:1: error: {side}") for side in wrong)
     assert len(hip.steps) == 3
 
@@ -240,13 +249,15 @@ async def test_both_passes_at_a_time(ladder: StagedCompiler, hip: FakeHip, store
     hip.answer(Step.HOST, during=lambda _: device_begun.wait())
     hip.answer(Step.DEVICE, during=during_device)
     with anyio.fail_after(PATIENCE_S):
-        outcome = await compiled(ladder, store, on_narrow=host_ended.set)
+        outcome = await compiled(
+            ladder, store, on_event=lambda event: host_ended.set() if event == OnePassLeft() else None
+        )
     assert (outcome.status, hip.together) == (CompileStatus.OK, 2)
 
 
 async def test_one_pass_at_a_time(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
     narrow: list[list[Step]] = []
-    outcome = await compiled(ladder, store, side_by_side=False, on_narrow=lambda: narrow.append(hip.steps))
+    outcome = await compiled(ladder, store, side_by_side=False, on_event=narrowing(narrow, hip))
     assert (outcome.status, hip.together) == (CompileStatus.OK, 1)
     assert narrow == [[Step.ASK, Step.HOST]]
 
@@ -377,7 +388,7 @@ async def test_a_check_and_its_compile(ladder: StagedCompiler, hip: FakeHip, sto
     checked = await ladder.check(request(), folder, None)
     assert checked is not None
     assert (checked.ok, hip.steps) == (True, [Step.ASK, Step.HOST])
-    outcome = await ladder.compile(request(), folder, checked=checked, on_narrow=lambda: narrow.append(hip.steps))
+    outcome = await ladder.compile(request(), folder, on_event=narrowing(narrow, hip), checked=checked)
     assert (outcome.status, hip.steps[2:]) == (CompileStatus.OK, [Step.DEVICE, *REST])
     assert [Path(header).name for header in outcome.headers] == ["a.h", "device.h", "host.h"]
     assert narrow == [[Step.ASK, Step.HOST]]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -41,7 +42,7 @@ async def compiled(
     asked: CompileRequest | None = None,
     force: bool = False,
 ) -> CompileOutcome:
-    return await ladder.compile(asked or request(source), store.work_folder(), force=force)
+    return await ladder.compile(asked or request(source), store.work_folder(), BuildOptions(force=force))
 
 
 async def passes(

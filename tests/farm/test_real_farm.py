@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.precompiled_headers import HEADER_NAME
@@ -107,7 +108,7 @@ async def test_a_machine_without_a_toolchain_is_given_one(bare: FarmBench, tmp_p
         assert sent[0] > 2 * PIECE_BYTES, "what has arrived is not sent again"
         assert sent[-1] == packed.size_bytes
         await until_slots(farm.connection, farm.identity)
-        there = await farm.builder(farm.store).build(farm.request(3), elsewhere=farm.elsewhere)
+        there = await farm.builder(farm.store).build(farm.request(3), BuildOptions(elsewhere=farm.elsewhere))
         assert there.ok, there.message
         assert there.artifact is not None
         with ArtifactStore(tmp_path / "other") as other:
@@ -168,7 +169,7 @@ def assert_same_products(there: Artifact, here: Artifact) -> None:
 async def test_a_worker_makes_the_same_to_the_byte(bench: FarmBench, tmp_path: Path) -> None:
     async with real_farm(bench, tmp_path) as farm:
         request = farm.request(3)
-        there = await farm.builder(farm.store).build(request, elsewhere=farm.elsewhere)
+        there = await farm.builder(farm.store).build(request, BuildOptions(elsewhere=farm.elsewhere))
         assert there.ok, there.message
         assert there.artifact is not None
         with ArtifactStore(tmp_path / "other") as other:
@@ -183,14 +184,14 @@ async def test_a_worker_makes_the_same_to_the_byte(bench: FarmBench, tmp_path: P
 async def test_a_worker_precompiles_headers_while_it_compiles_nothing(bench: FarmBench, tmp_path: Path) -> None:
     made = tmp_path / "worker/store/precompiled"
     async with real_farm(bench, tmp_path) as farm:
-        assert (await farm.builder(farm.store).build(farm.request(3), elsewhere=farm.elsewhere)).ok
+        assert (await farm.builder(farm.store).build(farm.request(3), BuildOptions(elsewhere=farm.elsewhere))).ok
         elsewhere = partial(farm.elsewhere, precompile=True)
-        assert (await farm.builder(farm.store).build(farm.request(4), elsewhere=elsewhere)).ok
+        assert (await farm.builder(farm.store).build(farm.request(4), BuildOptions(elsewhere=elsewhere))).ok
         with anyio.fail_after(PATIENCE_S):
             while len([*made.glob(f"*/{HEADER_NAME}")]) < len(PassSide):  # noqa: ASYNC110  # another process makes them
                 await anyio.sleep(0.1)
-        there = await farm.builder(farm.store).build(farm.request(5), elsewhere=elsewhere)
-        without = await farm.builder(farm.store).build(farm.request(6), elsewhere=farm.elsewhere)
+        there = await farm.builder(farm.store).build(farm.request(5), BuildOptions(elsewhere=elsewhere))
+        without = await farm.builder(farm.store).build(farm.request(6), BuildOptions(elsewhere=farm.elsewhere))
         assert there.artifact is not None
         assert without.artifact is not None
         assert [_precompiled(artifact) for artifact in (there.artifact, without.artifact)] == [len(PassSide), 0]
@@ -208,11 +209,13 @@ def _precompiled(artifact: Artifact) -> int:
 
 async def test_a_mistake_is_reported_as_here(bench: FarmBench, tmp_path: Path) -> None:
     async with real_farm(bench, tmp_path) as farm:
-        result = await farm.builder(farm.store).build(farm.request(4, "nothing"), elsewhere=farm.elsewhere)
+        result = await farm.builder(farm.store).build(
+            farm.request(4, "nothing"), BuildOptions(elsewhere=farm.elsewhere)
+        )
         assert not result.ok
         assert result.artifact is not None, "a failed compile is kept, too"
         assert result.log.startswith("kernel.hip:6:12:")
         assert "use of undeclared identifier 'nothing'" in result.log
         (farm.workspace / "own/scale.hpp").write_text(OWN.replace("* factor", "* factr"))
-        result = await farm.builder(farm.store).build(farm.request(5), elsewhere=farm.elsewhere)
+        result = await farm.builder(farm.store).build(farm.request(5), BuildOptions(elsewhere=farm.elsewhere))
         assert f"{farm.workspace}/own/scale.hpp:4:" in result.log, "its place is that of this machine"

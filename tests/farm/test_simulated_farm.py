@@ -20,6 +20,7 @@ import dask
 import pytest
 from distributed import Scheduler, Worker
 
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -144,7 +145,7 @@ async def test_workers_that_die_lose_nothing(tmp_path: Path, toolchain: Any) -> 
                     symbol = f"k_{number:06}"
                     request = CompileRequest(f"int {symbol}();\n", symbol, Language.HIP, "gfx942")
                     try:
-                        result = await builder.build(request, elsewhere=elsewhere)
+                        result = await builder.build(request, BuildOptions(elsewhere=elsewhere))
                     except FarmError:
                         here += 1
                         result = await builder.build(request)
@@ -187,7 +188,7 @@ async def test_a_compile_that_waits_while_a_worker_is_replaced(tmp_path: Path, t
                     results = []
 
                     async def build() -> None:
-                        results.append(await builder.build(request, elsewhere=elsewhere))
+                        results.append(await builder.build(request, BuildOptions(elsewhere=elsewhere)))
 
                     tasks.start_soon(build)
                     while not farm.scheduler.unrunnable:  # noqa: ASYNC110  # dask sets no event

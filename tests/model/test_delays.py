@@ -27,7 +27,6 @@ OTHERS = {
     "client/events.py": "a daemon that has gone is sought again",
     "client/http.py": "a daemon that is busy is asked again",
     "client/launch.py": "a daemon is being started",
-    "client/tuning.py": "a slow compile is looked for, and a lost daemon asked again",
     "client/overlays.py": "a daemon that has gone is sought again",
     "session/overlays.py": "the same, for an unsaved text",
     "protocol/server.py": "the server ends with its editor",

@@ -22,9 +22,8 @@ from ckwatch.cli.command_words import TEMPLATE_END, is_private, path_of, pattern
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import TerminatedError, raising
 from ckwatch.client.blocking_exchange import BlockingExchange
-from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.http_state import target_of
-from ckwatch.model.errors import ProtocolError
+from ckwatch.model.errors import LOST_ERRORS, ProtocolError
 from ckwatch.wire import record
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 from ckwatch.workspace.discovery import find_workspace, working_folder

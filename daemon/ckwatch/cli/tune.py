@@ -25,7 +25,8 @@ from ckwatch.tuning.results import TIMED, EvaluationStatus
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ckwatch.client.tuning import Tuning, TuningStep
+    from ckwatch.tuning.plan import TuningStep
+    from ckwatch.tuning.runner import Tuning
 
 REASONS_SHOWN = 5
 """Of the reasons for which instances failed, the most frequent."""
@@ -90,14 +91,14 @@ class _Tune:
 
     async def follow(self) -> None:
         """Print each best as it is found; what goes on is shown on a terminal."""
-        plan = self._run.plan
+        tuned = self._run.tuned
         if self._output.json:
             from ckwatch.cli.json_output import TuneStarted
 
             self._output.line(
                 TuneStarted(
-                    kernel=plan.kernel.name, arch=plan.arch, shapes=tuple(shape.name for shape in plan.shapes),
-                    points=plan.space.size, coverage=plan.coverage,
+                    kernel=tuned.kernel.name, arch=tuned.arch, shapes=tuple(shape.name for shape in tuned.shapes),
+                    points=tuned.space.size, coverage=tuned.coverage,
                     devices=tuple(device.label for device in self._run.devices),
                 )
             )  # fmt: skip
@@ -112,10 +113,10 @@ class _Tune:
                 self._take(step, status)
 
     def _beginning(self) -> list[str]:
-        plan, found = self._run.plan, self._run.plan.coverage
+        tuned, found = self._run.tuned, self._run.tuned.coverage
         devices = ", ".join(device.label for device in self._run.devices)
-        what = f"{count(len(plan.shapes), 'shape')}, {found.size:,} points, on {devices}"
-        lines = [f"tuning {plan.kernel.name}@{plan.arch}: {what} ({self._run.devices[0].description})"]
+        what = f"{count(len(tuned.shapes), 'shape')}, {found.size:,} points, on {devices}"
+        lines = [f"tuning {tuned.kernel.name}@{tuned.arch}: {what} ({self._run.devices[0].description})"]
         if len(self._run.devices) > 1:
             lines.append("  instances are ranked across these devices, by which their times differ too")
         share = f"{found.allowed_share:.1%}" if 0 < found.allowed_share < 1 else f"{found.allowed_share:.0%}"
@@ -198,19 +199,21 @@ class _Tune:
 async def write_down(options: argparse.Namespace, output: Output, run: Tuning) -> None:
     """Write what was asked for: winners into the kernel file, tables, the report."""
     from ckwatch.cli import tuned_files
-    from ckwatch.client.tuning_files import write_file
+    from ckwatch.tuning.winners import write_file
 
     record = run.record
     if options.write:
         written = await run.write_winners()
-        what = f"wrote {', '.join(written)} to {run.plan.kernel.path}" if written else "the kernel file has all winners"
+        what = (
+            f"wrote {', '.join(written)} to {run.tuned.kernel.path}" if written else "the kernel file has all winners"
+        )
         output.text(what)
     for path in options.export:
         text = tuned_files.csv_text(record) if path.suffix == ".csv" else tuned_files.json_text(record)
         await to_thread.run_sync(write_file, path, text)
         output.text(f"wrote {path.absolute()}")
     if options.aiter is not None:
-        await to_thread.run_sync(tuned_files.write_aiter, options.aiter, run.plan, record, run.devices[0])
+        await to_thread.run_sync(tuned_files.write_aiter, options.aiter, run.tuned, record, run.devices[0])
         output.text(f"wrote {options.aiter.absolute()}")
     if options.report is not None:
         from ckwatch.tuning.report import html_report

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.checks.aiter_instances import LISTS, aiter_name
-from ckwatch.client.tuning_files import write_file
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import specs_of
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.tuning.results import TuningRecord
+from ckwatch.tuning.winners import write_file
 
 if TYPE_CHECKING:
-    from ckwatch.client.tuning_plan import TuningPlan
+    from ckwatch.tuning.tuned_kernel import TunedKernel
     from ckwatch.wire.benchmarks import Device
 
 _KEYS, _FOUND = ("gfx", "cu_num", "M", "N", "K", "q_dtype_w"), ("kernelId", "splitK", "us", "kernelName")
@@ -53,19 +53,19 @@ def csv_text(record: TuningRecord) -> str:
     return text.getvalue()
 
 
-def write_aiter(path: Path, plan: TuningPlan, record: TuningRecord, device: Device) -> None:
+def write_aiter(path: Path, tuned: TunedKernel, record: TuningRecord, device: Device) -> None:
     """The best for each shape as a line of AITER's tuned CSV. Raises CkwatchError for a kernel that AITER has not."""
-    from ckwatch.client.tuning import facts_of
+    from ckwatch.tuning.opening import facts_of
 
     part = specs_of(facts_of(device))
     text = io.StringIO()
     writer = csv.DictWriter(text, AITER_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for shape in plan.shapes:
+    for shape in tuned.shapes:
         best = record.best(shape.name)
         if best is None:
             continue
-        problem = plan.problems[shape.name]
+        problem = tuned.problems[shape.name]
         name = aiter_name(best.parameters)
         if name is None:
             known = ", ".join(LISTS)
@@ -76,7 +76,7 @@ def write_aiter(path: Path, plan: TuningPlan, record: TuningRecord, device: Devi
         slices = int(shape.runtime.get("kBatch", 1))
         writer.writerow(
             {
-                "gfx": plan.arch.partition(":")[0],
+                "gfx": tuned.arch.partition(":")[0],
                 "cu_num": "" if part is None else part.compute_units,
                 **{size: shape.sizes[size] for size in ("M", "N", "K")},
                 "q_dtype_w": _dtype_of(problem),

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a command that needs no event loop does not load one
     from ckwatch.client.client import Client, connect
-    from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
+    from ckwatch.model.errors import DaemonGoneError, DaemonSilentError
     from ckwatch.workspace.discovery import find_workspace
 
 __all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect", "find_workspace"]
 
 _PLACES = {
     "Client": "client.client",
-    "DaemonGoneError": "client.errors",
-    "DaemonSilentError": "client.errors",
+    "DaemonGoneError": "model.errors",
+    "DaemonSilentError": "model.errors",
     "connect": "client.client",
     "find_workspace": "workspace.discovery",
 }

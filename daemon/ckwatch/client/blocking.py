@@ -31,9 +31,10 @@ from ckwatch.questions.workspace import WorkspaceQuestions
 from ckwatch.wire.state import Change
 
 if TYPE_CHECKING:  # numpy comes with them
-    from ckwatch.client.tuning import Tuning, TuningStep  # noqa: F401  # a base names it as text
     from ckwatch.tuning.dispatch import DispatchSet
+    from ckwatch.tuning.plan import TuningStep  # noqa: F401  # a base names it as text
     from ckwatch.tuning.results import BestInstance, TuningRecord
+    from ckwatch.tuning.runner import Tuning
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -10,8 +10,8 @@ from typing import Self
 
 import h11
 
-from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http_state import HttpState
+from ckwatch.model.errors import DaemonGoneError
 
 _CHUNK_BYTES = 256 * 1024
 

@@ -19,12 +19,11 @@ from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, ask
-from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.events import Events, ReadEvents, ReadUnit, UnitInBrief, in_brief
 from ckwatch.client.http import connection_to
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
-from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.model.errors import CkwatchError, DaemonGoneError, UnknownUnitError, plain_errors
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, FollowedQuestion, SingleQuestion
 from ckwatch.questions.timings import TimingQuestions
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from ckwatch.client.cpp import CppClient
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
-    from ckwatch.client.tuning import Tuning
     from ckwatch.client.tuning_changes import TuningChanges
     from ckwatch.tuning.results import TuningRecord, TuningRun
+    from ckwatch.tuning.runner import Tuning
     from ckwatch.wire.messages import (
         Status,
     )
@@ -297,9 +296,10 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         Iterate over the run to see results as they settle; `finish` waits for its end, and `record` is what was found.
         """
-        await to_thread.run_sync(import_module, "ckwatch.client.tuning")  # too slow for an event loop
+        await to_thread.run_sync(import_module, "ckwatch.tuning.opening")  # too slow for an event loop
         from ckwatch.client import sweep as sweeps
-        from ckwatch.client.tuning import TuningOptions, open_tuning
+        from ckwatch.tuning.opening import open_tuning
+        from ckwatch.tuning.plan import TuningOptions
 
         if parameters is not None and instances is not None:
             raise CkwatchError("a run searches either parameters or instances")
@@ -326,15 +326,15 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
     async def tuning_runs(self, kernel: str | None = None) -> list[TuningRun]:
         """The tuning runs of all processes, or those of a kernel, newest first: those that go on, that have ended and
         that were interrupted."""
-        await to_thread.run_sync(import_module, "ckwatch.client.tuning_runs")
-        from ckwatch.client.tuning_runs import runs_of
+        await to_thread.run_sync(import_module, "ckwatch.tuning.journal")
+        from ckwatch.tuning.journal import runs_of
 
         return await to_thread.run_sync(runs_of, self.root, kernel)
 
     async def tuning_record(self, run: int) -> TuningRecord:
         """All that a run has found so far, by its number (`TuningRun.id`). Raises CkwatchError for an unknown one."""
-        await to_thread.run_sync(import_module, "ckwatch.client.tuning_runs")
-        from ckwatch.client.tuning_runs import record_of
+        await to_thread.run_sync(import_module, "ckwatch.tuning.journal")
+        from ckwatch.tuning.journal import record_of
 
         return await to_thread.run_sync(record_of, self.root, run)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.errors import DaemonGoneError, error_of
+from ckwatch.client.errors import error_of
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import Query, target_of
-from ckwatch.model.errors import CkwatchError, ProtocolError
+from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError
 from ckwatch.questions.endpoint import NOTHING, Absolute, FollowedQuestion, Retry, SingleQuestion
 
 if TYPE_CHECKING:

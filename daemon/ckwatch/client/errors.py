@@ -13,24 +13,6 @@ CLASSES: dict[int, type[CkwatchError]] = {403: UntrustedError, 404: UnknownUnitE
 _MOST_DETAILS = 5
 
 
-class DaemonGoneError(CkwatchError):
-    """There is no daemon, or it went away before it had answered.
-
-    `began`: it had the request, or part of it; doing it again may do it twice.
-    """
-
-    def __init__(self, message: str, hint: str | None = None, *, began: bool = False) -> None:
-        super().__init__(message, hint)
-        self.began = began
-
-
-class DaemonSilentError(CkwatchError):
-    """The daemon is there and does not answer."""
-
-
-LOST_ERRORS = (DaemonGoneError, DaemonSilentError)
-
-
 def error_of(status: int, body: bytes) -> CkwatchError:
     """The error that an answer with a status of 400 or more stands for; its body is a wire `Problem`."""
     try:

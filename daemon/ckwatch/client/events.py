@@ -17,10 +17,9 @@ import anyio
 import anyio.lowlevel
 
 from ckwatch.client.connection import Connection, parsed
-from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
-from ckwatch.model.errors import ProtocolError
+from ckwatch.model.errors import LOST_ERRORS, ProtocolError
 from ckwatch.questions.clients import ClientQuestions
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ import anyio
 import anyio.lowlevel
 import h11
 
-from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
 from ckwatch.client.http_state import RESTART, HttpState
-from ckwatch.model.errors import ProtocolError
+from ckwatch.model.errors import DaemonGoneError, DaemonSilentError, ProtocolError
 
 ANSWER_LIMIT_S = 60.0
 """Seconds until an answer begins, and between its parts; streams send a heartbeat every 15 s."""

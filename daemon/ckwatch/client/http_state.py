@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode
 
 import h11
 
-from ckwatch.client.errors import DaemonGoneError
-from ckwatch.model.errors import ProtocolError
+from ckwatch.model.errors import DaemonGoneError, ProtocolError
 
 RESTART = "`ckwatch restart` starts a new one; `ckwatch logs` may show why"
 

@@ -19,9 +19,8 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
 from ckwatch.client.http import connection_to
-from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.errors import CkwatchError, DaemonGoneError, DaemonSilentError, plain_errors
 from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.processes import ProcessHandle, ProcessStartError, start
 from ckwatch.system.python_process import module_command, module_environment

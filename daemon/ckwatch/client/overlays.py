@@ -19,9 +19,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ckwatch.client.connection import Connection
-from ckwatch.client.errors import LOST_ERRORS, DaemonGoneError
 from ckwatch.client.http import Exchange
-from ckwatch.model.errors import CkwatchError, ProtocolError
+from ckwatch.model.errors import LOST_ERRORS, CkwatchError, DaemonGoneError, ProtocolError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

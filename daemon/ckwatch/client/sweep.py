@@ -14,7 +14,7 @@ from typing import Any
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue, value_in_name
-from ckwatch.workspace.toml import toml_value
+from ckwatch.workspace.instance_text import instance_table
 
 COMBINATIONS_LIMIT = 100_000
 """The largest number of combinations that a sweep may have; ckwatch.toml has its own, lower limit for instances."""
@@ -94,20 +94,7 @@ def free_name(taken: Iterable[str]) -> str:
 
 def instance_tables(instances: Mapping[str, Parameters], base: Parameters) -> str:
     """The text of the instances in a kernel file, each with the parameters of `base` beneath its own."""
-    lines = ["\n"]
-    for name, own in instances.items():
-        lines.append(f"\n[[instance]]\nname = {to_toml(name)}\n")
-        lines += (f"{to_toml(parameter)} = {to_toml(value)}\n" for parameter, value in {**base, **own}.items())
-    return "".join(lines)
-
-
-def to_toml(value: ParameterValue) -> str:
-    """A value as TOML. Raises CkwatchError for text that is no Unicode."""
-    try:
-        str(value).encode()
-    except UnicodeEncodeError:
-        raise CkwatchError(f"{value!r} is not valid Unicode") from None
-    return toml_value(value)
+    return "\n" + "".join(f"\n{instance_table(name, {**base, **own})}" for name, own in instances.items())
 
 
 def _value(parameter: str, value: Any) -> ParameterValue:

@@ -18,7 +18,7 @@ from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.system.processes import ProcessHandle
 
 if TYPE_CHECKING:  # numpy comes with it
-    from ckwatch.client.tuning_journal import RunActivity, TuningJournal
+    from ckwatch.tuning.journal import RunActivity, TuningJournal
 
 
 class TuningChanges(ClosingIterator):
@@ -72,10 +72,10 @@ class TuningChanges(ClosingIterator):
             self.close()
 
     async def _watch(self) -> None:
-        for module in ("client.tuning_runs", "engine.watch.notify"):
+        for module in ("tuning.journal", "engine.watch.notify"):
             await to_thread.run_sync(import_module, f"ckwatch.{module}")  # too slow for an event loop
-        from ckwatch.client.tuning_journal import TuningJournal
         from ckwatch.engine.watch.notify import watchfiles_process
+        from ckwatch.tuning.journal import TuningJournal
 
         path = await to_thread.run_sync(self._prepared)
         journal = TuningJournal(path)
@@ -94,7 +94,7 @@ class TuningChanges(ClosingIterator):
 
     def _prepared(self) -> Path:
         """The journal's path, in a folder that is there."""
-        from ckwatch.client.tuning_runs import journal_path
+        from ckwatch.tuning.journal import journal_path
 
         path = journal_path(self._root)
         path.parent.mkdir(parents=True, exist_ok=True)

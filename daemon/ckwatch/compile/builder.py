@@ -6,16 +6,28 @@ A builder with hipcc makes one with nvcc when the first CUDA source is asked for
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.build_events import (
+    DEFAULT_OPTIONS,
+    BuildOptions,
+    BuildStored,
+    BuildWaits,
+    CompilersEnded,
+    CompilerStarting,
+    OnBuildEvent,
+    OnePassLeft,
+    compiler_sinks,
+    ignore,
+)
 from ckwatch.compile.flags import link_flags
 from ckwatch.compile.includes import unreadable, unreadable_includes
 from ckwatch.compile.keys import native_cpu, request_key
@@ -41,7 +53,6 @@ from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
-    from ckwatch.compile.compile_job import OnStageUsed
     from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
     from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
@@ -90,14 +101,18 @@ _KEYS_KEPT = 8192
 _Taken = TypeVar("_Taken")
 
 
-CompileElsewhere = Callable[[CompileRequest, Path], Awaitable[CompileOutcome]]
-"""Compiles into the folder, as `compile_source`, on another machine."""
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """A build under its key."""
 
+    key: str
+    request: CompileRequest
+    options: BuildOptions
+    on_event: OnBuildEvent
 
-class _CompileIn(Protocol):
-    def __call__(
-        self, folder: Path, checked: PendingHostPass | None, *, refused: str | None
-    ) -> Awaitable[CompileOutcome]: ...
+    def outcome(self, artifact: Artifact | None, compiled: CompileOutcome) -> BuildOutcome:
+        """What came of a compile."""
+        return BuildOutcome(self.key, artifact, compiled, False, compiled.log, self.request.source)
 
 
 @dataclass(slots=True)
@@ -195,76 +210,32 @@ class Builder:
         return await anyio.to_thread.run_sync(found)
 
     async def build(
-        self,
-        request: CompileRequest,
-        *,
-        on_said: OnPassLine | None = None,
-        on_start: Callable[[], None] | None = None,
-        on_narrow: Callable[[], None] = lambda: None,
-        on_end: Callable[[], None] = lambda: None,
-        look: ContentSnapshot | None = None,
-        force: bool = False,
-        side_by_side: bool = True,
-        waiting: int = 0,
-        on_used: OnStageUsed | None = None,
-        on_stored: Callable[[BuildOutcome], object] = lambda _result: None,
-        elsewhere: CompileElsewhere | None = None,
-        on_wait: Callable[[str], None] = lambda _what: None,
+        self, request: CompileRequest, options: BuildOptions = DEFAULT_OPTIONS, on_event: OnBuildEvent = ignore
     ) -> BuildOutcome:
-        """The artifact of `request`, from the store or compiled now.
+        """The artifact of `request`, from the store or compiled now; `on_event` is told of nothing but compiles.
 
-        `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
-        called when a compiler is about to start, `on_end` when none runs any more and the rest is storing, `on_said`
-        with each line that a compiler writes, `on_used` with what it has used of the processor; none for what is in the
-        store. `on_stored` gets what was compiled and stored, in the thread that did it. With `force` it is compiled
-        whatever the store has. `elsewhere` compiles in place of this machine's compiler; what it raises passes.
-        `on_wait` is called with what the compile waits for, and with nothing when it goes on.
-        `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises
-        ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full one is a
-        `fault`).
+        Raises ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full
+        one is a `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
             compiled = other.compiled
-            result = await other.build(
-                request,
-                on_said=on_said,
-                on_start=on_start,
-                on_narrow=on_narrow,
-                on_end=on_end,
-                on_stored=on_stored,
-                look=look,
-                force=force,
-                on_used=on_used,
-            )
+            result = await other.build(request, replace(options, elsewhere=None), on_event)
             self.compiled += other.compiled - compiled
             return result
-        key = await self.key(request)
-        async with self._flight(key, on_wait):
+        build = _Build(await self.key(request), request, options, on_event)
+        async with self._flight(build.key, on_event):
             # Between threads and the event loop this goes once: every turn takes a millisecond on a busy machine.
-            claim = await self._claim(key, request, look, force, on_wait)
+            claim = await self._claim(build)
             try:
                 if claim.found is not None:
                     return claim.found
                 self.compiled += 1
-                if on_start is not None:
-                    on_start()
-                compile_in = partial(
-                    self._compile_in,
-                    request,
-                    on_said,
-                    on_narrow,
-                    side_by_side=side_by_side,
-                    waiting=waiting,
-                    force=force,
-                    on_used=on_used,
-                    elsewhere=elsewhere,
-                    on_wait=on_wait,
-                )
-                return await self._compile(key, request, claim, compile_in, force, on_end, on_stored)
+                on_event(CompilerStarting())
+                return await self._compile(build, claim)
             finally:
                 if claim.folder is not None or claim.lock is not None:
                     with anyio.CancelScope(shield=True):
-                        await anyio.to_thread.run_sync(self._release, key, claim)
+                        await anyio.to_thread.run_sync(self._release, build.key, claim)
 
     def _key(self, request: CompileRequest, arch: str) -> str:
         known = self._keys.get(request)
@@ -307,19 +278,10 @@ class Builder:
         except OSError:  # evicted by another process at this moment
             return None
 
-    async def _compile(
-        self,
-        key: str,
-        request: CompileRequest,
-        claim: _Claim,
-        compile_in: _CompileIn,
-        force: bool,
-        on_end: Callable[[], None],
-        on_stored: Callable[[BuildOutcome], object],
-    ) -> BuildOutcome:
+    async def _compile(self, build: _Build, claim: _Claim) -> BuildOutcome:
         for _ in range(_ATTEMPTS):
             artifact: Artifact | None = None
-            checked = await self._checks.take(key, request)
+            checked = await self._checks.take(build.key, build.request)
             folder = claim.folder if checked is None else checked.folder
             try:
                 if folder is None:
@@ -327,16 +289,15 @@ class Builder:
             except StoreError as error:
                 if not error.no_space:
                     raise
-                outcome = _without_space(error, None)
-                return BuildOutcome(key, None, outcome, False, outcome.log, request.source)
+                return build.outcome(None, _without_space(error, None))
             if checked is None:
                 claim.folder = None
             try:
-                outcome = await self._undisturbed(compile_in, claim, folder, checked)
+                outcome = await self._undisturbed(build, claim, folder, checked)
                 claim.refused = None
-                on_end()
+                build.on_event(CompilersEnded())
                 if outcome.status is not CompileStatus.TRANSIENT:
-                    store = partial(self._stored, key, request, outcome, folder, force, claim, steady_ns(), on_stored)
+                    store = partial(self._stored, build, outcome, folder, claim, steady_ns())
                     # What has been compiled is stored, even when no client waits for it any more.
                     artifact, outcome = await self._storing.run(store)
             finally:
@@ -344,35 +305,27 @@ class Builder:
                     await remove_work_folder(folder)
             if artifact is not None or outcome.fault not in (CompileFault.HEADERS_CHANGED, CompileFault.STORE_GONE):
                 break
-        return BuildOutcome(key, artifact, outcome, False, outcome.log, request.source)
+        return build.outcome(artifact, outcome)
 
     def _stored(
-        self,
-        key: str,
-        request: CompileRequest,
-        outcome: CompileOutcome,
-        folder: Path,
-        force: bool,
-        claim: _Claim,
-        ended_ns: int,
-        on_stored: Callable[[BuildOutcome], object],
+        self, build: _Build, outcome: CompileOutcome, folder: Path, claim: _Claim, ended_ns: int
     ) -> tuple[Artifact | None, CompileOutcome]:
         """Store what came of a compile; then nothing is left of it elsewhere. For a thread."""
-        artifact, outcome = self._publish(key, request, outcome, folder, force, ended_ns)
+        artifact, outcome = self._publish(build, outcome, folder, ended_ns)
         if artifact is not None:
             shutil.rmtree(folder, ignore_errors=True)
-            self._release(key, claim)
-            on_stored(BuildOutcome(key, artifact, outcome, False, outcome.log, request.source))
+            self._release(build.key, claim)
+            build.on_event(BuildStored(build.outcome(artifact, outcome)))
             if (shared := self._shared()) is not None:
                 shared.add(artifact, self._store)
         return artifact, outcome
 
     async def _undisturbed(
-        self, compile_in: _CompileIn, claim: _Claim, folder: Path, checked: PendingHostPass | None
+        self, build: _Build, claim: _Claim, folder: Path, checked: PendingHostPass | None
     ) -> CompileOutcome:
         """What came of a compile, unless the store was deleted under it: then its messages do not count."""
         try:
-            outcome = await compile_in(folder, checked, refused=claim.refused)
+            outcome = await self._compile_in(build, folder, checked, claim.refused)
         except (OSError, CkwatchError):
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
@@ -382,46 +335,23 @@ class Builder:
         return outcome
 
     async def _compile_in(
-        self,
-        request: CompileRequest,
-        on_said: OnPassLine | None,
-        on_narrow: Callable[[], None],
-        folder: Path,
-        checked: PendingHostPass | None,
-        *,
-        refused: str | None,
-        side_by_side: bool,
-        waiting: int,
-        force: bool,
-        on_used: OnStageUsed | None,
-        elsewhere: CompileElsewhere | None,
-        on_wait: Callable[[str], None],
+        self, build: _Build, folder: Path, checked: PendingHostPass | None, refused: str | None
     ) -> CompileOutcome:
+        request, options, on_event = build.request, build.options, build.on_event
         if refused is None:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
-            on_narrow()
+            on_event(OnePassLeft())
             return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
-        if elsewhere is not None:
-            on_narrow()
-            return await elsewhere(request, folder)
-        ladder = self.ladder
-        if ladder is not None:
-            return await ladder.compile(
-                request,
-                folder,
-                on_said=on_said,
-                checked=checked,
-                side_by_side=side_by_side,
-                on_narrow=on_narrow,
-                waiting=waiting,
-                force=force,
-                on_used=on_used,
-                on_wait=on_wait,
-            )
+        if options.elsewhere is not None:
+            on_event(OnePassLeft())
+            return await options.elsewhere(request, folder)
+        if (ladder := self.ladder) is not None:
+            return await ladder.compile(request, folder, options, on_event, checked=checked)
         from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
-        on_narrow()
+        on_event(OnePassLeft())
+        on_said, on_used = compiler_sinks(on_event)
         on_line = None if on_said is None else partial(on_said, None)
         return await compile_source(
             request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
@@ -442,8 +372,9 @@ class Builder:
             return await self._checks.check(key, request, ladder, on_said)
 
     def _publish(
-        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool, ended_ns: int
+        self, build: _Build, outcome: CompileOutcome, folder: Path, ended_ns: int
     ) -> tuple[Artifact | None, CompileOutcome]:
+        request = build.request
         folders = (*request.include_folders, *self._toolchain.include_folders)
         headers = self._observer.observe(outcome.headers, outcome.missing, folders, outcome.begun_ns, ended_ns)
         if headers is None:
@@ -470,14 +401,14 @@ class Builder:
         )
         try:
             artifact = self._store.publish(
-                key,
+                build.key,
                 headers,
                 record,
                 source=request.source.encode("utf-8", "surrogateescape"),
                 log=self._roots.shorten_text(outcome.log),
                 products={kind.value: path for kind, path in outcome.files.items()},
                 work_folder=folder,
-                replace_existing=force,
+                replace_existing=build.options.force,
             )
         except StoreError as error:
             if self._store.disturbed(folder):
@@ -488,16 +419,16 @@ class Builder:
         return artifact, outcome
 
     @asynccontextmanager
-    async def _flight(self, key: str, on_wait: Callable[[str], None] = lambda _what: None) -> AsyncIterator[None]:
+    async def _flight(self, key: str, on_event: OnBuildEvent = ignore) -> AsyncIterator[None]:
         """One task of this process at a time per key."""
         lock, waiting = self._flights.get(key, (anyio.Lock(), 0))
         self._flights[key] = (lock, waiting + 1)
         try:
             if waiting:
-                on_wait("another unit with the same text")
+                on_event(BuildWaits("another unit with the same text"))
             async with lock:
                 if waiting:
-                    on_wait("")
+                    on_event(BuildWaits(""))
                 yield
         finally:
             lock, waiting = self._flights[key]
@@ -506,46 +437,39 @@ class Builder:
             else:
                 self._flights[key] = (lock, waiting - 1)
 
-    async def _claim(
-        self,
-        key: str,
-        request: CompileRequest,
-        look: ContentSnapshot | None,
-        force: bool,
-        on_wait: Callable[[str], None],
-    ) -> _Claim:
+    async def _claim(self, build: _Build) -> _Claim:
         """What the store has, or the right to compile: one process at a time per key.
 
         A store that cannot be locked is written without: publishing bears it.
         """
-        waited = False
+        look, waited = build.options.look, False
         while True:
             with anyio.CancelScope(shield=True):
-                claim = await anyio.to_thread.run_sync(self._claim_now, key, request, look, force)
+                claim = await anyio.to_thread.run_sync(self._claim_now, build, look)
             if claim is not None:
                 if waited:
-                    on_wait("")
+                    build.on_event(BuildWaits(""))
                 return claim
             look = None
             if not waited:
                 waited = True
-                on_wait("another process that compiles the same text")
+                build.on_event(BuildWaits("another process that compiles the same text"))
             await anyio.sleep(_POLL_S)
 
-    def _claim_now(self, key: str, request: CompileRequest, look: ContentSnapshot | None, force: bool) -> _Claim | None:
-        lockable, lock = _try_lock(self._lock_path(key))
+    def _claim_now(self, build: _Build, look: ContentSnapshot | None) -> _Claim | None:
+        lockable, lock = _try_lock(self._lock_path(build.key))
         if lock is None and lockable:
             return None
         claim = _Claim(lock, None)
         try:
-            claim.found = None if force else self._find_now(key, look)
+            claim.found = None if build.options.force else self._find_now(build.key, look)
             if claim.found is None:
                 # Where there is none it is asked for again, which says why.
                 with suppress(StoreError):
                     claim.folder = self._store.work_folder()
-                claim.refused = _unreadable(request)
+                claim.refused = _unreadable(build.request)
         except BaseException:
-            self._release(key, claim)
+            self._release(build.key, claim)
             raise
         return claim
 
@@ -590,7 +514,7 @@ def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
 
 
 async def build_artifact(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_said: OnPassLine | None = None
+    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, on_event: OnBuildEvent = ignore
 ) -> BuildOutcome:
     """Build one source; see `Builder.build`. For more than one, keep a Builder."""
-    return await Builder(toolchain, store).build(request, on_said=on_said)
+    return await Builder(toolchain, store).build(request, DEFAULT_OPTIONS, on_event)

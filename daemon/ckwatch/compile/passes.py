@@ -22,7 +22,6 @@ from ckwatch.compile.keys import request_key
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.render.tokens import device_text
@@ -147,10 +146,10 @@ class StoredDevicePass:
     toolchain: CompilerToolchain
     store: ArtifactStore
 
-    def find(self, job: CompileJob, look: ContentSnapshot | None) -> PassResult | None:
+    def find(self, job: CompileJob) -> PassResult | None:
         """The pass, with its object in the job's folder; runs in a thread."""
         roots = PathRoots(self.toolchain.roots)
-        artifact = self.store.lookup(self.key, roots, look)
+        artifact = self.store.lookup(self.key, roots)
         headers = None if artifact is None else self.store.headers_of(artifact)
         file = None if artifact is None else artifact.product(DEVICE_OBJECT)
         if headers is None or file is None:

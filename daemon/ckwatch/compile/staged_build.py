@@ -17,6 +17,15 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.compile import elf
+from ckwatch.compile.build_events import (
+    DEFAULT_OPTIONS,
+    BuildOptions,
+    BuildWaits,
+    OnBuildEvent,
+    OnePassLeft,
+    compiler_sinks,
+    ignore,
+)
 from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags
@@ -34,7 +43,6 @@ from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, Precom
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked, weaken_source_id
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
@@ -129,39 +137,32 @@ class StagedCompiler:
         if problem is not None:
             return None
         job = self._job(request, folder, prefixes, PassSide.HOST, on_said)
-        return PendingHostPass(folder, await self._pass(job, PassSide.HOST, plan, None))
+        return PendingHostPass(folder, await self._pass(job, PassSide.HOST, plan))
 
     async def compile(
         self,
         request: CompileRequest,
         folder: Path,
+        options: BuildOptions = DEFAULT_OPTIONS,
+        on_event: OnBuildEvent = ignore,
         *,
-        on_said: OnPassLine | None = None,
         checked: PendingHostPass | None = None,
-        side_by_side: bool = True,
-        on_narrow: Callable[[], None] = lambda: None,
-        look: ContentSnapshot | None = None,
-        waiting: int = 0,
-        force: bool = False,
-        on_used: OnStageUsed | None = None,
-        on_wait: Callable[[str], None] = lambda _what: None,
     ) -> CompileOutcome:
         """Compile in `folder`, which is that of `checked` when the host pass is done already.
 
-        `on_narrow` is called when from now on only one process runs at a time. `waiting`: so many others wait for a
-        compiler; for many it is worth to make precompiled headers first. With `force` the device pass is not taken from
-        the store. Raises ToolchainError when a program cannot be
+        With `force` the device pass is not taken from the store. Raises ToolchainError when a program cannot be
         started, CkwatchError for a product that cannot be made.
         """
         plan = await self.plan(request)
+        on_said, on_used = compiler_sinks(on_event)
         if plan is None:
-            on_narrow()
+            on_event(OnePassLeft())
             on_line = None if on_said is None else partial(on_said, None)
             return await compile_source(
                 request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
             )
-        if waiting >= HEADERS_WORTH and self.precompile():
-            await self._make_headers(request, plan, on_wait)
+        if options.waiting >= HEADERS_WORTH and self.precompile():
+            await self._make_headers(request, plan, on_event)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
@@ -173,14 +174,14 @@ class StagedCompiler:
 
         async def one(side: PassSide) -> None:
             if side is PassSide.DEVICE:
-                passes[side] = await self._device_pass(jobs[side], plan, look, keeping, force=force)
+                passes[side] = await self._device_pass(jobs[side], plan, keeping, force=options.force)
             elif side not in passes:
-                passes[side] = await self._pass(jobs[side], side, plan, look)
+                passes[side] = await self._pass(jobs[side], side, plan)
             if side is PassSide.HOST:
-                on_narrow()
+                on_event(OnePassLeft())
 
         async with plain_errors(), anyio.create_task_group() as keeping:
-            if side_by_side and checked is None:
+            if options.side_by_side and checked is None:
                 async with plain_errors(), anyio.create_task_group() as tasks:
                     for side in (PassSide.DEVICE, PassSide.HOST):
                         tasks.start_soon(one, side)
@@ -193,7 +194,7 @@ class StagedCompiler:
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
 
-    async def _make_headers(self, request: CompileRequest, plan: CompilePlan, on_wait: Callable[[str], None]) -> None:
+    async def _make_headers(self, request: CompileRequest, plan: CompilePlan, on_event: OnBuildEvent) -> None:
         def lacking() -> list[HeaderSpec]:
             found = {side: self.warming.find(request, side, plan) for side in PassSide}
             sides = [side for side, header in found.items() if header is None]
@@ -201,35 +202,31 @@ class StagedCompiler:
 
         wanted = await anyio.to_thread.run_sync(lacking)
         if wanted:
-            on_wait("headers that are precompiled")
+            on_event(BuildWaits("headers that are precompiled"))
             async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
                     tasks.start_soon(self.warming.make, one, request, plan, request.nice)
-            on_wait("")
+            on_event(BuildWaits(""))
 
-    async def _device_pass(
-        self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, keeping: TaskGroup, *, force: bool
-    ) -> PassResult:
+    async def _device_pass(self, job: CompileJob, plan: CompilePlan, keeping: TaskGroup, *, force: bool) -> PassResult:
         """The device pass, from the store where only host code changed since an earlier compile; else it is put there
         while the compile goes on."""
         reuse = stored_device_pass(job.request, self._toolchain, self._store)
         if reuse is None:
-            return await self._pass(job, PassSide.DEVICE, plan, look)
+            return await self._pass(job, PassSide.DEVICE, plan)
         if not force:
-            found = await anyio.to_thread.run_sync(reuse.find, job, look)
+            found = await anyio.to_thread.run_sync(reuse.find, job)
             if found is not None:
                 return found
-        done = await self._pass(job, PassSide.DEVICE, plan, look)
+        done = await self._pass(job, PassSide.DEVICE, plan)
         if done.failure is None and not done.log.strip():
             keeping.start_soon(anyio.to_thread.run_sync, reuse.keep, done, tuple(job.commands))
         return done
 
-    async def _pass(
-        self, job: CompileJob, side: PassSide, plan: CompilePlan, look: ContentSnapshot | None
-    ) -> PassResult:
+    async def _pass(self, job: CompileJob, side: PassSide, plan: CompilePlan) -> PassResult:
         header = None
         if self.precompile():
-            header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, plan, look)
+            header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, plan)
         try:
             return await run_pass(job, side, plan, header)
         except HeaderRefusedError as error:

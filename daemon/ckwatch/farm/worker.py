@@ -33,6 +33,7 @@ from ckwatch.bench.report import Devices
 from ckwatch.bench.worker_protocol import HEAD_BYTES, WorkerRequest, message
 from ckwatch.bench.worker_session import find_devices, measure
 from ckwatch.compile.background_pch import BackgroundPch
+from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest, ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -270,7 +271,8 @@ class FarmWorker(WorkerPlugin):
         options = job.options
         builder = self._builder(f"{tree.name}{options.precompile}{''.join(maps)}", mapping, store, options.precompile)
         result = await builder.build(
-            request, force=options.force, side_by_side=self._has_room(), waiting=options.waiting
+            request,
+            BuildOptions(force=options.force, side_by_side=self._has_room(), waiting=options.waiting),
         )
         if options.precompile and not result.from_store:
             self._background_pch.note(request, options.unit, lambda: builder.ladder, built=result.ok, compiled=True)

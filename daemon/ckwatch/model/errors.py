@@ -62,6 +62,25 @@ class ProtocolError(CkwatchError):
     """A peer sent something that this version does not understand."""
 
 
+class DaemonGoneError(CkwatchError):
+    """There is no daemon, or it went away before it had answered.
+
+    `began`: it had the request, or part of it; doing it again may do it twice.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, began: bool = False) -> None:
+        super().__init__(message, hint)
+        self.began = began
+
+
+class DaemonSilentError(CkwatchError):
+    """The daemon is there and does not answer."""
+
+
+LOST_ERRORS = (DaemonGoneError, DaemonSilentError)
+"""Whoever meets one may ask again: the daemon may come back."""
+
+
 @asynccontextmanager
 async def plain_errors() -> AsyncIterator[None]:
     """Raise the one error of a task group by itself: callers catch it by its own class. Of several, the first one that

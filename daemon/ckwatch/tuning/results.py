@@ -46,6 +46,18 @@ class ShapeResult:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownResult:
+    """A result as the journal has it. `artifact` is what the instance compiled to; of a compile that was given up, a
+    digest of its text. `problem` are sizes and runtime arguments as JSON, empty where the result holds for all."""
+
+    parameters: Mapping[str, ParameterValue]
+    artifact: str
+    problem: str
+    result: ShapeResult
+    taken_at: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedPoint:
     """A point that was evaluated as number `order` (from 1), `seconds` after the run began, on `device`."""

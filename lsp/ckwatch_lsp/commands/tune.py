@@ -20,7 +20,7 @@ from ckwatch_lsp.session.documents import is_saved
 from ckwatch_lsp.session.session import Session
 
 if TYPE_CHECKING:
-    from ckwatch.client.tuning import Tuning
+    from ckwatch.tuning.runner import Tuning
 
 WRITE, STOP = "Write into the kernel file", "Stop"
 
@@ -136,7 +136,7 @@ class TuneCommand:
 
 def unwritten(run: Tuning) -> list[str]:
     """The instances of the smallest set that the kernel file did not have when the run began."""
-    chosen, present = run.dispatch_set(), {instance.name for instance in run.plan.kernel.instances}
+    chosen, present = run.dispatch_set(), {instance.name for instance in run.tuned.kernel.instances}
     return [] if chosen is None else [name for name in dict.fromkeys(chosen.instances) if name not in present]
 
 

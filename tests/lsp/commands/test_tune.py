@@ -13,9 +13,9 @@ import pytest
 from lsprotocol import types
 
 from ckwatch.client import Client
-from ckwatch.client.tuning import TuningStep
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import DispatchSet, dispatch_set
+from ckwatch.tuning.plan import TuningStep
 from ckwatch.tuning.results import BestInstance, EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
 from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.commands.running_tasks import RunningTasks
@@ -37,7 +37,7 @@ class MadeUpTuning:
     """A run that finds these results, one for each instance `s_1`, `s_2`, …; where `endless`, it never ends."""
 
     def __init__(self, *results: ShapeResult, shapes: tuple[str, ...] = ("square",), endless: bool = False) -> None:
-        self.plan = SimpleNamespace(kernel=SimpleNamespace(instances=[SimpleNamespace(name="s_3")]))
+        self.tuned = SimpleNamespace(kernel=SimpleNamespace(instances=[SimpleNamespace(name="s_3")]))
         self.ended = ""
         self.points: list[EvaluatedPoint] = []
         self.error: CkwatchError | None = None

@@ -12,8 +12,7 @@ from anyio import to_thread
 
 from ckwatch.cli.live.board import Board, UnitFilter
 from ckwatch.cli.mistakes import mistakes_in
-from ckwatch.client.errors import LOST_ERRORS
-from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.errors import LOST_ERRORS, CkwatchError, UnknownUnitError
 from ckwatch.system.processes import ProcessHandle
 from ckwatch.wire.endpoint import endpoint_of, owner
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
+from typing import assert_never
 
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.compile.background_pch import BackgroundPch
+from ckwatch.compile.build_events import (
+    BuildEvent,
+    BuildOptions,
+    BuildStored,
+    BuildWaits,
+    CompilerSaid,
+    CompilersEnded,
+    CompilerStarting,
+    OnePassLeft,
+    ProcessorUsed,
+)
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
 from ckwatch.compile.slow_compile import SlowCompile, processor_wait
@@ -106,23 +118,34 @@ class CompileHandler:
                 if found is not None:
                     lines.add_slow(found)
 
-            result = await compiler.builder.build(
-                request,
-                force=effect.force,
-                on_said=lines.add_line,
-                on_start=lambda: self._post(CompileStarted(effect.work, at=time.time())),
-                on_narrow=lambda: self._post(PassFinished(effect.work, at=time.time())),
-                on_end=lambda: self._post(CompilerEnded(effect.work, at=time.time())),
+            def tell(event: BuildEvent) -> None:
+                match event:
+                    case CompilerSaid(side, line):
+                        lines.add_line(side, line)
+                    case ProcessorUsed(stage, seconds):
+                        used(stage, seconds)
+                    case BuildWaits(what):
+                        waits(what)
+                    case BuildStored(outcome):
+                        taken.append(take(outcome))
+                    case CompilerStarting():
+                        self._post(CompileStarted(effect.work, at=time.time()))
+                    case OnePassLeft():
+                        self._post(PassFinished(effect.work, at=time.time()))
+                    case CompilersEnded():
+                        self._post(CompilerEnded(effect.work, at=time.time()))
+                    case _:
+                        assert_never(event)
+
+            on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
+            options = BuildOptions(
                 look=self._snapshot.of(compiler),
+                force=effect.force,
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,
-                on_used=used,
-                on_wait=waits,
-                on_stored=lambda stored: taken.append(take(stored)),
-                elsewhere=partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
-                if effect.on_farm
-                else None,
+                elsewhere=on_farm if effect.on_farm else None,
             )
+            result = await compiler.builder.build(request, options, tell)
         self.compiled += 1
         self._background_pch.note(request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import KERNEL_FAILURES, ContestantResult
@@ -36,82 +38,101 @@ def rank_units(
     mine = [record for record in records if record.unit in present]
     shapes = dict.fromkeys(record.shape for record in sorted(mine, key=lambda record: record.id))
     archs = dict.fromkeys(unit.rpartition("@")[2] for unit in present)
-    return [
-        row
-        for shape in shapes
-        for arch in archs
-        for row in _rank_on_shape(
-            shape,
-            [record for record in mine if record.shape == shape],
-            {unit: key for unit, key in present.items() if unit.rpartition("@")[2] == arch},
-            refused,
-            cache,
-            baseline_of,
-        )
-    ]
+    rows: list[RankedTiming] = []
+    for shape, arch in itertools.product(shapes, archs):
+        units = {unit: key for unit, key in present.items() if unit.rpartition("@")[2] == arch}
+        taken = [one for one in mine if one.shape == shape and one.unit in units]
+        placed, unplaced = _place_units(shape, sorted(taken, key=lambda one: -one.id), units, refused, cache)
+        rows += _rank_placed(placed, cache, baseline_of) + unplaced
+    return rows
 
 
-def _rank_on_shape(
+class _Placed(NamedTuple):
+    """A unit's timing on a shape, and the record that it is from."""
+
+    timing: Timing
+    record: TimingRecord
+
+
+def _place_units(
     shape: str,
-    records: list[TimingRecord],
+    records: Sequence[TimingRecord],
     present: Mapping[str, str | None],
     refused: Mapping[str, str],
     cache: CacheState,
-    baseline_of: Callable[[str], Sequence[TimingRecord]],
-) -> Iterator[RankedTiming]:
-    records = sorted((one for one in records if one.unit in present), key=lambda one: -one.id)
+) -> tuple[list[_Placed], list[RankedTiming]]:
+    """The units with a timing, the fastest first, and the rows of the others; of `records`, the newest first."""
     newest = next((one for one in records if _timing(one, present, cache) is not None), None)
-    placed: list[tuple[Timing, TimingRecord]] = []
-    left: list[RankedTiming] = []
-    for unit in present:
+    placed: list[_Placed] = []
+    unplaced: list[RankedTiming] = []
+    for unit, key in present.items():
         own = [one for one in records if one.unit == unit]
-        alike = [one for one in own if newest is not None and _is_comparable(one, newest)]
-        good = next((one for one in alike if one.report is not None), None)
-        if good is not None and newest is not None:
-            # of the same code, that on the device of the newest
-            same = (one for one in alike if one.report is not None and one.artifact_key == good.artifact_key)
-            good = next((one for one in same if one.place == newest.place), good)
+        failed = own[0] if own and own[0].failure is not None else None  # no timing came after it
+        good = _comparable_record(own, newest)
         timing = None if good is None else _timing(good, present, cache)
-        # a failure comes first only where no timing came after it
-        failed = own[0] if own and own[0].failure is not None else None
-        faulty = failed is not None and failed.failure is not None and failed.failure.kind in KERNEL_FAILURES
-        if unit in refused or faulty or good is None or timing is None:
-            shown = next(iter(record_to_wire(failed, present[unit])), None) if failed is not None else None
-            why = refused.get(unit) or _why_not(own, failed, newest)
-            left.append(
-                RankedTiming(unit=unit, instance=_instance(unit), shape=shape, rank=None, timing=shown, why_not=why)
-            )
-        else:
-            placed.append((timing, good))
-    placed.sort(key=lambda one: one[0].median_us)
-    library_us = next((found for _, one in placed if (found := _median_us(one.measured_of(LIBRARY), cache))), None)
-    devices = tuple(dict.fromkeys(timing.place for timing, _ in sorted(placed, key=lambda one: one[0].place)))
+        if good is not None and timing is not None and unit not in refused and not _is_faulty(failed):
+            placed.append(_Placed(timing, good))
+            continue
+        shown = None if failed is None else next(iter(record_to_wire(failed, key)), None)
+        why = refused.get(unit) or _why_not(own, failed, newest)
+        row = RankedTiming(unit=unit, instance=_instance(unit), shape=shape, rank=None, timing=shown, why_not=why)
+        unplaced.append(row)
+    return sorted(placed, key=lambda one: one.timing.median_us), unplaced
+
+
+def _comparable_record(own: Sequence[TimingRecord], newest: TimingRecord | None) -> TimingRecord | None:
+    """The last record of a unit that was taken like `newest`: of the same code, the one on its device."""
+    if newest is None:
+        return None
+    alike = [one for one in own if one.report is not None and _is_comparable(one, newest)]
+    same = (one for one in alike if one.artifact_key == alike[0].artifact_key and one.place == newest.place)
+    return next(same, alike[0] if alike else None)
+
+
+def _is_faulty(failed: TimingRecord | None) -> bool:
+    return failed is not None and failed.failure is not None and failed.failure.kind in KERNEL_FAILURES
+
+
+def _rank_placed(
+    placed: Sequence[_Placed], cache: CacheState, baseline_of: Callable[[str], Sequence[TimingRecord]]
+) -> list[RankedTiming]:
+    library = (_median_us(one.record.measured_of(LIBRARY), cache) for one in placed)
+    library_us = next((median_us for median_us in library if median_us), None)
+    several = len({one.record.place for one in placed}) > 1
+    devices = tuple(sorted({one.timing.place for one in placed})) if several else ()
+    rows = []
     for rank, (timing, record) in enumerate(placed, 1):
-        if rank > 1:
-            best = placed[0][1]
-            floor_us = floor_of(record.report, best.report)
-            elsewhere = other_device(record, best)
-            against = compare_results(
-                record.measured, best.measured, cache, best.instance, floor_us=floor_us, other_device=elsewhere
-            )
-            timing = timing.model_copy(update={"comparisons": () if against is None else (against,)})
         baseline, baseline_us = "library", library_us
         if baseline_us is None:
             baseline, baseline_us = "baseline", _baseline_us(record, baseline_of(timing.unit), cache)
-        known = baseline_us is not None and timing.bound_us is not None
-        score = sol_score(timing.median_us, baseline_us or 0.0, timing.bound_us or 0.0) if known else None
-        yield RankedTiming(
+        score = None
+        if baseline_us is not None and timing.bound_us is not None:
+            score = sol_score(timing.median_us, baseline_us, timing.bound_us)
+        row = RankedTiming(
             unit=timing.unit,
             instance=timing.instance,
-            shape=shape,
+            shape=record.shape,
             rank=rank,
-            timing=timing,
+            timing=timing if rank == 1 else _against_best(timing, record, placed[0].record, cache),
             sol_score=score,
             sol_baseline=baseline if score is not None else "",
             sol_baseline_us=baseline_us if score is not None else None,
-            devices=devices if len({one.place for _, one in placed}) > 1 else (),
+            devices=devices,
         )
-    yield from left
+        rows.append(row)
+    return rows
+
+
+def _against_best(timing: Timing, record: TimingRecord, best: TimingRecord, cache: CacheState) -> Timing:
+    against = compare_results(
+        record.measured,
+        best.measured,
+        cache,
+        best.instance,
+        floor_us=floor_of(record.report, best.report),
+        other_device=other_device(record, best),
+    )
+    return timing.model_copy(update={"comparisons": () if against is None else (against,)})
 
 
 def _timing(record: TimingRecord, present: Mapping[str, str | None], cache: CacheState) -> Timing | None:

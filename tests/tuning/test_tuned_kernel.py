@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.client.tuning import chosen_devices
-from ckwatch.client.tuning_plan import SEEDS
 from ckwatch.model.errors import CkwatchError
+from ckwatch.tuning.opening import chosen_devices
+from ckwatch.tuning.tuned_kernel import SEEDS
 from ckwatch.wire.benchmarks import Device, Devices
-from tuning_stand_in import plan_of, workspace
+from tuning_stand_in import tuned_kernel_of, workspace
 
 
 @pytest.fixture
@@ -20,26 +20,26 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_conditions_leave_points_out(root: Path) -> None:
-    plan = plan_of(root)
-    assert plan.space.size == plan.coverage.size == 96
-    assert plan.coverage.allowed == 92
-    assert [(one.rule, round(one.share * 96)) for one in plan.coverage.refused] == [
+    tuned = tuned_kernel_of(root)
+    assert tuned.space.size == tuned.coverage.size == 96
+    assert tuned.coverage.allowed == 92
+    assert [(one.rule, round(one.share * 96)) for one in tuned.coverage.refused] == [
         ("`MPerBlock >= 2 * MPerThread`", 4)
     ]
-    point = plan.space.random(random.Random(1))  # noqa: S311  # reproducible by intention
+    point = tuned.space.random(random.Random(1))  # reproducible by intention
     assert point is not None
-    parameters = plan.space.parameters(point)
+    parameters = tuned.space.parameters(point)
     assert parameters is not None
-    assert plan.name_of(point) == "s_{MPerBlock}_{NPerBlock}_{MPerThread}".format(**parameters)
-    assert plan.point_of(parameters) == point
-    assert plan.points_like({"MPerBlock": 8, "Unknown": 1})
-    assert all(plan.space.parameters(one)["MPerBlock"] == 8 for one in plan.points_like({"MPerBlock": 8}))  # type: ignore[index]
+    assert tuned.name_of(point) == "s_{MPerBlock}_{NPerBlock}_{MPerThread}".format(**parameters)
+    assert tuned.point_of(parameters) == point
+    assert tuned.points_like({"MPerBlock": 8, "Unknown": 1})
+    assert all(tuned.space.parameters(one)["MPerBlock"] == 8 for one in tuned.points_like({"MPerBlock": 8}))  # type: ignore[index]
 
 
 def test_values_that_the_template_refuses_are_gone(root: Path) -> None:
     path = root / "slow.kernel.toml"
     path.write_text(path.read_text().replace("MPerThread = [2, 4, 8]", "MPerThread = [2, 4, 8, -1]"))
-    gone = [(one.parameter, one.value) for one in plan_of(root).coverage.gone]
+    gone = [(one.parameter, one.value) for one in tuned_kernel_of(root).coverage.gone]
     assert gone == [("MPerThread", -1)]
 
 
@@ -56,13 +56,13 @@ def test_mistakes(root: Path, old: str, new: str, message: str) -> None:
     path = root / "slow.kernel.toml"
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(CkwatchError, match=message):
-        plan_of(root) if old != new else plan_of_other(root)
+        tuned_kernel_of(root) if old != new else plan_of_other(root)
 
 
 def plan_of_other(root: Path) -> None:
-    from ckwatch.client.tuning_plan import make_plan
+    from ckwatch.tuning.tuned_kernel import read_tuned_kernel
 
-    make_plan(root, "slwo", arch=None, shapes=None, listed=None, seed=0)
+    read_tuned_kernel(root, "slwo", arch=None, shapes=None, listed=None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def plan_of_other(root: Path) -> None:
 )
 def test_questions_that_cannot_be_asked(root: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(CkwatchError, match=message):
-        plan_of(root, **options)
+        tuned_kernel_of(root, **options)
 
 
 def test_listed_instances_instead_of_the_file(root: Path) -> None:
     listed = {"a": {"MPerBlock": 8, "NPerBlock": 32, "KPerBlock": 64, "MPerThread": 2, "NPerThread": 16}}
-    plan = plan_of(root, listed=listed)
-    assert [plan.name_of(point) for point in plan.space] == ["a"]
+    tuned = tuned_kernel_of(root, listed=listed)
+    assert [tuned.name_of(point) for point in tuned.space] == ["a"]
 
 
 GEMM = """
@@ -104,13 +104,13 @@ def test_predictions_seed_the_search_and_rules_leave_points_out(tmp_path: Path) 
     example = Path(ckwatch.__file__).parents[2] / "examples/gemm/gemm_f16.kernel.toml"
     (tmp_path / "ckwatch.toml").write_text('[workspace]\nkernels = ["*.kernel.toml"]\n')
     (tmp_path / "slow.kernel.toml").write_text(example.read_text() + GEMM)
-    plan = plan_of(tmp_path)
-    assert any(one.rule.startswith("rule/") or "wave" in one.rule for one in plan.coverage.refused)
-    seeds = plan.predicted_best(plan.shapes[0].name, 0)
+    tuned = tuned_kernel_of(tmp_path)
+    assert any(one.rule.startswith("rule/") or "wave" in one.rule for one in tuned.coverage.refused)
+    seeds = tuned.predicted_best(tuned.shapes[0].name, 0)
     assert len(seeds) == SEEDS
-    times = [plan.predicted_us(point, plan.shapes[0].name) or 0.0 for point in seeds]
+    times = [tuned.predicted_us(point, tuned.shapes[0].name) or 0.0 for point in seeds]
     assert times == sorted(times)
-    assert all(plan.space.is_allowed(point) for point in seeds)
+    assert all(tuned.space.is_allowed(point) for point in seeds)
 
 
 HERE, OTHER, FAR = (
@@ -130,9 +130,9 @@ THERE = Devices(devices=(HERE, OTHER, FAR))
     ],
 )
 def test_the_devices_of_a_run(root: Path, wanted: list[str], expected: tuple[Device, ...]) -> None:
-    assert chosen_devices(plan_of(root), THERE, wanted) == expected
+    assert chosen_devices(tuned_kernel_of(root), THERE, wanted) == expected
 
 
 def test_a_device_that_is_not_there(root: Path) -> None:
     with pytest.raises(CkwatchError, match="there is no device box/cpu"):
-        chosen_devices(plan_of(root), THERE, ["box/cpu"])
+        chosen_devices(tuned_kernel_of(root), THERE, ["box/cpu"])

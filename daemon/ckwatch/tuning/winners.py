@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ckwatch.client.tuning_plan import TuningPlan
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import TuningRecord
+from ckwatch.tuning.tuned_kernel import TunedKernel
+from ckwatch.workspace.instance_text import instance_table
 from ckwatch.workspace.loading import load_workspace
-from ckwatch.workspace.toml import table_text
 
 
 def write_file(path: Path, text: str) -> None:
@@ -26,12 +26,12 @@ def write_file(path: Path, text: str) -> None:
         raise CkwatchError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def write_winners(plan: TuningPlan, record: TuningRecord, chosen: DispatchSet | None) -> list[str]:
+def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet | None) -> list[str]:
     """Append the instances of the smallest set to the kernel file, but for those that it has; their names.
 
     Raises CkwatchError where the file was changed so that it does not take them; it is then as it was.
     """
-    path = Path(plan.kernel.path)
+    path = Path(tuned.kernel.path)
     mine = dict.fromkeys(() if chosen is None else chosen.instances)
     points = {point.instance: point for point in record.points if point.instance in mine}
     try:
@@ -39,7 +39,7 @@ def write_winners(plan: TuningPlan, record: TuningRecord, chosen: DispatchSet | 
         values = tomllib.loads(before.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise CkwatchError(f"{path} cannot be read: {error}", "mend the file: the results are kept") from None
-    present = {instance.name for instance in plan.kernel.instances}
+    present = {instance.name for instance in tuned.kernel.instances}
     present |= {str(one.get("name")) for one in values.get("instance", ()) if isinstance(one, dict)}
     new = [name for name in mine if name in points and name not in present]
     if not new:
@@ -50,10 +50,10 @@ def write_winners(plan: TuningPlan, record: TuningRecord, chosen: DispatchSet | 
         parameters = points[name].parameters
         own = {key: value for key, value in parameters.items() if not _is_default(values, key, value)}
         comment = f"# fastest that was found, or nearly so: {', '.join(best)}\n" if best else ""
-        blocks.append(f"\n{comment}[[instance]]\n{table_text({'name': name, **own})}")
+        blocks.append(f"\n{comment}{instance_table(name, own)}")
     newline = b"" if before.endswith(b"\n") else b"\n"
     write_file(path, (before + newline).decode("utf-8-sig") + "".join(blocks))
-    loaded = {kernel.name: kernel for kernel in load_workspace(plan.root).kernels}.get(plan.kernel.name)
+    loaded = {kernel.name: kernel for kernel in load_workspace(tuned.root).kernels}.get(tuned.kernel.name)
     taken = {} if loaded is None else {instance.name: instance.parameters for instance in loaded.instances}
     if any(dict(taken.get(name, {})) != dict(points[name].parameters) for name in new):
         replace_file(path, before)

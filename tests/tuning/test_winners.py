@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.client.tuning_files import write_winners
-from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import dispatch_set
 from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
+from ckwatch.tuning.tuned_kernel import TunedKernel, read_tuned_kernel
+from ckwatch.tuning.winners import write_winners
 from ckwatch.workspace.loading import load_workspace
 from workspaces import gemm_kernel
 
@@ -38,16 +38,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(root: Path) -> TuningPlan:
-    return make_plan(root, "k", arch=None, shapes=None, listed=None, seed=0)
+def tuned_kernel_of(root: Path) -> TunedKernel:
+    return read_tuned_kernel(root, "k", arch=None, shapes=None, listed=None, seed=0)
 
 
-def record_of(plan: TuningPlan, times: Mapping[int, Mapping[str, float]]) -> TuningRecord:
+def record_of(tuned: TunedKernel, times: Mapping[int, Mapping[str, float]]) -> TuningRecord:
     """A run in which the instances with these tiles took so many microseconds on shapes."""
     points = []
     for order, (tile, own) in enumerate(times.items(), 1):
         parameters = {"Flag": True, "Tile": tile}
-        point = plan.point_of(parameters) if tile != 1 else next(iter(plan.names))
+        point = tuned.point_of(parameters) if tile != 1 else next(iter(tuned.names))
         assert point is not None
         results = tuple(
             ShapeResult(shape=shape, status=EvaluationStatus.MEASURED, median_us=time_us)
@@ -55,24 +55,24 @@ def record_of(plan: TuningPlan, times: Mapping[int, Mapping[str, float]]) -> Tun
         )
         points.append(
             EvaluatedPoint(
-                order=order, seconds=1.0, instance=plan.name_of(point),
-                parameters=plan.space.parameters(point) or {}, results=results,
+                order=order, seconds=1.0, instance=tuned.name_of(point),
+                parameters=tuned.space.parameters(point) or {}, results=results,
             )
         )  # fmt: skip
     return TuningRecord(
-        kernel="k", arch=plan.arch, strategy="local", seed=0, shapes=tuple(SHAPES), points=tuple(points), space_size=4
+        kernel="k", arch=tuned.arch, strategy="local", seed=0, shapes=tuple(SHAPES), points=tuple(points), space_size=4
     )
 
 
-def written(root: Path, plan: TuningPlan, times: Mapping[int, Mapping[str, float]]) -> list[str]:
-    record = record_of(plan, times)
-    return write_winners(plan, record, dispatch_set(record.times()))
+def written(root: Path, tuned: TunedKernel, times: Mapping[int, Mapping[str, float]]) -> list[str]:
+    record = record_of(tuned, times)
+    return write_winners(tuned, record, dispatch_set(record.times()))
 
 
 def test_winners_are_appended_with_what_they_are_good_for(root: Path) -> None:
-    plan = plan_of(root)
+    tuned = tuned_kernel_of(root)
     times = {2: {"square": 100.0, "thin": 300.0}, 4: {"square": 200.0, "thin": 250.0}}
-    assert sorted(written(root, plan, times)) == ["s_2", "s_4"]
+    assert sorted(written(root, tuned, times)) == ["s_2", "s_4"]
     text = (root / "k.kernel.toml").read_text()
     assert text.startswith(KERNEL)
     assert '# fastest that was found, or nearly so: square (100 µs)\n[[instance]]\nname = "s_2"\nTile = 2\n' in text
@@ -85,19 +85,19 @@ def test_winners_are_appended_with_what_they_are_good_for(root: Path) -> None:
 
 
 def test_what_the_file_has_is_not_written_again(root: Path) -> None:
-    plan = plan_of(root)
-    assert written(root, plan, {1: {"square": 100.0, "thin": 100.0}}) == []
+    tuned = tuned_kernel_of(root)
+    assert written(root, tuned, {1: {"square": 100.0, "thin": 100.0}}) == []
     assert (root / "k.kernel.toml").read_text() == KERNEL
     times = {2: {"square": 100.0, "thin": 100.0}}
-    assert written(root, plan, times) == ["s_2"]
+    assert written(root, tuned, times) == ["s_2"]
     once = (root / "k.kernel.toml").read_text()
-    assert written(root, plan, times) == []
+    assert written(root, tuned, times) == []
     assert (root / "k.kernel.toml").read_text() == once
 
 
 def test_nothing_was_found(root: Path) -> None:
-    plan = plan_of(root)
-    assert write_winners(plan, record_of(plan, {}), None) == []
+    tuned = tuned_kernel_of(root)
+    assert write_winners(tuned, record_of(tuned, {}), None) == []
     assert (root / "k.kernel.toml").read_text() == KERNEL
 
 
@@ -109,9 +109,9 @@ def test_nothing_was_found(root: Path) -> None:
     ],
 )
 def test_a_file_that_does_not_take_them_stays_as_it_is(root: Path, old: str, new: str, message: str) -> None:
-    plan = plan_of(root)
+    tuned = tuned_kernel_of(root)
     changed = KERNEL.replace(old, new)
     (root / "k.kernel.toml").write_text(changed)
     with pytest.raises(CkwatchError, match=message):
-        written(root, plan, {2: {"square": 100.0, "thin": 100.0}})
+        written(root, tuned, {2: {"square": 100.0, "thin": 100.0}})
     assert (root / "k.kernel.toml").read_text() == changed

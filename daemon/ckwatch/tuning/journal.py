@@ -16,15 +16,24 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.file_locks import is_locked, try_lock, unlock
-from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, RunBest, ShapeResult, TuningRecord, TuningRun
+from ckwatch.tuning.results import (
+    EvaluatedPoint,
+    EvaluationStatus,
+    KnownResult,
+    RunBest,
+    ShapeResult,
+    TuningRecord,
+    TuningRun,
+)
 from ckwatch.tuning.space import GoneValue, RefusedShare, SpaceCoverage
+from ckwatch.wire.endpoint import endpoint_of
 
 FILE_NAME = "tuning.sqlite"
 
@@ -89,18 +98,6 @@ RUNS_KEPT = 200
 """Older runs are dropped when another begins; their results stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRow:
-    """A result as it was written. `artifact` is what the instance compiled to; of a compile that was given up, a digest
-    of its text. `problem` are sizes and runtime arguments as JSON, empty where the result holds for all."""
-
-    parameters: Mapping[str, ParameterValue]
-    artifact: str
-    problem: str
-    result: ShapeResult
-    taken_at: float = 0.0
-
-
 class RunActivity(NamedTuple):
     """What changes while a run goes on, and when it ends. `pid`: of the process that began it last."""
 
@@ -120,7 +117,7 @@ class TuningJournal:
         self._held: dict[int, int] = {}
         self._file = 0
 
-    def rows(self, kernel: str, device: str) -> list[JournalRow]:
+    def rows(self, kernel: str, device: str) -> list[KnownResult]:
         """All that is known of a kernel on a kind of device, in the order in which it was found."""
         found = self._all(
             "SELECT parameters, artifact, problem, status, median_us, low_us, high_us, reason, taken_at FROM result "
@@ -137,10 +134,10 @@ class TuningJournal:
                 high_us=high,
                 reason=reason,
             )
-            rows.append(JournalRow(_parameters_of(parameters), artifact, problem, result, at))
+            rows.append(KnownResult(_parameters_of(parameters), artifact, problem, result, at))
         return rows
 
-    def add(self, kernel: str, device: str, row: JournalRow) -> None:
+    def add(self, kernel: str, device: str, row: KnownResult) -> None:
         """Keep a result; it is safe when this returns."""
         result = row.result
         values = (kernel, parameters_text(row.parameters), row.artifact, row.problem, device, result.status.value)
@@ -378,6 +375,29 @@ class TuningJournal:
             f"the results of tuning cannot be kept: {self.path}: {error}",
             "remove the file if it is damaged: what was tuned is then searched again",
         )
+
+
+def journal_path(root: Path) -> Path:
+    """Return where the runs of a workspace are kept. Blocks."""
+    return endpoint_of(root).log.with_name(FILE_NAME)
+
+
+def runs_of(root: Path, kernel: str | None) -> list[TuningRun]:
+    """Return the runs of a workspace, or those of one kernel, newest first. Blocks; raises CkwatchError."""
+    path = journal_path(root)
+    if not path.exists():
+        return []
+    with closing(TuningJournal(path)) as journal:
+        return journal.runs(kernel)
+
+
+def record_of(root: Path, number: int) -> TuningRecord:
+    """Return all of a run. Blocks; raises CkwatchError, also for an unknown number."""
+    path = journal_path(root)
+    if not path.exists():
+        raise unknown_run(number)
+    with closing(TuningJournal(path)) as journal:
+        return journal.record(number)
 
 
 def unknown_run(number: int) -> CkwatchError:

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from ckwatch.client.builds import BuildResult
-from ckwatch.client.errors import DaemonGoneError
-from ckwatch.client.tuning import CLEARLY_WORSE, Tuning, TuningOptions
-from ckwatch.client.tuning_journal import TuningJournal
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError, DaemonGoneError
+from ckwatch.tuning.journal import TuningJournal
+from ckwatch.tuning.plan import CLEARLY_WORSE, TuningOptions
 from ckwatch.tuning.results import EvaluationStatus, TuningRecord
+from ckwatch.tuning.runner import Tuning
 from tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
 
 BEST = {"one": "s_32_96_4", "two": "s_48_64_8"}
@@ -66,7 +66,7 @@ async def test_the_best_of_each_shape_is_found_with_part_of_the_measurements(run
     await run.run()
     assert {shape: getattr(run.best(shape), "instance", None) for shape in BEST} == BEST
     assert max(client.measured.values()) == 1
-    assert len(client.measured) < run.plan.coverage.allowed * 1.5  # of twice that
+    assert len(client.measured) < run.tuned.coverage.allowed * 1.5  # of twice that
     assert run.ended == "nothing better was found for long"
     assert not any(count > 1 for count in client.built.values())
     chosen = run.dispatch_set()
@@ -92,7 +92,7 @@ async def test_devices_time_different_instances_side_by_side(runs: Runs) -> None
     run = runs(client, devices=2, jobs=8, strategy="all", patience=None, racing=False)
     await run.run()
     assert client.side_by_side == 2
-    assert len(client.measured) == 2 * run.plan.coverage.allowed
+    assert len(client.measured) == 2 * run.tuned.coverage.allowed
     assert {point.device for point in run.record.points} == {"cpu0", "cpu1"}
     assert set(client.limits) == {None}
 
@@ -202,16 +202,14 @@ async def test_a_run_that_was_killed_has_the_rest_of_its_budget(runs: Runs) -> N
     assert again.best("one") is not None  # what is known stays known
 
 
-async def test_the_machines_fault_ends_the_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
+async def test_the_machines_fault_ends_the_run(runs: Runs) -> None:
     client = FakeTunedClient(lambda _unit, _shape: "device lost")
     run = runs(client)
     with pytest.raises(CkwatchError, match="could not be timed on cpu0"):
         await run.run()
 
 
-async def test_a_daemon_that_is_lost_during_a_build_is_asked_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.client.tuning.RETRY_S", 0.0)
+async def test_a_daemon_that_is_lost_during_a_build_is_asked_again(runs: Runs) -> None:
     client = FakeTunedClient(cost)
     build, lost = client.build, [DaemonGoneError("the daemon has gone")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import random
 import time
@@ -19,14 +20,16 @@ from ckwatch.checks.static_checks import declared_types
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Shape, Unit, value_in_name
+from ckwatch.model.kernels import Instance, Kernel, Shape, Unit, value_in_name
 from ckwatch.model.parameter_types import ParameterType
+from ckwatch.model.targets import Language, language_of
 from ckwatch.prediction.predict import PredictionTarget, predict, target_of
 from ckwatch.render.renderer import Renderer
 from ckwatch.tuning.space import (
     Allowed,
     JoinedSpace,
     ListedSpace,
+    Parameters,
     Point,
     ProductSpace,
     Space,
@@ -37,8 +40,6 @@ from ckwatch.tuning.space import (
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import find_shape
 from ckwatch.workspace.sweep import SweepPlan
-
-Parameters = Mapping[str, ParameterValue]
 
 EXAMPLES = 6
 """Points that are rendered to see whether the rules can be asked without rendering each."""
@@ -59,7 +60,7 @@ LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
-class TuningPlan:
+class TunedKernel:
     """A kernel for one arch, with the space to search and the shapes to search it for. `names`: those of the
     instances that are listed; `prefixes`: what the names of others begin with, by the space that they are from;
     `present`: the names that the kernel file has; `is_listed`: the instances are not those of the kernel file."""
@@ -77,6 +78,15 @@ class TuningPlan:
     coverage: SpaceCoverage
     target: PredictionTarget | None
     jobs: int | None
+
+    @property
+    def on_processor(self) -> bool:
+        """Whether it is timed where compilers run."""
+        return language_of(self.kernel.template) is Language.CPP
+
+    def unit_of(self, point: Point) -> str:
+        """The id of the instance's unit."""
+        return f"{self.kernel.name}/{self.name_of(point)}@{self.arch}"
 
     def name_of(self, point: Point) -> str:
         """What the instance is called: its own name where the kernel file has it, else made of what differs."""
@@ -158,7 +168,12 @@ class TuningPlan:
         return point if point is not None and self.space.is_allowed(point) else None
 
 
-def make_plan(
+def problem_text(shape: Shape) -> str:
+    """A shape's sizes and runtime arguments as JSON, equal for equal ones."""
+    return json.dumps([dict(shape.sizes), dict(shape.runtime)], sort_keys=True)
+
+
+def read_tuned_kernel(
     root: Path,
     kernel_name: str,
     *,
@@ -166,7 +181,7 @@ def make_plan(
     shapes: Sequence[str] | None,
     listed: Mapping[str, Parameters] | None,
     seed: int,
-) -> TuningPlan:
+) -> TunedKernel:
     """Read the kernel file and look at its space; for a thread.
 
     `listed` are instances to choose among instead. Raises UnknownUnitError for an unknown kernel, and CkwatchError for
@@ -220,7 +235,7 @@ def make_plan(
     if not found.allowed and found.is_exact:
         why = f": {found.refused[0].example}" if found.refused else ""
         raise CkwatchError(f"nothing of the space of '{kernel_name}' is allowed{why}")
-    return TuningPlan(
+    return TunedKernel(
         root=workspace.root,
         kernel=kernel,
         arch=arch,
