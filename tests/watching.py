@@ -1,21 +1,51 @@
-"""A running watcher, and what it reported."""
+"""A running watcher, and what it reported.
+
+As an incomplete batch asks for, everything is then compared with what was there before.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
 from ckwatch.engine.watch import Batch, WatchDelays, Watcher
+from ckwatch.engine.watch.batch import is_temporary
 from ckwatch.engine.watch.notify import Notify, watchfiles_process
-from ckwatch.engine.watch.paths import RACY_NS
 from ckwatch.engine.watch.watcher import suspended_s
+from ckwatch.workspace.kernel_globs import is_skipped
 from patience import PATIENCE_S
+
+TICK_S = 0.01
+"""Two writes within so much time may leave the same time stamp, which the kernel takes from a clock that ticks."""
 
 QUICK = WatchDelays(poll_s=0.05, check_s=0.1, new_folder_s=0.1, restart_s=0.05, retry_s=0.1)
 """For tests: the same, only quicker."""
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamps(folders: Iterable[str], files: Iterable[str]) -> dict[str, Stamp]:
+    """What is there by the names that are watched, as `stat` tells it apart; of folders only which they are."""
+    found: dict[str, Stamp] = {}
+    places = [*files, *folders]
+    for folder in folders:
+        for place, inside, names in os.walk(folder, followlinks=True):
+            # each folder once on its way: links may lead up
+            inside[:] = [name for name in inside if not is_skipped(name) and len(place) < len(folder) + 100]
+            places += [os.path.join(place, name) for name in (*inside, *names) if not is_temporary(name)]  # noqa: PTH118
+    for path in places:
+        with suppress(OSError):
+            status = Path(path).stat()
+            is_folder = stat.S_ISDIR(status.st_mode)
+            found[path] = (status.st_ino, *((0, 0) if is_folder else (status.st_ctime_ns, status.st_size)))
+    return found
 
 
 class Reports:
@@ -26,11 +56,21 @@ class Reports:
         self.problems: list[tuple[str | None, str | None]] = []
         self.watcher: Watcher
         self._news = anyio.Event()
+        self._places: tuple[list[str], list[str]] = ([], [])
+        self._there: dict[str, Stamp] = {}
 
     async def deliver(self, batch: Batch) -> None:
         """What the watcher calls for each batch."""
-        self.batches.append(batch)
-        self._ring()
+        there = stamps(*self._places)
+        if not batch.complete:
+            differ = {path for path in self._there.keys() | there.keys() if self._there.get(path) != there.get(path)}
+            batch = replace(batch, paths=batch.paths | differ)
+        for path in batch.paths:
+            self._there.pop(path, None)
+            self._there.update({path: there[path]} if path in there else {})
+        if batch.paths:
+            self.batches.append(batch)
+            self._ring()
 
     def problem(self, message: str | None, hint: str | None) -> None:
         """What the watcher calls for each problem."""
@@ -72,8 +112,10 @@ class Reports:
 
     async def follow(self, folders: Iterable[Path | str], files: Iterable[Path | str] = ()) -> None:
         """Follow and wait until it is watched. What a test has made just before is not reported."""
-        await anyio.sleep(2 * RACY_NS / 1e9)
-        self.watcher.follow([str(folder) for folder in folders], [str(file) for file in files])
+        await anyio.sleep(2 * TICK_S)
+        self._places = [str(folder) for folder in folders], [str(file) for file in files]
+        self._there = stamps(*self._places)
+        self.watcher.follow(*self._places)
         with anyio.fail_after(PATIENCE_S):
             await self.watcher.settled()
 

@@ -12,6 +12,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.core.events import MAIN, FilesChanged, WarningChanged
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.file_changes import RelevantChanges, TrackedPaths, relevant_changes
@@ -107,10 +108,11 @@ class ChangeReporter:
             return
         interest = self._interest_now()
         found = await to_thread.run_sync(relevant_changes, batch.paths, interest, store.contents.digest)
-        complete = batch.complete and found.complete
+        complete = found.complete and (batch.complete or not await self._differs(store))
         if found.digests or found.reload or not complete:
             log.info("%s", describe_changes(batch.paths, found, self._root, complete=complete))
-            await self._loop.post(FilesChanged(found.digests, reload=found.reload, complete=complete, at=time.time()))
+            reload = found.reload or not complete
+            await self._loop.post(FilesChanged(found.digests, reload=reload, complete=complete, at=time.time()))
 
     async def compare(self, files: set[str]) -> None:
         """Compare files that are watched from now on: they may have changed since they were read."""
@@ -122,6 +124,12 @@ class ChangeReporter:
         found = await to_thread.run_sync(changed_digests, new, disputed, store.contents.digests)
         if found:
             await self._loop.post(FilesChanged(found, at=time.time()))
+
+    async def _differs(self, store: ArtifactStore) -> bool:
+        """Whether a file or the workspace is not as it was read."""
+        known, _ = self._loop.state.graph.known_digests()
+        changed = await to_thread.run_sync(changed_digests, known, (), store.contents.digests)
+        return bool(changed) or await to_thread.run_sync(self._view_loader.is_outdated)
 
     def problem(self, message: str | None, hint: str | None) -> None:
         """Some folders cannot be watched, or can again."""

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from ckwatch.engine.watch.notify import watchfiles_process
-from ckwatch.engine.watch.snapshot import Hints
+from ckwatch.engine.watch.places import Hints
 from watching import watching
 
 

@@ -14,8 +14,9 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -95,6 +96,10 @@ def passed(sentence: str, figures: Figures | None = None) -> Found:
 
 def failed(sentence: str, figures: Figures | None = None) -> Found:
     return Found(TrialOutcome.FAILED, sentence, figures or {})
+
+
+def passed_if(holds: bool, sentence: str, figures: Figures | None = None) -> Found:
+    return passed(sentence, figures) if holds else failed(sentence, figures)
 
 
 def skipped(sentence: str, figures: Figures | None = None) -> Found:
@@ -219,7 +224,7 @@ def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
         told = facts.compute_units > 0 and facts.total_memory_bytes > 0
         cache = f"{facts.last_level_cache_bytes / MIB:.1f} MiB of cache" if facts.last_level_cache_bytes else "no cache"
         sentence = f"{facts.compute_units} processors and {cache} are told"
-        return passed(sentence, figures) if told else failed(sentence, figures)
+        return passed_if(told, sentence, figures)
     wrong = [
         what
         for what, right in (
@@ -280,37 +285,46 @@ def _others(tested: TestedDevice, _step: SelfTestStep) -> Found:
 
 
 @contextmanager
-def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
-    """The address of memory that is given back when nothing uses it any more."""
-    address = runtime.allocate(size_bytes)
+def _in_use(runtime: DeviceRuntime, free: Callable[[], None]) -> Iterator[None]:
+    """Call `free` when the device uses nothing any more."""
     try:
-        yield address
+        yield
     except BaseException:
         with suppress(BenchmarkError):  # the first error is the one that counts
             runtime.synchronize()
-            runtime.free(address)
+            free()
         raise
     runtime.synchronize()
-    runtime.free(address)
+    free()
 
 
 @contextmanager
-def _in_use(runtime: DeviceRuntime, memory: GuardedMemory) -> Iterator[GuardedMemory]:
-    """Guarded memory that is given back when nothing uses it any more."""
-    try:
+def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
+    """Yield the address of memory that is given back at the end."""
+    address = runtime.allocate(size_bytes)
+    with _in_use(runtime, lambda: runtime.free(address)):
+        yield address
+
+
+@contextmanager
+def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
+    """Yield new guarded memory, in the same way."""
+    memory = GuardedMemory(runtime)
+    with _in_use(runtime, memory.free):
         yield memory
-    except BaseException:
-        with suppress(BenchmarkError):  # the first error is the one that counts
-            runtime.synchronize()
-            memory.free()
-        raise
-    runtime.synchronize()
-    memory.free()
 
 
-def _guarded(runtime: DeviceRuntime) -> AbstractContextManager[GuardedMemory]:
-    """New guarded memory, in the same way."""
-    return _in_use(runtime, GuardedMemory(runtime))
+def _between_events_us(runtime: DeviceRuntime, launch: Launch, before: Launch | None = None) -> float:
+    """Microseconds between an event before a launch and one behind it, queued together behind `before`."""
+    begin, end = runtime.event(), runtime.event()
+    with runtime.gate():
+        if before is not None:
+            before()
+        runtime.record(begin)
+        launch()
+        runtime.record(end)
+    runtime.wait(end)
+    return runtime.elapsed_us(begin, end)
 
 
 def _copies(tested: TestedDevice, _step: SelfTestStep) -> Found:
@@ -404,7 +418,7 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
         f"{held_us / 1e3:.1f} ms, and {inside_us:.1f} us lay between its events"
     )
     holds = held_us >= 0.8 * GATE_S * 1e6 and inside_us <= 0.2 * GATE_S * 1e6
-    return passed(sentence, figures) if holds else failed(sentence, figures)
+    return passed_if(holds, sentence, figures)
 
 
 def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
@@ -428,7 +442,7 @@ def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
     )
     if resolution == 0:
         return failed("all event pairs took the same time, whatever was between them", figures)
-    return passed(sentence, figures) if resolution <= RESOLUTION_LIMIT_US else failed(sentence, figures)
+    return passed_if(resolution <= RESOLUTION_LIMIT_US, sentence, figures)
 
 
 def _order(tested: TestedDevice, _step: SelfTestStep) -> Found:
@@ -461,7 +475,7 @@ def _event_clock(tested: TestedDevice, _step: SelfTestStep) -> Found:
     figures: Figures = {"host_us": host_us, "device_us": device_us, "ratio": device_us / host_us}
     sentence = f"{device_us / 1e3:.2f} ms by events, {host_us / 1e3:.2f} ms by the host's clock"
     close = abs(device_us - host_us) <= CLOCK_SHARE * host_us + CLOCK_SLACK_S * 1e6
-    return passed(sentence, figures) if close else failed(sentence, figures)
+    return passed_if(close, sentence, figures)
 
 
 # Clocks and power.
@@ -514,11 +528,7 @@ def _load(tested: TestedDevice, memory: GuardedMemory) -> Launch:
     if library is not None:
         return library
     buffer = memory.allocate("memory", 1 << 24)
-
-    def fill() -> None:
-        runtime.fill(buffer.address, 1, buffer.size_bytes)
-
-    return fill
+    return partial(runtime.fill, buffer.address, 1, buffer.size_bytes)
 
 
 def _library_launch(
@@ -641,7 +651,7 @@ def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
     )
     least, most = KNEE_FACTORS
     fits = found <= flush and least * told <= found <= most * told
-    return passed(sentence, figures) if fits else failed(sentence, figures)
+    return passed_if(fits, sentence, figures)
 
 
 def working_sets(smallest: int, largest: int) -> list[int]:
@@ -675,17 +685,8 @@ def cache_knee(bandwidths: Sequence[tuple[int, float]]) -> float | str:
 def _bandwidth_gbps(runtime: DeviceRuntime, probes: ProbeKernels, address: int, size: int) -> float:
     wanted = CPU_READ_BYTES if runtime.facts.kind == "cpu" else READ_BYTES
     passes = max(2, round(wanted / size))
-    times = []
-    for _ in range(3):
-        begin, end = runtime.event(), runtime.event()
-        with runtime.gate():
-            probes.read(address, size, 1)
-            runtime.record(begin)
-            probes.read(address, size, passes)
-            runtime.record(end)
-        runtime.wait(end)
-        times.append(runtime.elapsed_us(begin, end))
-    return size * passes / min(times) / 1e3
+    once, often = (partial(probes.read, address, size, count) for count in (1, passes))
+    return size * passes / min(_between_events_us(runtime, often, once) for _ in range(3)) / 1e3
 
 
 BRIEF = Precision(warm_up_s=0.1, minimum_s=0.1, budget_s=1.0, relative_error=0.002)
@@ -717,7 +718,7 @@ def _flush(tested: TestedDevice, _step: SelfTestStep) -> Found:
     cold, hot = medians[CacheState.COLD], medians[CacheState.HOT]
     figures: Figures = {"working_set_mib": size / MIB, "cold_us": cold, "hot_us": hot, "ratio": cold / hot}
     sentence = f"{size / MIB:.3g} MiB are read in {hot:.4g} us from the cache, and in {cold:.4g} us after a flush"
-    return passed(sentence, figures) if cold >= COLD_LEAST * hot else failed(sentence, figures)
+    return passed_if(cold >= COLD_LEAST * hot, sentence, figures)
 
 
 FLUSHED_ROUNDS = 9
@@ -735,6 +736,11 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
         runtime.synchronize()
         flush = memory.allocate("nothing", 0)
         medians: dict[bool, list[float]] = {False: [], True: []}
+
+        def flush_ten_times() -> None:
+            for _ in range(10):
+                probes.flush_instructions()
+
         for _ in range(FLUSHED_ROUNDS):
             for flushed in (False, True):
                 sampler = Sampler(
@@ -745,14 +751,7 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
                     flush_instructions=probes.flush_instructions if flushed else None,
                 )
                 medians[flushed].append(summarize(_sampled(sampler, launch, CacheState.HOT).times_us).median_us)
-        begin, end = runtime.event(), runtime.event()
-        with runtime.gate():
-            runtime.record(begin)
-            for _ in range(10):
-                probes.flush_instructions()
-            runtime.record(end)
-        runtime.wait(end)
-        flush_us = runtime.elapsed_us(begin, end) / 10
+        flush_us = _between_events_us(runtime, flush_ten_times) / 10
     warm, cold = median(medians[False]), median(medians[True])
     ratios = [math.log(after / before) for before, after in zip(medians[False], medians[True], strict=True)]
     least, centre, _ = centre_and_interval(ratios)
@@ -765,7 +764,7 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
     }
     what = f"a GEMM of {size}³" if library is not None else "a read of 4 KiB"
     sentence = f"{what} takes {warm:.4g} us, and {cold:.4g} us after a flush, which takes {flush_us:.4g} us itself"
-    return passed(sentence, figures) if least > 0 else failed(sentence, figures)
+    return passed_if(least > 0, sentence, figures)
 
 
 # What is to take the worker along.
@@ -946,7 +945,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     bench, launches = made
     what = step.name or f"{tested.runtime.library_name} against itself"
     equal = _Trials()
-    with _in_use(tested.runtime, bench.memory):
+    with _in_use(tested.runtime, bench.memory.free):
         floor_us = noise_floor(tested.runtime).us
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
         equal.compare(bench.sampler, runners, floor_us, TRIALS, step.budget_s)
@@ -980,7 +979,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
     holds = same >= SAME_SHARE * trials and told
     if not holds and disturbed:
         return skipped(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
-    return passed(sentence, figures) if holds else failed(sentence, figures)
+    return passed_if(holds, sentence, figures)
 
 
 def _slower(
@@ -1048,7 +1047,7 @@ def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
     if made is None:
         return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
     bench, (launch,) = made
-    with _in_use(tested.runtime, bench.memory):
+    with _in_use(tested.runtime, bench.memory.free):
         return _timed(tested, bench.sampler, launch, step.name or tested.runtime.library_name)
 
 

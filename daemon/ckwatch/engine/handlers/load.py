@@ -109,6 +109,14 @@ class ViewLoader:
                 workspace.settings.daemon.build != "wanted",
             )
 
+    def is_outdated(self) -> bool:
+        """Whether the workspace on disk is not as it was loaded; for a thread."""
+        with self._lock:
+            try:
+                return self._loader.load() != self.workspaces.get(MAIN)
+            except CkwatchError:
+                return MAIN in self.workspaces
+
     def kernels(self) -> tuple[KernelUnits, ...]:
         """The kernels of the last load of the workspace on disk."""
         return tuple(self._kernels.values())

@@ -75,8 +75,8 @@ class PendingChanges:
     step_s: float
     paths: set[str] = field(default_factory=set)
     lost: bool = False
-    young: set[str] = field(default_factory=set)
-    """Places that may still be changing, to be compared again before this is reported."""
+    young: bool = False
+    """Whether a file changed a moment ago and may be changing still: to be looked at again before this is reported."""
     reported: int = 0
     reported_s: float = -math.inf
     """How many paths the last batch had, and when it was taken."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ckwatch.engine.watch import notify_process
-from ckwatch.engine.watch.snapshot import Hints
+from ckwatch.engine.watch.places import Hints
 from ckwatch.model.delays import WATCH_SINGLE_STEP, WATCH_STEP
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessStartError

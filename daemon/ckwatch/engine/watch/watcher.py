@@ -1,19 +1,17 @@
 """The watcher: what may have changed in, batches of changed paths out.
 
     watchfiles ── hints ─┐
-    scans, when due ─────┼─► _look   compares with the snapshot, in a thread ──► changes ──► _deliver   batches
+    comparisons, if due ─┼─► _look   names what hints are about, in a thread ──► changes ──► _deliver   batches
     follow ──────────────┘      └──► _cover   watches the folders that are needed
 
-Events of the library are hints only: the paths are compared with what is known of them. What it keeps to itself (an
-overflow of the kernel's queue, what happened in a folder before it was watched, a mount) is found by a scan of
-everything that is watched, which is made
+Events of the library are hints only: whoever gets a batch compares the files with what was read of them. What the
+library keeps to itself (an overflow of the kernel's queue, what happened in a folder before it was watched, a mount) is
+found by a comparison of everything, which an incomplete batch asks for. It is made
 
 - when a process of the library has begun, as nothing is known of what happened before, or has ended by itself;
-- when so many paths were reported that the kernel may have dropped events, before the batch is delivered;
+- when so many paths were reported that the kernel may have dropped events;
 - after the machine was suspended;
 - every 10 to 50 seconds, depending on what it costs; and each half second instead where folders cannot be watched.
-
-A batch waits for the look that its events made necessary.
 """
 
 from __future__ import annotations
@@ -22,15 +20,16 @@ import errno
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from ckwatch.engine.watch.batch import Batch, PendingChanges
+from ckwatch.engine.watch.batch import LARGE_BATCH, Batch, PendingChanges
 from ckwatch.engine.watch.notify import Notify, describe_shortage, watchfiles_process
-from ckwatch.engine.watch.snapshot import Coverage, Differences, Hints, Identities, Snapshot, WatchRequest
+from ckwatch.engine.watch.places import Hints, Identities, LookedAt, WatchedPlaces, WatchRequest, newest_change_ns
 from ckwatch.model.errors import plain_errors
 
 
@@ -85,7 +84,7 @@ def suspended_s() -> float:
 class _Instance:
     """A process of the library."""
 
-    folders: Identities = field(default_factory=dict)
+    folders: Identities = field(default_factory=dict[str, tuple[int, int]])
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     began_s: float = -math.inf
     problem: OSError | None = None
@@ -101,8 +100,8 @@ class Watcher:
 
     `deliver` is awaited for one batch at a time; what happens meanwhile is merged into the next. `on_problem` gets a
     message and a hint when folders have to be polled because they cannot be watched, and (None, None) when that is
-    over. A file must be quiet for `step_ms` before a small change is reported. `poll` watches nothing, and scans
-    instead.
+    over. A file must be quiet for `step_ms` before a small change is reported. `poll` watches nothing, and
+    has everything compared instead.
     """
 
     def __init__(
@@ -128,7 +127,6 @@ class Watcher:
         self._asked = 0
         self._done = 0
         self._ran = False
-        self._stopping = False
         self._problem: str | None = None
         self._gathered = anyio.Event()
         self._wakeup = anyio.Event()
@@ -137,18 +135,20 @@ class Watcher:
         self._begin()
 
     def _begin(self) -> None:
-        self._snapshot = Snapshot(self._step_s, lambda: self._stopping)
+        self._places = WatchedPlaces(WatchRequest())
+        self._one_by_one = False
         self._instances = {True: _Instance(), False: _Instance()}
         """By whether they watch folders with everything in them."""
-        self._needed = Coverage()
         self._hints: dict[str, bool] = {}
         self._hinted = 0
-        """Paths that the library has reported since the last scan for their number."""
+        """Paths that the library has reported since the last comparison for their number."""
         self._later: list[tuple[float, set[str]]] = []
-        """New folders, and when to compare them again."""
-        self._scan_wanted = False
-        self._scan_due_s = math.inf
+        """New folders, and when to report them again."""
         self._looking = False
+        self._survey_wanted = False
+        self._survey_s = 0.0
+        """How long the last survey took."""
+        self._compare_due_s = math.inf
 
     def follow(self, folders: Iterable[str], files: Iterable[str]) -> None:
         """Replace what is watched. Absolute paths without `..`; they need not exist.
@@ -171,13 +171,13 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled. Raises what `deliver` raises. Run again, it reports that all may have changed."""
-        self._stopping = False
         if self._ran:
-            self._gather(Differences(set(self._request.folders), lost=True))
+            self._gather(LookedAt(set(self._request.folders), lost=True), self._step_s)
         self._ran = True
+        self._compared(0.0)
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
-                for task in (self._stop_threads, self._look, self._deliver, self._check):
+                for task in (self._look, self._deliver, self._check):
                     tasks.start_soon(task)
                 if not self._poll_only:
                     await self._cover(tasks)
@@ -185,80 +185,77 @@ class Watcher:
             self._begin()
             self._done = -1
 
-    async def _stop_threads(self) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            self._stopping = True
-
     # When to look at the disk
 
     async def _look(self) -> None:
         while True:
             await self._next_look()
-            self._looking = True
             asked, request = self._asked, self._request
             hints, self._hints = self._hints, {}
+            survey, self._survey_wanted = self._survey_wanted, False
+            self._looking = True
             began_s = anyio.current_time()
-            scan = self._scan_wanted or began_s >= self._scan_due_s
-            expect_none = scan and not self._scan_wanted and not self._polls()
-            self._scan_wanted = False
-            found, needed = await anyio.to_thread.run_sync(self._compare, request, hints, scan, expect_none)
-            if scan or self._scan_due_s == math.inf:
-                now_s = anyio.current_time()
-                self._scan_due_s = now_s + self._delays.scan_pause_s(now_s - began_s, poll=self._polls())
-            self._gather(found)
-            self._cover_needed(needed, renew=found.renew)
+            places, found, age_s = await anyio.to_thread.run_sync(
+                _examine, self._places, request, hints, survey, self._one_by_one, abandon_on_cancel=True
+            )
+            if places is not self._places:
+                self._places, self._survey_s = places, anyio.current_time() - began_s
+                self._cover_wanted.set()
+            if found.renew:
+                for instance in self._instances.values():
+                    instance.folders = {}
+                self._cover_wanted.set()
             self._looking = False
-            if self._is_covered() and not self._scan_wanted:
+            self._gather(found, age_s)
+            if self._is_covered() and not self._survey_wanted:
                 self._done = asked
             self._report()
             looked, self._looked = self._looked, anyio.Event()
             looked.set()
 
     async def _next_look(self) -> None:
-        """Wait for hints, another request, or a scan that is due."""
+        """Wait for hints, another request, or a comparison that is due."""
         while True:
             now_s = anyio.current_time()
             for due_s, places in self._later:
                 if due_s <= now_s:
                     self._hints = {**dict.fromkeys(places, False), **self._hints}
             self._later = [entry for entry in self._later if entry[0] > now_s]
-            if self._hints or self._scan_wanted or self._request != self._snapshot.request or now_s >= self._scan_due_s:
+            if now_s >= self._compare_due_s:
+                self._compare_due_s = math.inf
+                self._compare()
+            if self._hints or self._survey_wanted or self._request != self._places.request:
                 return
             if self._asked != self._done and self._is_covered():
                 return
             next_s = min((due_s for due_s, _ in self._later), default=math.inf)
-            with anyio.CancelScope(deadline=min(self._scan_due_s, next_s)):
+            with anyio.CancelScope(deadline=min(self._compare_due_s, next_s)):
                 await self._wakeup.wait()
             self._wakeup = anyio.Event()
-
-    def _compare(
-        self, request: WatchRequest, hints: Hints, scan: bool, expect_none: bool
-    ) -> tuple[Differences, Coverage]:
-        """In a worker thread. `expect_none`: the library should have reported what the scan finds."""
-        found = self._snapshot.follow(request) if request != self._snapshot.request else Differences()
-        if hints:
-            found.add(self._snapshot.look(hints))
-        if scan:
-            missed = self._snapshot.scan()
-            missed.renew |= expect_none and bool(missed.paths - missed.young)
-            found.add(missed)
-        return found, self._snapshot.needed()
 
     async def _check(self) -> None:
         suspended_s = self._suspended_s()
         while True:
             await anyio.sleep(self._delays.check_s)
             before_s, suspended_s = suspended_s, self._suspended_s()
-            if suspended_s - before_s > SUSPENDED_S:
-                self._scan()
-            needed = self._needed
-            if self._done == self._asked and await anyio.to_thread.run_sync(needed.is_outdated):
-                self._scan()
+            outdated = self._places.is_outdated
+            if suspended_s - before_s > SUSPENDED_S or (
+                self._done == self._asked and await anyio.to_thread.run_sync(outdated, abandon_on_cancel=True)
+            ):
+                self._compare()
 
-    def _scan(self) -> None:
-        self._scan_wanted = True
+    def _compare(self) -> None:
+        """Survey the places, and have everything compared."""
+        self._gather(LookedAt(lost=True), 0.0)
+        self._survey()
+
+    def _survey(self) -> None:
+        self._survey_wanted = True
+        self._wakeup.set()
+
+    def _compared(self, took_s: float) -> None:
+        pause_s = self._delays.scan_pause_s(self._survey_s + took_s, poll=self._polls())
+        self._compare_due_s = anyio.current_time() + pause_s
         self._wakeup.set()
 
     def _polls(self) -> bool:
@@ -266,17 +263,9 @@ class Watcher:
 
     # Where hints come from
 
-    def _cover_needed(self, needed: Coverage, *, renew: bool) -> None:
-        self._needed = needed
-        if renew:
-            for instance in self._instances.values():
-                instance.folders = {}
-        if any(needed.of(recursive) != instance.folders for recursive, instance in self._instances.items()):
-            self._cover_wanted.set()
-
     def _is_covered(self) -> bool:
         return self._poll_only or all(
-            instance.covers(self._needed.of(recursive)) for recursive, instance in self._instances.items()
+            instance.covers(self._places.needed[recursive]) for recursive, instance in self._instances.items()
         )
 
     async def _cover(self, tasks: TaskGroup) -> None:
@@ -287,7 +276,7 @@ class Watcher:
             due_s = math.inf
             for recursive, instance in self._instances.items():
                 pause_s = self._delays.restart_s if instance.problem is None else self._delays.retry_s
-                if self._needed.of(recursive) == instance.folders:
+                if self._places.needed[recursive] == instance.folders:
                     continue
                 if anyio.current_time() < instance.began_s + pause_s:
                     due_s = min(due_s, instance.began_s + pause_s)
@@ -299,20 +288,23 @@ class Watcher:
                 self._cover_wanted.set()
 
     async def _replace(self, tasks: TaskGroup, recursive: bool, old: _Instance) -> None:
-        new = _Instance(self._needed.of(recursive), began_s=anyio.current_time())
+        new = _Instance(self._places.needed[recursive], began_s=anyio.current_time())
         if new.folders:
             try:
                 await tasks.start(self._follow_hints, recursive, new)
             except PermissionError:
                 new.folders = {}
-                self._snapshot.one_by_one = True  # see Snapshot.needed, which the scan below asks again
+                self._one_by_one = True  # the survey below finds which
             except FileNotFoundError:
                 new.folders = {}  # it went since the last look
             except OSError as error:
                 new.folders, new.problem = {}, error
         self._instances[recursive] = new
         old.scope.cancel()
-        self._scan()
+        if old.began_s > -math.inf or new.problem is not None or self._done == self._asked:
+            self._compare()  # the old process may have kept something to itself
+        else:
+            self._survey()  # whoever asked compares once it is settled
 
     async def _follow_hints(self, recursive: bool, instance: _Instance, *, task_status: TaskStatus[None]) -> None:
         """Run a process of the library until it is replaced. Raises OSError when it cannot begin."""
@@ -325,19 +317,19 @@ class Watcher:
                     async for hints in batches:
                         self._hinted += len(hints)
                         for path, gone in hints.items():
-                            if self._looking or self._snapshot.concerns(path):
+                            if self._places.concerns(path):
                                 self._hints[path] = gone or self._hints.get(path, False)
                         if self._hinted >= OVERFLOW_PATHS:
                             self._hinted = 0
-                            self._scan_wanted = True
-                        if self._hints or self._scan_wanted:
+                            self._compare()
+                        if self._hints:
                             self._wakeup.set()
         except OSError as error:
             if not begun:
                 raise
             instance.folders, instance.problem = {}, error if error.errno != errno.EIO else None
             self._cover_wanted.set()
-            self._scan()
+            self._compare()
 
     def _report(self) -> None:
         """Tell of a problem once when it comes, and once when it is over."""
@@ -349,11 +341,10 @@ class Watcher:
 
     # What has changed
 
-    def _gather(self, found: Differences) -> None:
+    def _gather(self, found: LookedAt, age_s: float) -> None:
         now_s = anyio.current_time()
-        age_s = max(0.0, (time.time_ns() - found.newest_ns) / 1e9) if found.newest_ns else 0.0
         self._gathering.add(found.paths, now_s - min(age_s, self._step_s), lost=found.lost)
-        self._gathering.young |= found.young
+        self._gathering.young |= bool(found.paths) and age_s < self._step_s
         if found.new_folders:
             self._later.append((now_s + self._delays.new_folder_s, found.new_folders))
         if self._gathering:
@@ -363,21 +354,39 @@ class Watcher:
         while True:
             await self._gathered.wait()
             self._gathered = anyio.Event()
-            hold_s = math.inf
             while self._gathering:
                 now_s = anyio.current_time()
                 due_s = self._gathering.due_s()
                 if now_s < due_s:
                     await anyio.sleep(due_s - now_s)
-                    continue
-                if self._gathering.young:
-                    self._hints.update(dict.fromkeys(self._gathering.young - self._hints.keys(), False))
-                    self._gathering.young = set()
-                    self._wakeup.set()
-                hold_s = min(hold_s, now_s + self._delays.hold_s)
-                if now_s < hold_s and (self._looking or self._scan_wanted or self._hints):
-                    with anyio.CancelScope(deadline=hold_s):
+                elif (self._looking or self._hints) and now_s < self._gathering.first_s + self._delays.hold_s:
+                    with anyio.CancelScope(deadline=self._gathering.first_s + self._delays.hold_s):
                         await self._looked.wait()
+                elif self._gathering.young:
+                    self._gathering.young = False
+                    paths = frozenset(self._gathering.paths)
+                    age_s = await anyio.to_thread.run_sync(_age_s, paths, 0, abandon_on_cancel=True)
+                    self._gathering.add(paths, now_s - min(age_s, self._step_s))
+                    self._gathering.young = age_s < self._step_s
                 else:
-                    hold_s = math.inf
-                    await self._deliver_batch(self._gathering.take(anyio.current_time()))
+                    batch = self._gathering.take(now_s)
+                    await self._deliver_batch(batch)
+                    if not batch.complete:
+                        self._compared(anyio.current_time() - now_s)
+
+
+def _examine(
+    places: WatchedPlaces, request: WatchRequest, hints: Hints, survey: bool, one_by_one: bool
+) -> tuple[WatchedPlaces, LookedAt, float]:
+    """Name what hints are about; survey the places if that is needed. How many seconds ago something changed last."""
+    found = places.look(hints)
+    survey |= found.moved
+    if survey or request != places.request:
+        before, places = places, WatchedPlaces(request, one_by_one=one_by_one, before=None if survey else places)
+        places.compare(before, found)
+    return places, found, _age_s(found.paths, time.time_ns())
+
+
+def _age_s(paths: AbstractSet[str], missing_ns: int) -> float:
+    """How long ago one of a few files changed last; that of many is of no interest."""
+    return (time.time_ns() - newest_change_ns(paths, missing_ns)) / 1e9 if len(paths) <= LARGE_BATCH else math.inf
