@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.cpp import CppAnswer, CppHover, CppRequest
+from ckwatch.wire.cpp import CppAnswer, CppRequest
 from ckwatch.wire.language import (
     KeyDescription,
     ParameterDetail,
@@ -20,6 +20,7 @@ from ckwatch.wire.language import (
 )
 
 NAME = "k.hip.j2"
+HOVER = {"contents": {"kind": "markdown", "value": "`int`"}, "produced": "", "others": []}
 
 
 class FakeLanguage:
@@ -74,4 +75,4 @@ class FakeCpp:
 
     async def ask(self, request: CppRequest) -> CppAnswer:
         self._ask("ask_cpp", request)
-        return CppAnswer(unit=request.unit or "gemm/m128@gfx942", hover=CppHover(markdown="`int`"))
+        return CppAnswer(unit=request.unit or "gemm/m128@gfx942", result=HOVER)
