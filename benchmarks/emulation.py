@@ -29,14 +29,14 @@ import anyio
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.reporting import Row, row
 from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.emulation.library import build_library
-from ckwatch.emulation.problems import trials_of
-from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Unit
+from ckwatch.model.trials import Trial
 from ckwatch.model.verification import VerificationDepth, VerificationOutcome
+from ckwatch.verification.library import build_library
+from ckwatch.verification.problems import trials_of
+from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import load_workspace
 
 MEASURED_CODE = ("daemon/ckwatch/emulation", "daemon/ckwatch/bench")
@@ -88,8 +88,8 @@ def launches(job: VerifyJob, problem: KernelProblem, artifact: bytes, runs: int)
 
     from ckwatch.bench.kernel_abi import ArtifactLoader
     from ckwatch.bench.numerics.inputs import make_inputs
-    from ckwatch.bench.runtimes.emulated import EmulatedDevice
     from ckwatch.model.tensors import DTYPES
+    from ckwatch.verification.device import EmulatedDevice
 
     device = EmulatedDevice(job.library, job.objdump, job.arch)
     function = ArtifactLoader().function(NAME, artifact, job.symbol, problem)

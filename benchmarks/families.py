@@ -27,10 +27,10 @@ from benchmarks.verification import built, is_made_for, verified
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.emulation.library import build_library
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language
 from ckwatch.model.verification import ProblemOutcome
+from ckwatch.verification.library import build_library
 
 EXAMPLES = (
     "gemm", "batched_gemm", "convolution", "ck_tile", "scaled_gemm", "preshuffled_gemm", "microscaled_gemm",

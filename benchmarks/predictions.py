@@ -4,7 +4,7 @@
     python -m benchmarks.predictions --fit [FILE …]         learn the corrections again, and store them
 
 The files are those that `shared/measured/README.md` describes: winners and their times in µs. Instances are ranked for
-each row, at the row's kBatch, by `ckwatch.codeobject.ranking.rank`. Of `a8w8_rowwise` they are all that AITER's list
+each row, at the row's kBatch, by `ckwatch.prediction.ranking.rank`. Of `a8w8_rowwise` they are all that AITER's list
 has (the kernel files in `results/aiter.json`), and a winner that the list lacks. Of other lists only the winners' names
 are known: they are the candidates, which makes choosing easier. What is left out is counted at the end.
 
@@ -41,20 +41,20 @@ from benchmarks.reporting import RESULTS
 from ckwatch.checks.aiter_instances import LISTS, ListError, read_name
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.cli.imports.kernel_texts import kernel_text
-from ckwatch.codeobject import learned_correction
-from ckwatch.codeobject.gemm_instance import WAVE
-from ckwatch.codeobject.learned_correction import PredictionRecord, features, instance_key, learned_corrections
-from ckwatch.codeobject.prediction import PredictionTarget, modelled_gemm, target_of
-from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import table_text
+from ckwatch.prediction import learned
+from ckwatch.prediction.instances import WAVE
+from ckwatch.prediction.learned import PredictionRecord, features, instance_key, learned_corrections
+from ckwatch.prediction.predict import PredictionTarget, modelled_gemm, target_of
+from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import table_text
 
 MEASURED = Path(__file__).parents[2] / "shared" / "measured"
-STORED = Path(learned_correction.__file__).with_name(learned_correction.FILE)
+STORED = Path(learned.__file__).with_name(learned.FILE)
 FITTED_ON = RESULTS / "predictions_fitted_on.txt"
 SOURCE = "ROCm/aiter at e4048607 (2026-08-22), aiter/configs, MIT"
 PARTS = {("gfx942", 304): "MI300X", ("gfx942", 80): "MI308X", ("gfx950", 256): "MI355X"}
@@ -113,7 +113,7 @@ class Case:
 
     @property
     def slice(self) -> str:
-        """As `learned_correction.slice_of` names it."""
+        """As `learned.slice_of` names it."""
         return f"{self.row.family}, {self.target.part.name}, {self.row.dtype}"
 
 

@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.emulation.library import build_library
-from ckwatch.emulation.problems import trials_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.verification import ProblemOutcome, Verification, VerificationOutcome
+from ckwatch.verification.library import build_library
+from ckwatch.verification.problems import trials_of
+from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import load_workspace
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

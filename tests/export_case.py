@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ckwatch.cli.export.autotuned_text import AutotunedKernel, autotuned_text
-from ckwatch.cli.export.description import ExportedUnit, signature_of
-from ckwatch.cli.export.module_text import write_files, write_module
+from ckwatch.exported.autotuned_text import AutotunedKernel, autotuned_text
+from ckwatch.exported.description import ExportedUnit, signature_of
+from ckwatch.exported.module_text import write_files, write_module
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.targets import Language
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ckwatch.codeobject.gemm_instance import GemmInstance
-from ckwatch.codeobject.gemm_time import Machine
 from ckwatch.model.tiles import Tile
+from ckwatch.prediction.instances import GemmInstance
+from ckwatch.prediction.times import Machine
 
 MACHINE = Machine(
     compute_units=64,

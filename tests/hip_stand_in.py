@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from ckwatch.emulation.library import COMPILE_FLAGS, LINK_FLAGS
-from ckwatch.emulation.library import SOURCES as EMULATOR
+from ckwatch.verification.library import COMPILE_FLAGS, LINK_FLAGS
+from ckwatch.verification.library import SOURCES as EMULATOR
 from patience import PATIENCE_S
 
 SOURCES = Path(__file__).parent / "data/hip_stand_in"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ckwatch.checks.aiter_instances import read_name
 from ckwatch.model.kernels import Kernel
-from ckwatch.model.toml import toml_value
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import toml_value
 
 NAME = "a8w8_rowwise_256x16x64x512_16x16_1x1_32x8x1_32x8x1_1x16x1x16_4x4x1_1x1_intrawave_v3"
 OTHER = "a8w8_rowwise_256x128x128x128_32x32_2x2_8x32x1_8x32x1_1x32x1x8_8x8x1_1x1_intrawave_v3"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ckwatch.model.kernels import ParameterValue, Unit
-from ckwatch.model.toml import toml_value
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import toml_value
 
 PARAMETERS: dict[str, ParameterValue] = {
     "Repeat_N": 1, "ThreadPerBlock_M": 1, "ThreadPerBlock_N": 128, "Vector_N": 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.predictions import by_name, cases_of, read_rows
-from ckwatch.codeobject.learned_correction import slice_of
+from ckwatch.prediction.learned import slice_of
 
 HEAD = "gfx,compute_units,batch,M,N,K,dtype,splitK_log2,instance,us\n"
 BEHIND = "8x32x1_8x32x1_1x32x1x8_8x8x1"

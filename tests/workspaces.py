@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import LineIndex, Position, Span
-from ckwatch.model.toml import toml_value
 from ckwatch.workspace.loading import Workspace, load_workspace
+from ckwatch.workspace.toml import toml_value
 
 TEMPLATE = "{{ MPerBlock }} {{ NPerBlock }} {{ BlkGemmPipelineVer }} {{ Lengths }} {{ Fast }}\n"
 

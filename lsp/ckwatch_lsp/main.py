@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import anyio
 
-from ckwatch.model.garbage_collection import collect_when_idle, young_only
+from ckwatch.system.garbage_collection import collect_when_idle, young_only
 from ckwatch_lsp.protocol.server import PARSE_ERROR, CkwatchServer
 from ckwatch_lsp.protocol.transport import MessageReader, MessageWriter, UnreadableMessageError, message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher, read_state, reexec, replay

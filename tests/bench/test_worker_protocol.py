@@ -40,12 +40,12 @@ from ckwatch.bench.worker_protocol import (
     head,
     message,
 )
-from ckwatch.emulation.findings import finding_of
-from ckwatch.emulation.trials import GapFill, Trial
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.trials import GapFill, Trial
 from ckwatch.model.verification import ProblemOutcome, VerifiedProblem
+from ckwatch.verification.findings import finding_of
 from emulator_findings import TOLD
 
 FACTS = DeviceFacts(name="hip:0", description="MI300X ü", arch="gfx942", pci="0000:c1:00.0", clock_mhz=2100.0)

@@ -25,7 +25,9 @@ from ckwatch.cli.inspect import (
     with_rate,
 )
 from ckwatch.cli.output import json_of
-from ckwatch.codeobject.prediction import (
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
+from ckwatch.model.amounts import size
+from ckwatch.prediction.predict import (
     MeasuredPrediction,
     Prediction,
     PredictionTarget,
@@ -33,9 +35,7 @@ from ckwatch.codeobject.prediction import (
     predict,
     target_of,
 )
-from ckwatch.codeobject.ranking import RankingCandidate, rank
-from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
-from ckwatch.model.amounts import size
+from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking, ShapePrediction
 from fake_engine import unit_of
 from kernel_reports import TILE_128, kernel, loop, problem, report

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.emulation.library import build_library
+from ckwatch.verification.library import build_library
 from planted_bugs.corpus import bugs, twins
 from planted_bugs.judging import Verdict, judge
 

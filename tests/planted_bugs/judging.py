@@ -11,9 +11,7 @@ import anyio
 
 import ckwatch_templates
 from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_session import verify
 from ckwatch.checks.places import RenderedFile
-from ckwatch.codeobject.finding_places import place_findings
 from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
 from ckwatch.compile.line_tables import LINE_TABLES
 from ckwatch.compile.rendered_unit import compile_request
@@ -21,7 +19,6 @@ from ckwatch.compile.request import CompileStatus, ProductKind
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.emulation.problems import trials_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.text import Span
 from ckwatch.model.verification import (
@@ -32,6 +29,9 @@ from ckwatch.model.verification import (
     VerificationOutcome,
 )
 from ckwatch.render.renderer import Renderer
+from ckwatch.verification.places import place_findings
+from ckwatch.verification.problems import trials_of
+from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import Workspace, load_workspace
 from planted_bugs.corpus import Variant
 

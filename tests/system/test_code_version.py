@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.emulation.library import source_files
 from ckwatch.engine.handlers import analyze, verify
 from ckwatch.system.code_version import PACKAGE, C, imported_modules, version_of, without_remarks
+from ckwatch.verification.library import source_files
 
 MODULES = (*verify.VERIFYING_MODULES, *analyze.REPORTING_MODULES)
 
@@ -105,27 +105,27 @@ def test_only_what_the_code_does_changes_the_version(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def version() -> str:
-        return version_of(verify.VERIFYING_MODULES, sorted((package / "emulation/native").iterdir()), package)
+        return version_of(verify.VERIFYING_MODULES, sorted((package / "verification/native").iterdir()), package)
 
     before = version()
     assert before == version_of(verify.VERIFYING_MODULES, source_files())
-    for room in ("bench", "emulation", "model"):
+    for room in ("bench", "verification", "model"):
         for path in (package / room).rglob("*.py"):
             text = path.read_text()
             path.write_text(text.replace('"""\n', ' More."""\n', 1) + "# The end.\n")
-    edited(package, "emulation.problems", "_MOST_ROUNDS = 10", "_MOST_ROUNDS = 11")  # trials are in the key themselves
+    edited(package, "verification.problems", "_MOST_ROUNDS = 10", "_MOST_ROUNDS = 11")  # the key has the trials
     edited(package, "bench.sampling", "import", "assert True\nimport")
     (package / "bench/another.py").write_text("x = 1\n")
-    hip = package / "emulation/native/hip.c"
+    hip = package / "verification/native/hip.c"
     hip.write_text(f"/* More. */\n{hip.read_text()}")
     assert version() == before
     versions = {before}
     for module, old, new in (
-        ("bench.verify_job", "1 << 40", "1 << 41"),
+        ("verification.verify_job", "1 << 40", "1 << 41"),
         ("bench.numerics.tolerance", "return ", "return 0 or "),
         ("model.tensors", "return ", "return 0 or "),
-        ("emulation.findings", "return ", "return 0 or "),
-        ("emulation.library", "-O3", "-O2"),
+        ("verification.findings", "return ", "return 0 or "),
+        ("verification.library", "-O3", "-O2"),
         ("bench.worker_session", "return ", "return 0 or "),
     ):
         edited(package, module, old, new)
@@ -135,11 +135,12 @@ def test_only_what_the_code_does_changes_the_version(tmp_path: Path) -> None:
 
 
 def test_it_is_of_all_that_a_worker_imports_to_verify() -> None:
-    code = "import sys, ckwatch.bench.verify_job; print(*(name for name in sys.modules if name.startswith('ckwatch.')))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"ckwatch.bench.verify_job", "ckwatch.emulation.trials"} <= set(loaded)
+    code = "import sys, ckwatch.verification.verify_job; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = [name for name in found if name.startswith("ckwatch.")]
+    assert {"ckwatch.verification.verify_job", "ckwatch.model.trials"} <= set(loaded)
     assert set(loaded) <= set(imported_modules(verify.VERIFYING_MODULES))
-    assert "ckwatch.emulation.problems" not in loaded, "what chooses problems is no part of executing them"
+    assert "ckwatch.verification.problems" not in loaded, "what chooses problems is no part of executing them"
 
 
 def test_the_room_of_reports_has_more_than_what_makes_them() -> None:

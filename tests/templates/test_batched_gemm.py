@@ -17,8 +17,8 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.toml import toml_value
 from gemm_build import ROOT, SCALARS, VECTORS, both_passes, render
 from host_compiler import HostCompiler
 from workspaces import workspace

@@ -13,8 +13,8 @@ from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.toml import toml_value
 from gemm_build import render
 from gemm_case import GemmCase
 

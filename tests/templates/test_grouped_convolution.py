@@ -13,7 +13,6 @@ from ckwatch.checks.rules.instances import rendered_instances, unchecked_operati
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import ParameterValue, Unit
-from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.operations.grouped_convolution import (
     DIMENSIONS,
@@ -22,6 +21,7 @@ from ckwatch.workspace.operations.grouped_convolution import (
     OUTPUT_LAYOUTS,
     size_arguments,
 )
+from ckwatch.workspace.toml import toml_value
 from gemm_build import render
 from workspaces import workspace
 

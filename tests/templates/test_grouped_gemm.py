@@ -13,9 +13,9 @@ from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import toml_value
 from gemm_build import render
 
 PARAMETERS: dict[str, ParameterValue] = {

@@ -22,9 +22,9 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import Operation
 from ckwatch.model.targets import Language
-from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.operations.grouped_convolution import convolution_operation
+from ckwatch.workspace.toml import toml_value
 from inductor_text import InductorText, fetch_inductor_text
 from units import gemm, tensor, unit
 from workspaces import workspace

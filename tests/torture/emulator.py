@@ -24,7 +24,7 @@ from torture.rounds import Rounds
 
 ANSWER_S = 120.0
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
-NATIVE = Path(__file__).parents[2] / "daemon/ckwatch/emulation/native"
+NATIVE = Path(__file__).parents[2] / "daemon/ckwatch/verification/native"
 INSTRUCTIONS = Path(__file__).parents[1] / "data/instructions"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g1", "-fno-math-errno", "-fno-strict-aliasing", "-ffp-contract=off")

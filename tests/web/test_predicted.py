@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.codeobject.prediction import MeasuredPrediction, Prediction, calibrate
-from ckwatch.codeobject.ranking import RankedInstance
 from ckwatch.model.roofline import CacheState
+from ckwatch.prediction.predict import MeasuredPrediction, Prediction, calibrate
+from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.analysis import Calibrated, PredictedRanking
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch_web.content import PLACE, UNIT, Note, Plot

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ckwatch import CkwatchError
-from ckwatch.codeobject.prediction import Bottleneck, Prediction
 from ckwatch.model.roofline import CacheState
+from ckwatch.prediction.predict import Bottleneck, Prediction
 from ckwatch.wire.analysis import PredictedRanking
 from ckwatch_web.content import Choice, Content, Note, Plot, Table
 from ckwatch_web.plots import painted

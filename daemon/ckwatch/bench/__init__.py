@@ -5,6 +5,5 @@ can end into a `BenchmarkReport` or a `BenchmarkFailure`. The worker's side: `wo
 on a device (`runtimes`) that it has leased (`leases`), with inputs and references from `numerics`. They talk in the
 frames of `worker_protocol`. `stats` says what samples mean, `history` keeps them.
 
-A worker can also verify without a GPU: it loads the emulator (`runtimes.emulated`) in place of HIP and runs a
-`VerifyJob` (`verify_job`), of which nothing is ever a timing.
+`ckwatch.verification` has a worker of its own with another job, of which nothing is ever a timing.
 """

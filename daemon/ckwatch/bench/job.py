@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckwatch.emulation.trials import Trial
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.trials import Trial
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 
 

@@ -13,17 +13,15 @@ import hashlib
 import os
 import platform
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.event_noise import noise_floor
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
-from ckwatch.bench.job import Contestant, Job, SelfTestJob, VerifyJob
+from ckwatch.bench.job import Contestant, Job, SelfTestJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
@@ -32,6 +30,7 @@ from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
+from ckwatch.bench.progress import Progress, SendMessage, or_failure
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -50,38 +49,14 @@ from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_mod
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
 from ckwatch.bench.worker_protocol import (
-    StepTried,
-    TrialVerified,
-    VerificationDone,
     WaitingForDevice,
-    WorkerStage,
 )
-from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
 from ckwatch.model.roofline import CacheState, bound
 from ckwatch.model.version import __version__
 
-_Answer = TypeVar("_Answer")
-SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified | StepTried], None]
-
 _OTHERS_POLL_S = 0.25
-
-
-@dataclass(slots=True)
-class Progress:
-    """What is being done, which the session is told, and for the report of a failure."""
-
-    tell: SendMessage
-    stage: str = ""
-    contestant: str = ""
-    device: DeviceFacts | None = None
-
-    def at(self, stage: str, contestant: str = "") -> None:
-        """From now on this is done."""
-        if (stage, contestant) != (self.stage, self.contestant):
-            self.stage, self.contestant = stage, contestant
-            self.tell(WorkerStage(name=stage, contestant=contestant))
 
 
 def list_devices(tell: SendMessage) -> Devices | BenchmarkFailure:
@@ -95,14 +70,6 @@ def run_job(job: Job, artifacts: Sequence[bytes], tell: SendMessage) -> Benchmar
     """Measure `job`. The device and its lease stay this process's until it ends, for a next job too."""
     whereabouts = Progress(tell)
     return or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
-
-
-def verify(job: VerifyJob, artifacts: Sequence[bytes], tell: SendMessage) -> VerificationDone | BenchmarkFailure:
-    """Verify on the emulator; each problem's result is told at once."""
-    from ckwatch.bench.verify_job import verify_job
-
-    whereabouts = Progress(tell)
-    return or_failure(whereabouts, lambda: verify_job(job, artifacts[0], whereabouts.at, tell))
 
 
 _HELD_DEVICES: list[
@@ -179,33 +146,6 @@ def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabo
             )
         time.sleep(_OTHERS_POLL_S)
     return ()
-
-
-def or_failure(whereabouts: Progress, do: Callable[[], _Answer]) -> _Answer | BenchmarkFailure:
-    """What `do` returns, or the failure that an exception is."""
-    try:
-        return do()
-    except BenchmarkError as failure:
-        return _failure(whereabouts, failure.kind, failure.message, failure.hint, failure.detail)
-    except CkwatchError as error:
-        return _failure(whereabouts, FailureKind.BROKEN, error.message, error.hint or "", "")
-    except MemoryError as error:
-        what = f"{whereabouts.stage}: the worker's machine has too little memory"
-        return _failure(whereabouts, FailureKind.NO_MEMORY, what, "A smaller shape fits.", str(error))
-    except Exception as error:  # noqa: BLE001  # a bug of ours: reported, not lost
-        what = f"the worker failed while {whereabouts.stage or 'starting'}: {type(error).__name__}: {error}"
-        return _failure(whereabouts, FailureKind.BROKEN, what, "This is a bug in ckwatch.", traceback.format_exc())
-
-
-def _failure(whereabouts: Progress, kind: FailureKind, message: str, hint: str, detail: str) -> BenchmarkFailure:
-    return BenchmarkFailure(
-        kind=kind,
-        message=message,
-        hint=hint,
-        detail=detail,
-        contestant=whereabouts.contestant,
-        device=whereabouts.device,
-    )
 
 
 def _user() -> str:

@@ -13,10 +13,12 @@ import os
 import platform
 import resource
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Queue
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from ckwatch.bench.job import Job, SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.worker_protocol import (
     PROTOCOL,
@@ -36,8 +38,8 @@ _CHUNK_BYTES = 1 << 20
 _LINE_BUFFERED = 1  # _IOLBF of stdio.h, in glibc and musl
 
 
-def main() -> None:
-    """Take a job, answer, end."""
+def main(runners: Mapping[type, Runner] | None = None) -> None:
+    """Take a job, answer, end. `runners`: what does each type of job, those of `BENCHMARKS` unless told otherwise."""
     questions, answers = _keep_pipes()
     _be_expendable()
     try:
@@ -46,7 +48,7 @@ def main() -> None:
         threading.Thread(target=_receive, args=(questions, asked), daemon=True, name="requests").start()
         lasting = True
         while lasting and (question := asked.get()) is not None:
-            answer, lasting = _answer(question, answers)
+            answer, lasting = _answer(question, runners or BENCHMARKS, lambda said: _send(answers, said))
             with suppress(OSError, AttributeError):
                 ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
             if answer is not None:
@@ -60,10 +62,15 @@ def main() -> None:
 _Asked = tuple[Message, list[bytes]] | GarbledError | None
 """A request with its artifacts; None at the end of the input."""
 
-_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | BenchmarkFailure | None
+_Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | BenchmarkFailure
+Send = Callable[[Message], None]
+Runner = Callable[[Any, list[bytes], Send], _Answer]
+"""Does a job with artifacts, and sends what the session is to know meanwhile."""
 
 
-def _answer(question: tuple[Message, list[bytes]] | GarbledError, answers: BinaryIO) -> tuple[_Answer, bool]:
+def _answer(
+    question: tuple[Message, list[bytes]] | GarbledError, runners: Mapping[type, Runner], send: Send
+) -> tuple[_Answer | None, bool]:
     """The answer, and whether another question may follow."""
     if isinstance(question, GarbledError):
         failure = BenchmarkFailure(
@@ -75,10 +82,10 @@ def _answer(question: tuple[Message, list[bytes]] | GarbledError, answers: Binar
     ask, artifacts = question
     if not isinstance(ask, WorkerRequest):
         return None, False  # no request
-    return _answer_request(ask, artifacts, answers), ask.lasting
+    return _answer_request(ask, artifacts, runners, send), ask.lasting
 
 
-def _answer_request(ask: WorkerRequest, artifacts: list[bytes], answers: BinaryIO) -> _Answer:
+def _answer_request(ask: WorkerRequest, artifacts: list[bytes], runners: Mapping[type, Runner], send: Send) -> _Answer:
     if ask.protocol != PROTOCOL:
         return BenchmarkFailure(
             kind=FailureKind.GARBLED,
@@ -86,22 +93,39 @@ def _answer_request(ask: WorkerRequest, artifacts: list[bytes], answers: BinaryI
             f"and is asked in protocol {ask.protocol}",
             hint="The same version of ckwatch is needed where the launcher leads to.",
         )
-    job = ask.job or ask.self_test
-    if job is not None and job.kind == "cpu":
+    return runners[type(ask.task)](ask.task, artifacts, send)
+
+
+# Each module is imported for its job alone, since numpy comes with it: on a processor once the threads are chosen.
+def _occupy(job: Job | SelfTestJob) -> None:
+    if job.kind == "cpu":
         from ckwatch.bench.runtimes import processors
 
         processors.occupy(processors.choose(job.threads))
-    from ckwatch.bench import run_job
 
-    if ask.verify is not None:
-        return run_job.verify(ask.verify, artifacts, lambda answer: _send(answers, answer))
-    if ask.self_test is not None:
-        from ckwatch.bench.self_test.worker import self_test
 
-        return self_test(ask.self_test, artifacts, lambda answer: _send(answers, answer))
-    if ask.job is None:
-        return run_job.list_devices(lambda answer: _send(answers, answer))
-    return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))
+def _measure(job: Job, artifacts: list[bytes], send: Send) -> _Answer:
+    _occupy(job)
+    from ckwatch.bench.run_job import run_job
+
+    return run_job(job, artifacts, send)
+
+
+def _self_test(job: SelfTestJob, artifacts: list[bytes], send: Send) -> _Answer:
+    _occupy(job)
+    from ckwatch.bench.self_test.worker import self_test
+
+    return self_test(job, artifacts, send)
+
+
+def _list_devices(_job: None, _artifacts: list[bytes], send: Send) -> _Answer:
+    from ckwatch.bench.run_job import list_devices
+
+    return list_devices(send)
+
+
+BENCHMARKS: Mapping[type, Runner] = {Job: _measure, SelfTestJob: _self_test, type(None): _list_devices}
+"""What this worker does, by the type of the job."""
 
 
 def _receive(questions: BinaryIO, asked: Queue[_Asked]) -> None:

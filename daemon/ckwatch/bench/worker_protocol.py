@@ -95,6 +95,11 @@ class WorkerRequest:
     self_test: SelfTestJob | None = None
     lasting: bool = False
 
+    @property
+    def task(self) -> Job | VerifyJob | SelfTestJob | None:
+        """What is to be done; None: list the devices."""
+        return self.job or self.verify or self.self_test
+
 
 WorkerMessage = (
     WorkerHello

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
-from ckwatch.bench.job import VERIFYING, Job, SelfTestJob, VerifyJob
+from ckwatch.bench.job import Job, SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
-from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG, fault_in_stderr
+from ckwatch.bench.runtimes.hip_api import fault_in_stderr
 from ckwatch.bench.worker_protocol import (
     MARK,
     PROTOCOL,
@@ -40,10 +39,6 @@ from ckwatch.bench.worker_protocol import (
     message,
     tag,
 )
-from ckwatch.emulation.findings import merged
-from ckwatch.emulation.trials import Trial
-from ckwatch.model.emulated_archs import emulated_device
-from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
@@ -53,9 +48,6 @@ OnMessage = Callable[[WorkerMessage], None]
 
 WORKER = module_command("ckwatch.bench.worker")
 """The worker of this installation."""
-
-WORKERS = 4
-"""That verify one artifact, one after the other; each but the last has crashed or hung."""
 
 FIND_DEVICES_LIMIT_S = 60.0
 GRACE_S = 1.0
@@ -95,7 +87,7 @@ async def measure(
     gets what the worker reports meanwhile, each stage of each contestant once. Nothing is raised for what a worker
     does. Cancelling ends it.
     """
-    session = _Session(
+    session = WorkerSession(
         WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)),
         artifacts,
         on_message,
@@ -114,83 +106,8 @@ async def find_devices(
     folder: Path = Path("/"),
 ) -> Devices | BenchmarkFailure:
     """Ask a worker which devices there are on its machine."""
-    session = _Session(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s, GRACE_S)
+    session = WorkerSession(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s, GRACE_S)
     return await session.run([*launcher, *command], bool(launcher), environment, folder, Devices)
-
-
-async def verify(
-    job: VerifyJob,
-    artifact: bytes,
-    *,
-    command: Sequence[str] = WORKER,
-    time_limit_s: float,
-    on_message: OnMessage | None = None,
-    environment: Mapping[str, str] | None = None,
-    folder: Path = Path("/"),
-    grace_s: float = GRACE_S,
-) -> Verification:
-    """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
-
-    As `measure`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on with
-    those behind it, up to WORKERS. Problems that none came to are not verified either.
-    """
-    outcomes: dict[Trial, TrialVerified] = {}
-
-    def ended(trial: Trial, outcome: ProblemOutcome, message: str) -> None:
-        problem = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
-        outcomes[trial] = TrialVerified(number=0, problem=problem)
-
-    for trial in job.trials:
-        if trial.not_tried:
-            ended(trial, ProblemOutcome.NOT_TRIED, trial.not_tried)
-    for _ in range(WORKERS):
-        rest = tuple(trial for trial in job.trials if trial not in outcomes)
-        if not rest:
-            break
-        begun = False
-
-        def take(said: WorkerMessage, trials: Sequence[Trial] = rest) -> None:
-            nonlocal begun
-            if isinstance(said, TrialVerified) and 0 <= said.number < len(trials):
-                outcomes[trials[said.number]] = said
-            begun = begun or (isinstance(said, WorkerStage) and said.name.startswith(VERIFYING))
-            if on_message is not None:
-                on_message(said)
-
-        request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=replace(job, trials=rest))
-        session = _Session(request, [artifact], take, time_limit_s, grace_s)
-        answer = await session.run([*command], False, environment, folder, VerificationDone)
-        message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
-        if failed := next((trial for trial in rest if trial not in outcomes), None):
-            ended(failed, ProblemOutcome.NOT_VERIFIED, message)
-            if EMULATOR_BUG in message:
-                outcomes[failed] = replace(outcomes[failed], findings=(_crash(message, failed),))
-        if not begun:
-            break
-    for trial in job.trials:
-        if trial not in outcomes:
-            ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
-    told = [outcomes[trial] for trial in job.trials]
-    return Verification(
-        device=emulated_device(job.arch) or job.arch,
-        problems=tuple(one.problem for one in told),
-        findings=merged(finding for one in told for finding in one.findings),
-        checked=job.checked,
-    )
-
-
-def _crash(message: str, trial: Trial) -> EmulatedFinding:
-    return EmulatedFinding(
-        kind=FindingKind.EMULATOR_CRASHED,
-        message=message,
-        problem=trial.name,
-        kernel="",
-        workgroup=(0, 0, 0),
-        wave=0,
-        lane=None,
-        instruction=None,
-        code_address=None,
-    )
 
 
 async def try_steps(
@@ -210,7 +127,7 @@ async def try_steps(
     As `measure`. The failure is that of a step that took the worker along, or of the host.
     """
     request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=len(artifacts), self_test=job)
-    session = _Session(request, artifacts, on_message, time_limit_s, grace_s)
+    session = WorkerSession(request, artifacts, on_message, time_limit_s, grace_s)
     return await session.run([*launcher, *command], bool(launcher), environment, folder, SelfTestDone)
 
 
@@ -250,7 +167,7 @@ class LastingWorker:
     ) -> BenchmarkReport | BenchmarkFailure:
         """As the function `measure`; jobs come one after the other. Cancelling ends the worker."""
         request = WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts), lasting=True)
-        session = _Session(request, artifacts, on_message, time_limit_s, self._grace_s)
+        session = WorkerSession(request, artifacts, on_message, time_limit_s, self._grace_s)
         if self._process is None:
             started = await session.start(self._arguments, self._environment, self._folder)
             if isinstance(started, BenchmarkFailure):
@@ -281,7 +198,7 @@ class LastingWorker:
             process.close()
 
 
-class _Session:
+class WorkerSession:
     """One job of a worker, and its life, unless it lasts for others."""
 
     def __init__(

@@ -58,7 +58,7 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.text import LineIndex, Position, Span, span
-from ckwatch.model.toml import toml_string
+from ckwatch.workspace.toml import toml_string
 
 ERROR_CODES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), slug)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, Inclusion, byte_column, position_in
-from ckwatch.model.keys import TokenIndex
 from ckwatch.model.text import Position
+from ckwatch.render.tokens import TokenIndex
 
 
 def rebase(

@@ -18,7 +18,7 @@ from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import Span
-from ckwatch.model.toml import toml_value
+from ckwatch.workspace.toml import toml_value
 
 CK_IS_WITHOUT: Mapping[str, str] = {
     "gfx1250": "of gfx12, ck/ck.hpp and ck_tile/core/config.hpp know gfx1200 and gfx1201 alone",

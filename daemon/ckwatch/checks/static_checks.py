@@ -27,8 +27,8 @@ from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.parameter_types import ParameterDeclaration, ParameterType, ValueKind
 from ckwatch.model.text import Span
-from ckwatch.model.toml import toml_value
 from ckwatch.render.outcome import Rendered, RenderOutcome
+from ckwatch.workspace.toml import toml_value
 
 UNSUPPORTED = re.compile(r'static_assert\(false, "((?:[^"\\]|\\.)*)"\);  // \[operation\] ?([\w. ]*)$', re.MULTILINE)
 """What the hook `unsupported` prints."""

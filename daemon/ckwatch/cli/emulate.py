@@ -15,16 +15,16 @@ from typing import Any
 
 import anyio
 
-from ckwatch.bench.runtimes.emulated import ARCH_VARIABLE, LIMIT_VARIABLE, OBJDUMP_VARIABLE
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.kernel_names import readable_names
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import ToolchainChoice
-from ckwatch.emulation.findings import MemoryRange, finding_of
-from ckwatch.emulation.library import FOLDER, build_library
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
+from ckwatch.verification.device import ARCH_VARIABLE, LIMIT_VARIABLE, OBJDUMP_VARIABLE
+from ckwatch.verification.findings import MemoryRange, finding_of
+from ckwatch.verification.library import FOLDER, build_library
 from ckwatch.workspace.loading import load_workspace
 
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"

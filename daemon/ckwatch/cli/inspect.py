@@ -14,16 +14,16 @@ from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.progress import built
 from ckwatch.cli.session import asking, one_unit
-from ckwatch.codeobject.prediction import NOT_MODELLED
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
 from ckwatch.model.amounts import count, size, tflops, time_of
 from ckwatch.model.errors import CkwatchError
+from ckwatch.prediction.predict import NOT_MODELLED
 
 if TYPE_CHECKING:
     from ckwatch.cli.json_output import CalibrationReport, ChangedKernel, InspectedUnit, RankedPredictions
-    from ckwatch.codeobject.prediction import Calibration, Prediction
-    from ckwatch.codeobject.ranking import RankedInstance
     from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, MainLoop, Occupancy
+    from ckwatch.prediction.predict import Calibration, Prediction
+    from ckwatch.prediction.ranking import RankedInstance
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
 
 Line = tuple[str, str]
@@ -316,8 +316,8 @@ def rank_lines(found: PredictedRanking) -> list[Line]:
 
 def _basis_lines(found: Sequence[Prediction]) -> list[str]:
     """From what the times were predicted, and how good such predictions were on public measurements."""
-    from ckwatch.codeobject.learned_correction import learned_corrections
-    from ckwatch.codeobject.prediction import Basis
+    from ckwatch.prediction.learned import learned_corrections
+    from ckwatch.prediction.predict import Basis
 
     lines = []
     if before := sum(one.basis is Basis.PARAMETERS for one in found):
@@ -342,7 +342,7 @@ def _basis_lines(found: Sequence[Prediction]) -> list[str]:
 def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
     """What `rank --json` prints."""
     from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
-    from ckwatch.codeobject.learned_correction import learned_corrections
+    from ckwatch.prediction.learned import learned_corrections
 
     known = learned_corrections()
     record = known.record_of(row.prediction.slice for row in found.rows if row.place is not None)

@@ -6,8 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ckwatch.codeobject.learned_correction import PredictionRecord
-from ckwatch.codeobject.prediction import MeasuredPrediction, Prediction
 from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
@@ -16,6 +14,8 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.self_test import AssumptionTrial
 from ckwatch.model.verification import Verification
+from ckwatch.prediction.learned import PredictionRecord
+from ckwatch.prediction.predict import MeasuredPrediction, Prediction
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage

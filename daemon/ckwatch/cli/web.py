@@ -21,7 +21,7 @@ from anyio import to_thread
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.garbage_collection import collect_when_idle, young_only
+from ckwatch.system.garbage_collection import collect_when_idle, young_only
 from ckwatch.system.installation import command_for_extra
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 

@@ -35,11 +35,11 @@ from ckwatch.client.tuning_files import write_winners
 from ckwatch.client.tuning_journal import JournalRow, TuningJournal, parameters_text
 from ckwatch.client.tuning_plan import TuningPlan, make_plan
 from ckwatch.client.tuning_runs import journal_path
-from ckwatch.codeobject.prediction import target_of_device
 from ckwatch.model.devices import can_run, devices_for
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
+from ckwatch.prediction.predict import target_of_device
 from ckwatch.tuning.dispatch import DispatchSet, dispatch_set
 from ckwatch.tuning.results import (
     INTERVAL_ERRORS,

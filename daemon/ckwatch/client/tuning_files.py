@@ -10,12 +10,12 @@ from typing import Any
 
 from ckwatch.client.tuning_plan import TuningPlan
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.toml import table_text
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import TuningRecord
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import table_text
 
 
 def write_file(path: Path, text: str) -> None:

@@ -17,11 +17,11 @@ from ckwatch.checks.parameter_values import value_problem
 from ckwatch.checks.rules.points import PointRules
 from ckwatch.checks.static_checks import declared_types
 from ckwatch.checks.supported_shapes import unsupported_reason
-from ckwatch.codeobject.prediction import PredictionTarget, predict, target_of
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Shape, Unit, value_in_name
 from ckwatch.model.parameter_types import ParameterType
+from ckwatch.prediction.predict import PredictionTarget, predict, target_of
 from ckwatch.render.renderer import Renderer
 from ckwatch.tuning.space import (
     Allowed,

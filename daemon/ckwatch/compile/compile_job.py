@@ -18,7 +18,7 @@ from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest
 from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
-from ckwatch.model.keys import device_text, token_key
+from ckwatch.render.tokens import device_text, token_key
 from ckwatch.system.async_processes import ExitReason, Launcher, OnLine, ProcessResult
 from ckwatch.system.processes import signal_name
 

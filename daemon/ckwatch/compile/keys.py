@@ -1,5 +1,9 @@
 """Keys of what is compiled with a toolchain, and what `-march=native` stands for in them.
 
+They have two levels, like ccache's direct mode. The first is known before anything runs: tokens, flags, arch,
+compiler, include folders. The second is the set of headers that a compile read, each with the hash of its contents;
+a stored result holds as long as its set does.
+
 The name of the processor and a hash of its features stand for the host. The compiler is asked once per toolchain and
 processor; the answer is kept beside the store, so that a build of what is known starts no process.
 """
@@ -17,12 +21,47 @@ import anyio.to_thread
 
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
-from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.compile.store.header_sets import PathRoots, digest
 from ckwatch.model.errors import ToolchainError
-from ckwatch.model.keys import compile_key, flags_depend_on_places, token_key
+from ckwatch.render.tokens import token_key
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
+
+_LINE_TABLES = re.compile(r"-g(?!0$|pubnames$|no-)[-\w=]*|-fsave-optimization-record.*|-Rpass.*|-fcoverage-mapping.*")
+
+
+def flags_depend_on_places(flags: Iterable[str]) -> bool:
+    """True when `flags` put line numbers into what is compiled (`-g`, coverage, optimization records)."""
+    return any(_LINE_TABLES.fullmatch(flag) for flag in flags)
+
+
+def compile_key(
+    *,
+    tokens: str,
+    language: str,
+    flags: Sequence[str],
+    arch: str,
+    toolchain: str,
+    include_folders: Sequence[str],
+    products: Iterable[str] = (),
+) -> str:
+    """The first level: SHA-256, in hex, of everything that is known before a compile, headers apart.
+
+    `tokens` is the `token_key` of the rendered source with its final name, `arch` the resolved one (never `native`),
+    `toolchain` the compiler's identity. The order of flags and of include folders counts, that of products does not.
+    """
+    parts = {
+        "arch": arch,
+        "flags": list(flags),
+        "include_folders": list(include_folders),
+        "language": language,
+        "products": sorted(products),
+        "tokens": tokens,
+        "toolchain": toolchain,
+        "version": 1,
+    }
+    return digest(parts)
 
 
 def request_key(

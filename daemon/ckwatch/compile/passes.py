@@ -25,7 +25,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
-from ckwatch.model.keys import device_text
+from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.request import CompileRequest
-from ckwatch.model.keys import without_line_markers
+from ckwatch.render.tokens import without_line_markers
 
 # These change what a compiler does and would have to be part of every key.
 _UNWANTED_VARIABLES = (

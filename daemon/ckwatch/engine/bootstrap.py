@@ -54,11 +54,11 @@ from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.watched_files import start_watching
 from ckwatch.engine.worker_emulator import WorkerEmulator
 from ckwatch.model.errors import plain_errors
-from ckwatch.model.garbage_collection import collect_when_idle, young_only
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 from ckwatch.system.allocator import return_free_pages
 from ckwatch.system.async_processes import Launcher, run_process
+from ckwatch.system.garbage_collection import collect_when_idle, young_only
 from ckwatch.system.processes import niceness
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import require_trusted

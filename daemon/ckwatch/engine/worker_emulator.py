@@ -11,13 +11,13 @@ import anyio
 
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.emulation.library import FOLDER, build_library
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
+from ckwatch.verification.library import FOLDER, build_library
+from ckwatch.verification.session import verify
 
 
 class WorkerEmulator:

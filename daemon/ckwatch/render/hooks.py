@@ -29,7 +29,7 @@ KERNEL_NAME = "KERNEL_NAME"
 """Stands for the exported function's name until the source is known: one source is defined once, under one name."""
 
 DEVICE_CODE_NAME = "DEVICE_CODE_NAME"
-"""Becomes a name that changes only with what the device pass can see (`ckwatch.model.keys`)."""
+"""Becomes a name that changes only with what the device pass can see (`ckwatch.render.tokens`)."""
 
 GFX9_THREADS_PER_WARP = 64
 

@@ -17,7 +17,6 @@ from jinja2 import TemplateSyntaxError
 
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Unit
-from ckwatch.model.keys import device_text, kernel_symbol, token_key
 from ckwatch.model.parameter_types import ParameterDeclaration
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.targets import language_of
@@ -29,6 +28,7 @@ from ckwatch.render.hooks import DEVICE_CODE_NAME, GFX9_THREADS_PER_WARP, KERNEL
 from ckwatch.render.mapped_text import MappedText, replace
 from ckwatch.render.outcome import Lookups, Rendered, RenderLimits, RenderOutcome, folders_of, map_of
 from ckwatch.render.template_errors import RenderFailure, definitions_once, diagnostics_of
+from ckwatch.render.tokens import device_text, kernel_symbol, token_key
 
 
 class Renderer:

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ckwatch.codeobject.prediction import Calibration, Prediction
-from ckwatch.codeobject.ranking import RankedInstance
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
+from ckwatch.prediction.predict import Calibration, Prediction
+from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.schema import Value
 from ckwatch.wire.state import Span

@@ -1,6 +1,6 @@
 """Reads a TOML file into values and positions: every key and value has an exact span, and every error is reported.
 
-Values come from `tomllib`, positions from `ckwatch.model.toml`, both of the same text.
+Values come from `tomllib`, positions from `ckwatch.workspace.toml`, both of the same text.
 
 `tomllib` stops at the first error. To find the others, a broken text is cut into sections at the lines that look like
 table headers; in each, the statement in error is blanked and the section parsed again. Blanking keeps every other
@@ -19,7 +19,7 @@ from typing import Any
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
-from ckwatch.model.toml import (
+from ckwatch.workspace.toml import (
     KEY_PARTS_LIMIT,
     KEYS_LIMIT,
     MARKS_LIMIT,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import TomlValue
 from ckwatch.wire.state import Unit
+from ckwatch.workspace.toml import TomlValue
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument

@@ -23,7 +23,7 @@ from patience import PATIENCE_S
 ON_THE_EMULATOR = """
 import json, sys
 import numpy as np
-from ckwatch.bench.runtimes.emulated import EmulatedDevice
+from ckwatch.verification.device import EmulatedDevice
 device = EmulatedDevice(sys.argv[1], sys.argv[2], "gfx942")
 from ckwatch.bench.probes.hip import HipProbes
 device.configure(checked=False, traced=False, workgroups=None, seed=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli.export.description import formula
+from ckwatch.exported.description import formula
 from ckwatch.model.contractions import EpilogueStep
 from ckwatch.model.kernels import Operation, Tensor
 from ckwatch.workspace.operations import KINDS

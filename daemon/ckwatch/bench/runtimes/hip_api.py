@@ -158,7 +158,7 @@ def explained_status(status: int) -> str:
 
 
 EMULATOR_BUG = "a bug in ckwatch's emulator"
-"""How the line of emulation/native/crash.c begins."""
+"""How the line of verification/native/crash.c begins."""
 
 _STDERR_FAULTS: tuple[tuple[re.Pattern[str], FailureKind, str], ...] = tuple(
     (re.compile(pattern), kind, meaning)

@@ -31,6 +31,7 @@ from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import in_memory, poison
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernels
+from ckwatch.bench.progress import Progress, SendMessage, or_failure
 from ckwatch.bench.report import BenchmarkFailure, FailureKind, Samples
 from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
@@ -128,18 +129,16 @@ class _NoProbesError(Exception):
     """There are no probe kernels."""
 
 
-def self_test(
-    job: SelfTestJob, artifacts: Sequence[bytes], tell: run_job.SendMessage
-) -> SelfTestDone | BenchmarkFailure:
+def self_test(job: SelfTestJob, artifacts: Sequence[bytes], tell: SendMessage) -> SelfTestDone | BenchmarkFailure:
     """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
-    whereabouts = run_job.Progress(tell)
+    whereabouts = Progress(tell)
 
     def run() -> SelfTestDone:
         held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
         run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
         return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
 
-    return run_job.or_failure(whereabouts, run)
+    return or_failure(whereabouts, run)
 
 
 def run_steps(

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from ckwatch.cli.build import print_written
-from ckwatch.cli.export.autotuned_text import (
+from ckwatch.cli.export.python_module import call_line, exported_units, run_export
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import Output, aligned
+from ckwatch.client import Client
+from ckwatch.exported.autotuned_text import (
     AutotunedKernel,
     MeasuredShape,
     autotuned_name,
     autotuned_text,
     library_names,
-    shape_lines,
+    shape_rows,
 )
-from ckwatch.cli.export.module_text import function_name, write_files
-from ckwatch.cli.export.python_module import call_line, exported_units, run_export
-from ckwatch.cli.mistakes import explained
-from ckwatch.cli.output import Output
-from ckwatch.client import Client
+from ckwatch.exported.module_text import function_name, write_files
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.dispatch import dispatch_set
 from ckwatch.wire.figures_text import is_figure
@@ -154,7 +154,7 @@ def _print(output: Output, tuned: AutotunedKernel, left_out: Sequence[str]) -> N
             )
         )
         return
-    for line in shape_lines(first, tuned.shapes):
+    for line in aligned(shape_rows(first, tuned.shapes)):
         output.text(f"  {line}")
     if left_out:
         output.text(f"left out, for want of timings: {', '.join(left_out)}", "yellow")

@@ -16,13 +16,13 @@ from anyio import to_thread
 from ckwatch.cli.build import print_written
 from ckwatch.cli.build_results import NO_COMPILER, FinishedUnit
 from ckwatch.cli.command_words import start_of
-from ckwatch.cli.export.description import ExportedUnit, signature_of
-from ckwatch.cli.export.module_text import checked_name, function_name, module_name, parameter_name, write_module
 from ckwatch.cli.output import Output
 from ckwatch.cli.session import connected, one_unit
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.compile.store.entries import verified
+from ckwatch.exported.description import ExportedUnit, signature_of
+from ckwatch.exported.module_text import checked_name, function_name, module_name, parameter_name, write_module
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Operation, ParameterValue
 from ckwatch.model.targets import Language, language_of

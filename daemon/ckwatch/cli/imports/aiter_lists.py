@@ -24,7 +24,7 @@ from ckwatch.checks.aiter_instances import (
 from ckwatch.cli.imports.instance_lists import PlannedFile
 from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import table_text
+from ckwatch.workspace.toml import table_text
 
 GEMM_SPECS = ("MNKPadding", "Default")
 """AITER compiles each instance with both: `Default` where its tile divides all sizes, `MNKPadding` for all others."""

@@ -20,10 +20,10 @@ from ckwatch.cli.output import Output
 from ckwatch.cli.templates import own_folder
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
-from ckwatch.model.toml import toml_string
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.template_search import TemplateSearch
+from ckwatch.workspace.toml import toml_string
 
 START = Path(__file__).parent / "start"
 """Kernel files without their first line, which names the template."""

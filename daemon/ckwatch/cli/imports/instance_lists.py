@@ -18,8 +18,8 @@ from ckwatch.cli.imports.filters import plain
 from ckwatch.cli.imports.kernel_texts import kernel_text
 from ckwatch.model.kernels import ParameterValue, value_in_name
 from ckwatch.model.tensors import DTYPES, LAYOUTS
-from ckwatch.model.toml import table_text
 from ckwatch.workspace.operations.tables import accumulator_for
+from ckwatch.workspace.toml import table_text
 
 Fields = Mapping[str, ParameterValue | None]
 """An operation of ck4inductor; None for what is left to CK."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.toml import table_text, toml_string
+from ckwatch.workspace.toml import table_text, toml_string
 
 
 def kernel_text(

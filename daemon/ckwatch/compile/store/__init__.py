@@ -1,7 +1,7 @@
 """The artifact store: what compiles produced, found again by what went into them.
 
     STORE/
-      artifacts/ab/KEY/SET/   one entry: products, source, log, dependencies, meta.json (KEY, SET: see `model.keys`)
+      artifacts/ab/KEY/SET/   one entry: products, source, log, dependencies, meta.json (KEY, SET: see `render.tokens`)
       headers/ab/SET.json     a set of headers and the hashes of their contents, shared by the entries that read them
       contents.sqlite         a memo of file hashes; may be deleted at any time
       locks/                  one lock per key that is being compiled

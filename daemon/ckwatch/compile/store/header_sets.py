@@ -7,6 +7,7 @@ found, a new file of that name would be read instead.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -16,13 +17,18 @@ from functools import cached_property
 from pathlib import Path
 
 from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot, steady_ns
-from ckwatch.model.keys import header_set_key
 
 _PATH_BEGINS = r"(?:(?<![\w./-])|(?<=-[ILFB])|(?<=-iquote)|(?<=-isystem)|(?<=-idirafter))"
 
 
 _OBSERVED = 64
 """Different lists of headers that are remembered."""
+
+
+def digest(value: object) -> str:
+    """SHA-256, in hex, of a value as JSON."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class PathRoots:
@@ -79,7 +85,7 @@ class HeaderSet:
     @cached_property
     def key(self) -> str:
         """The set's name in the store."""
-        return header_set_key(self.present, self.absent)
+        return digest({"absent": sorted({*self.absent}), "present": sorted(self.present.items())})
 
     def holds(self, look: ContentSnapshot, roots: PathRoots) -> bool:
         """True when every header has the same contents and nothing has appeared."""

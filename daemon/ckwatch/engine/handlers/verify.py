@@ -26,22 +26,22 @@ from ckwatch.core.effects import Verify
 from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
-from ckwatch.emulation.library import source_files
-from ckwatch.emulation.problems import trials_of
-from ckwatch.emulation.trials import Trial
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
+from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
+from ckwatch.verification.library import source_files
+from ckwatch.verification.problems import trials_of
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATION_FILE = "verification.json"
 
-VERIFYING_MODULES = ("ckwatch.bench.verify_job", "ckwatch.bench.worker_session", "ckwatch.emulation.library")
+VERIFYING_MODULES = ("ckwatch.verification.verify_job", "ckwatch.verification.session", "ckwatch.verification.library")
 """With what they import, all that has a part in the result of a trial."""
 
 THOROUGH = VerificationDepth.THOROUGH

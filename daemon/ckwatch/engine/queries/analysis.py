@@ -12,15 +12,6 @@ from anyio import to_thread
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
 from ckwatch.codeobject.occupancy import limits_of
-from ckwatch.codeobject.prediction import (
-    MeasuredPrediction,
-    PredictionTarget,
-    calibrate,
-    predict,
-    target_of,
-    target_of_device,
-)
-from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.events import MAIN, AnalyzeRequested
@@ -35,6 +26,15 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.roofline import CacheState
+from ckwatch.prediction.predict import (
+    MeasuredPrediction,
+    PredictionTarget,
+    calibrate,
+    predict,
+    target_of,
+    target_of_device,
+)
+from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.workspace.shapes import find_shape

@@ -17,12 +17,12 @@ from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import parameter_description, parameter_kind_name, rules_of
 from ckwatch.engine.queries.language_vocabulary import BLOCK_WORDS, VARIABLES
 from ckwatch.model.parameter_types import OPERATION_NAME, ParameterType, ValueKind, declarations
-from ckwatch.model.toml import toml_value
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.system.user_files import read_file
 from ckwatch.wire.language import ParameterDetail, RuleDetail, TemplateDetail
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.template_search import TemplateSearch
+from ckwatch.workspace.toml import toml_value
 
 FILE_LIMIT = 500
 """Templates that are searched for one answer at most."""

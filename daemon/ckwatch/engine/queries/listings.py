@@ -17,7 +17,6 @@ from anyio import to_thread
 from ckwatch.checks.places import RenderedFile
 from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
-from ckwatch.codeobject.finding_places import place_findings
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
@@ -42,6 +41,7 @@ from ckwatch.engine.side_work import SideWork
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
+from ckwatch.verification.places import place_findings
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
 from ckwatch.wire.places import span_to_wire
 

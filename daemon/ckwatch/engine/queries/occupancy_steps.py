@@ -11,9 +11,7 @@ from anyio import to_thread
 from ckwatch.checks.rules.candidates import instance_errors
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.points import PointRules
-from ckwatch.codeobject.gemm_instance import WAVE
 from ckwatch.codeobject.occupancy import OccupancyStep, step_of
-from ckwatch.codeobject.occupancy_steps import OccupancyProposal, OperandSizes, occupancy_proposals
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
@@ -23,6 +21,8 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Unit
 from ckwatch.model.tensors import DTYPES
+from ckwatch.prediction.instances import WAVE
+from ckwatch.prediction.occupancy_steps import OccupancyProposal, OperandSizes, occupancy_proposals
 from ckwatch.wire.analysis import OccupancyChange, OccupancySteps, ParameterChange, ResourceEstimate
 from ckwatch.workspace.parameters import as_toml
 

@@ -14,8 +14,6 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.core.events import MAIN, CompileFacts, VerifyDropped, VerifyRequested
 from ckwatch.core.unit_state import UnitState
-from ckwatch.emulation.problems import trials_asked
-from ckwatch.emulation.trials import Trial
 from ckwatch.engine.handlers.verify import FINDING_LINES, VerifyRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.benchmarks import CHANGED, NOT_BUILT, REMOVED, SKIPPED
@@ -23,7 +21,9 @@ from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.to_wire import unit_verification, verification_to_wire
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.trials import Trial
 from ckwatch.model.unit_patterns import select_units
+from ckwatch.verification.problems import trials_asked
 from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 

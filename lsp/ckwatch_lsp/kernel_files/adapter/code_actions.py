@@ -13,10 +13,10 @@ from ckwatch.model.amounts import count
 from ckwatch.model.delays import CODE_ACTIONS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import toml_value
 from ckwatch.wire.analysis import OccupancyChange, OccupancySteps, ResourceEstimate
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.state import Unit
+from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.conversion import text_edits
 from ckwatch_lsp.kernel_files.language.completion import parameter_at

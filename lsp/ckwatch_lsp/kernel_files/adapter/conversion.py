@@ -8,8 +8,8 @@ from typing import Any
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import toml_value
 from ckwatch.wire.language import KeyDescription, ParameterDetail, RuleDetail
+from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.language.completion import CandidateKind, KernelFileCandidate
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 from ckwatch_lsp.kernel_files.language.outline import KernelFileFold, KernelFileSymbol, KernelFileSymbolKind

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import TomlKind, toml_key, toml_value
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
+from ckwatch.workspace.toml import TomlKind, toml_key, toml_value
 from ckwatch_lsp.kernel_files.language.document import (
     DERIVED,
     CursorContext,

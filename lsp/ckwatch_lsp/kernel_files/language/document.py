@@ -13,7 +13,7 @@ from typing import Any
 
 from ckwatch.model.names import why_no_name, why_too_long
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, parse_toml
+from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, parse_toml
 
 DERIVED = ("sweep", "derived")
 

@@ -11,7 +11,7 @@ from typing import Any
 from ckwatch.model.kernels import value_in_name
 from ckwatch.model.names import NAME_LENGTH_LIMIT
 from ckwatch.model.text import Range
-from ckwatch.model.toml import (
+from ckwatch.workspace.toml import (
     TomlComment,
     TomlFile,
     TomlKind,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ckwatch.model.text import Range
-from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, long_keys
+from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, long_keys
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 
 BEFORE_COMMENT = "  "

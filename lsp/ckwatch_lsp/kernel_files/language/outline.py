@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
+from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
 from ckwatch_lsp.kernel_files.language.document import SWEEP_TABLES, KernelFileText, places_at
 
 HIGHLIGHT_LIMIT = 200

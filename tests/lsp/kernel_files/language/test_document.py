@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.model.text import Range
-from ckwatch.model.toml import parse_toml
+from ckwatch.workspace.toml import parse_toml
 from ckwatch_lsp.kernel_files.language.document import (
     KernelFileText,
     cursor_context,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import ckwatch
 from ckwatch.model.names import NAME_LENGTH_LIMIT
-from ckwatch.model.toml import toml_key, toml_value
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import toml_key, toml_value
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.kernel_files.language.edits import (
     KernelFileEdit,

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckwatch.model.text import Position, Range
-from ckwatch.model.toml import TomlFile, parse_toml
+from ckwatch.workspace.toml import TomlFile, parse_toml
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit, applied
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
-from model.test_toml import FILES, documents, typed
+from workspace.test_toml import FILES, documents, typed
 
 MULTILINE_TEXT = re.compile(r'"""|\'\'\'')
 

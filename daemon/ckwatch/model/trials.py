@@ -1,0 +1,49 @@
+"""Problems to verify on as a worker gets them, which needs nothing of how they are chosen (`verification.problems`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ckwatch.model.kernel_problem import KernelProblem
+
+
+class GapFill(StrEnum):
+    """What the gaps that leading dimensions leave in the inputs hold."""
+
+    NAN = "nan"
+    INFINITY = "infinity"
+
+
+class Contents(StrEnum):
+    """What the inputs hold. `largest`: each row of X picks rows of W, whose elements are as large as a result may be;
+    `signed scales`: scales of -1, 0 and 1."""
+
+    RANDOM = "random"
+    ZEROS = "zeros"
+    ONES = "ones"
+    LARGEST = "largest"
+    SIGNED_SCALES = "signed scales"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One problem to verify on. `name`, `shape`: as those of `VerifiedProblem`; `refusal`: why the instance does not
+    support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
+    pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
+    for all; `not_tried`: why none is."""
+
+    name: str
+    shape: str
+    problem: KernelProblem
+    refusal: str | None = None
+    gaps: GapFill = GapFill.NAN
+    contents: Contents = Contents.RANDOM
+    offset: int = 0
+    off: str = ""
+    workgroups: int | None = None
+    not_tried: str = ""
+
+    def offset_of(self, buffer: str) -> int:
+        """Elements by which the buffer's pointer is off."""
+        return self.offset if self.off in ("", buffer) else 0

@@ -1,0 +1,106 @@
+"""The daemon's side of a verification: gives workers the problems, and goes on with another one when one has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ckwatch.bench.job import VERIFYING, VerifyJob
+from ckwatch.bench.report import BenchmarkFailure
+from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
+from ckwatch.bench.worker_protocol import (
+    PROTOCOL,
+    TrialVerified,
+    VerificationDone,
+    WorkerMessage,
+    WorkerRequest,
+    WorkerStage,
+)
+from ckwatch.bench.worker_session import GRACE_S, OnMessage, WorkerSession
+from ckwatch.model.emulated_archs import emulated_device
+from ckwatch.model.trials import Trial
+from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
+from ckwatch.system.python_process import module_command
+from ckwatch.verification.findings import merged
+
+VERIFIER = module_command("ckwatch.verification.worker")
+"""The worker of this installation that verifies."""
+
+WORKERS = 4
+"""That verify one artifact, one after the other; each but the last has crashed or hung."""
+
+
+async def verify(
+    job: VerifyJob,
+    artifact: bytes,
+    *,
+    command: Sequence[str] = VERIFIER,
+    time_limit_s: float,
+    on_message: OnMessage | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path("/"),
+    grace_s: float = GRACE_S,
+) -> Verification:
+    """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
+
+    As `measure`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on with
+    those behind it, up to WORKERS. Problems that none came to are not verified either.
+    """
+    outcomes: dict[Trial, TrialVerified] = {}
+
+    def ended(trial: Trial, outcome: ProblemOutcome, message: str) -> None:
+        problem = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
+        outcomes[trial] = TrialVerified(number=0, problem=problem)
+
+    for trial in job.trials:
+        if trial.not_tried:
+            ended(trial, ProblemOutcome.NOT_TRIED, trial.not_tried)
+    for _ in range(WORKERS):
+        rest = tuple(trial for trial in job.trials if trial not in outcomes)
+        if not rest:
+            break
+        begun = False
+
+        def take(said: WorkerMessage, trials: Sequence[Trial] = rest) -> None:
+            nonlocal begun
+            if isinstance(said, TrialVerified) and 0 <= said.number < len(trials):
+                outcomes[trials[said.number]] = said
+            begun = begun or (isinstance(said, WorkerStage) and said.name.startswith(VERIFYING))
+            if on_message is not None:
+                on_message(said)
+
+        request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=replace(job, trials=rest))
+        session = WorkerSession(request, [artifact], take, time_limit_s, grace_s)
+        answer = await session.run([*command], False, environment, folder, VerificationDone)
+        message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
+        if failed := next((trial for trial in rest if trial not in outcomes), None):
+            ended(failed, ProblemOutcome.NOT_VERIFIED, message)
+            if EMULATOR_BUG in message:
+                outcomes[failed] = replace(outcomes[failed], findings=(_crash(message, failed),))
+        if not begun:
+            break
+    for trial in job.trials:
+        if trial not in outcomes:
+            ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
+    told = [outcomes[trial] for trial in job.trials]
+    return Verification(
+        device=emulated_device(job.arch) or job.arch,
+        problems=tuple(one.problem for one in told),
+        findings=merged(finding for one in told for finding in one.findings),
+        checked=job.checked,
+    )
+
+
+def _crash(message: str, trial: Trial) -> EmulatedFinding:
+    return EmulatedFinding(
+        kind=FindingKind.EMULATOR_CRASHED,
+        message=message,
+        problem=trial.name,
+        kernel="",
+        workgroup=(0, 0, 0),
+        wave=0,
+        lane=None,
+        instruction=None,
+        code_address=None,
+    )

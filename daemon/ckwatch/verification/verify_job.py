@@ -1,0 +1,355 @@
+"""Verifies one artifact on the emulator in the worker: each problem once, with exact allocations and known contents.
+
+Every tensor is an allocation of exactly its size, so that the first byte beside it is no memory. Outputs and the
+workspace are marked as written by nobody before a launch; what still is afterwards, the kernel left out.
+
+The worker imports this module once it knows its job, since numpy comes with it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.job import VERIFYING, VerifyJob
+from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
+from ckwatch.bench.numerics.comparison import WrongResultError
+from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.row_verification import reference_of
+from ckwatch.bench.numerics.storage import (
+    Mask,
+    Storage,
+    gap_mask,
+    in_memory,
+    is_nan,
+    matrix_offsets,
+    narrow,
+    poison,
+    tensor_elements,
+)
+from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
+from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.bench.runtimes.hip_api import explained_status
+from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
+from ckwatch.model.contractions import MatrixView
+from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.model.tensors import DTYPES
+from ckwatch.model.trials import Contents, GapFill, Trial
+from ckwatch.model.verification import (
+    EMULATOR_LIMITS,
+    EXPLANATIONS,
+    STOPS,
+    EmulatedFinding,
+    FindingKind,
+    ProblemOutcome,
+    VerifiedProblem,
+)
+from ckwatch.verification.device import EmulatedDevice
+from ckwatch.verification.findings import MemoryRange, finding_of
+
+OnStage = Callable[[str], None]
+OnTrial = Callable[[TrialVerified], None]
+
+WORKSPACE = "the workspace"
+UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
+
+_FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
+_REFERENCE_MACS = 1 << 40
+"""Problems are small: their references are whole."""
+
+
+def verify_job(job: VerifyJob, artifact: bytes, at: OnStage, tell: OnTrial) -> VerificationDone:
+    """Verify `artifact` on each of the job's problems; `tell` gets each result at once. Raises BenchmarkError when the
+    emulator or the artifact cannot be loaded."""
+    at("loading the emulator")
+    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifact)
+    for number, trial in enumerate(job.trials):
+        at(f"{VERIFYING}{trial.name} ({trial.shape})")
+        problem, findings = verifier.run(trial)
+        tell(TrialVerified(number=number, problem=problem, findings=findings))
+        if any(one.kind is FindingKind.NO_END for one in findings):
+            _leave_out(trial, job.trials[number + 1 :], number + 1, tell)
+            break
+    return VerificationDone()
+
+
+def _leave_out(endless: Trial, trials: Sequence[Trial], first: int, tell: OnTrial) -> None:
+    """Tell that `trials` are not tried: each would take as long as the one without end."""
+    for number, trial in enumerate(trials, first):
+        message = f"not tried, since the kernel does not end on {endless.name}"
+        outcome = ProblemOutcome.NOT_TRIED
+        left = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
+        tell(TrialVerified(number=number, problem=left))
+
+
+@dataclass(slots=True)
+class _Launched:
+    """A launch that has ended: what it wrote and what the checks found."""
+
+    outputs: dict[str, Storage] = field(default_factory=dict)
+    written: dict[str, Mask] = field(default_factory=dict)
+    changed_inputs: list[str] = field(default_factory=list)
+    findings: tuple[EmulatedFinding, ...] = ()
+    failure: BenchmarkError | None = None
+    said: str = ""
+    unknown: str = ""
+    share: float = 0.0
+
+
+class _Verifier:
+    def __init__(self, device: EmulatedDevice, job: VerifyJob, artifact: bytes) -> None:
+        self._device = device
+        self._job = job
+        self._artifact = artifact
+        self._loader = ArtifactLoader(explained_status)
+        self._problem = ""
+
+    def run(self, trial: Trial) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
+        """The outcome of one problem, and what was found meanwhile."""
+        function = self._loader.function(trial.name, self._artifact, self._job.symbol, trial.problem)
+        inputs = self._inputs(trial)
+        done = self._launch(trial, function, inputs)
+        problem = self._judged(trial, inputs, done)
+        findings = done.findings
+        if problem.outcome is ProblemOutcome.WRONG and _has_non_finite(trial.problem, done.outputs, self._fnuz(trial)):
+            again = self._launch(trial, function, inputs, traced=True)
+            findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
+        return problem, findings
+
+    def _fnuz(self, trial: Trial) -> bool:
+        known = trial.problem.fnuz
+        return is_fnuz(self._job.arch) if known is None else known
+
+    def _inputs(self, trial: Trial) -> dict[str, Storage]:
+        inputs = make_inputs(trial.problem, self._job.seed, self._fnuz(trial))
+        if trial.gaps is GapFill.INFINITY:
+            for name, elements in inputs.items():
+                buffer = trial.problem.buffer(name)
+                gaps = gap_mask(trial.problem, buffer)
+                if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY:
+                    elements[gaps] = narrow(np.full(1, np.inf), buffer.dtype, fnuz=False)[0]
+        _fill(trial, inputs)
+        return inputs
+
+    def _launch(
+        self, trial: Trial, function: KernelFunction, inputs: Mapping[str, Storage], *, traced: bool = False
+    ) -> _Launched:
+        device, done = self._device, _Launched()
+        device.clear()
+        device.configure(checked=self._job.checked, traced=traced, workgroups=trial.workgroups, seed=self._job.seed)
+        held: list[int] = []
+        ranges: list[MemoryRange] = []
+        with _captured_stderr() as said:
+            try:
+                self._run(trial, function, inputs, done, held, ranges)
+            except BenchmarkError as failure:
+                done.failure = failure
+            finally:
+                for address in held:
+                    with suppress(BenchmarkError):
+                        device.free(address)
+        done.said = said()
+        done.findings = tuple(finding_of(told, trial.name, ranges) for told in device.findings())
+        done.share = device.share()
+        endless = next((one for one in done.findings if one.kind is FindingKind.NO_END), None)
+        if endless is not None and trial.workgroups is not None:  # it may wait for a workgroup that was left out
+            done.findings = tuple(one for one in done.findings if one is not endless)
+            done.unknown = f"{endless.message}; only some of its workgroups were executed"
+        self._problem = self._problem or device.problem()
+        return done
+
+    def _run(
+        self,
+        trial: Trial,
+        function: KernelFunction,
+        inputs: Mapping[str, Storage],
+        done: _Launched,
+        held: list[int],
+        ranges: list[MemoryRange],
+    ) -> None:
+        device, problem = self._device, trial.problem
+        workspace_bytes = function.workspace_bytes(0)
+
+        def allocate(name: str, size_bytes: int, offset: int = 0) -> int:
+            start = device.allocate(size_bytes + offset)
+            held.append(start)
+            device.mark_undefined(start, size_bytes + offset)
+            ranges.append(MemoryRange(name=name, address=start + offset, size_bytes=size_bytes))
+            return start + offset
+
+        addresses = {}
+        for buffer in problem.buffers:
+            offset = DTYPES[buffer.dtype].bytes_for(trial.offset_of(buffer.name))
+            addresses[buffer.name] = allocate(buffer.name, buffer.size_bytes, offset)
+        given = {name: in_memory(elements, problem.buffer(name).dtype) for name, elements in inputs.items()}
+        for name, as_bytes in given.items():
+            device.upload(addresses[name], as_bytes)
+        for buffer in problem.buffers:
+            if buffer.output:
+                done.outputs[buffer.name] = poison(buffer, self._fnuz(trial))
+                as_bytes = in_memory(done.outputs[buffer.name], buffer.dtype)
+                device.upload(addresses[buffer.name], as_bytes)
+                device.mark_undefined(addresses[buffer.name], as_bytes.nbytes)
+        workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
+        function.launch(addresses, workspace, 0)()
+        device.synchronize()
+        for name, elements in done.outputs.items():
+            as_bytes = in_memory(elements, problem.buffer(name).dtype)
+            before = as_bytes.copy()
+            device.download(addresses[name], as_bytes)
+            if self._job.checked:
+                undefined = device.undefined(addresses[name], as_bytes.nbytes)
+                unwritten = np.logical_or.reduce(undefined.reshape(elements.size, -1), axis=1)
+            else:  # nobody knows who wrote a byte: what differs from the poison was written
+                unwritten = np.logical_and.reduce((as_bytes == before).reshape(elements.size, -1), axis=1)
+                if problem.buffer(name).dtype in INTEGERS:  # the poison is a result too
+                    unwritten[:] = unwritten.all()
+            done.written[name] = ~unwritten
+        for name, as_bytes in given.items():
+            found = np.empty_like(as_bytes)
+            device.download(addresses[name], found)
+            if not np.array_equal(found, as_bytes):
+                done.changed_inputs.append(name)
+
+    def _judged(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> VerifiedProblem:
+        def ended(outcome: ProblemOutcome, message: str | None = None, share: float = 0.0) -> VerifiedProblem:
+            return VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=share)
+
+        if self._problem:
+            return ended(ProblemOutcome.NOT_VERIFIED, f"the device code cannot be executed: {self._problem}")
+        unknown = done.unknown or next((one.message for one in done.findings if one.kind in EMULATOR_LIMITS), "")
+        if unknown:
+            return ended(ProblemOutcome.NOT_VERIFIED, unknown)
+        stop = next((one for one in done.findings if one.kind in STOPS), None)
+        if stop is not None:
+            return ended(ProblemOutcome.WRONG, f"the kernel {stop.message.removeprefix('the kernel ')}")
+        if done.failure is not None:
+            if done.failure.kind is FailureKind.REFUSED:
+                refused = ProblemOutcome.WRONG if trial.refusal == "" else ProblemOutcome.REFUSED
+                return ended(refused, _refusal(trial, done))
+            blamed = done.failure.kind in KERNEL_FAILURES
+            text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)
+            return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)
+        if done.changed_inputs:
+            text = f"the kernel wrote to its input {done.changed_inputs[0]}"
+            return ended(ProblemOutcome.WRONG, text, done.share)
+        try:
+            self._compare(trial, inputs, done)
+        except WrongResultError as wrong:
+            first = wrong.detail.partition("\n")[0]
+            text = f"{wrong.message} ({first})" if first else wrong.message
+            if trial.refusal:
+                text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
+            return ended(ProblemOutcome.WRONG, text, done.share)
+        if trial.problem.computed is None:
+            return ended(ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION, done.share)
+        return ended(ProblemOutcome.RIGHT, share=done.share)
+
+    def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
+        """Raises WrongResultError."""
+        problem, whole = trial.problem, done.share == 1
+        reference = reference_of(problem, inputs, _REFERENCE_MACS, self._job.seed, None if whole else done.written)
+        optional = {} if reference is None else reference.optional
+        for name, written in done.written.items():
+            view = next(view for view in problem.views if view.buffer == name)
+            left = ~tensor_elements(written, view)
+            if name in optional:
+                left &= ~optional[name]
+            if (left.any() and left.all()) or (whole and reference is not None and left.any()):
+                first = ", ".join(map(str, np.argwhere(left)[0].tolist()))
+                raise WrongResultError(
+                    FailureKind.UNWRITTEN,
+                    f"the kernel left {np.count_nonzero(left):,} of {left.size:,} elements of {name} unwritten",
+                    f"the first is {name}[{first}]",
+                )
+        if reference is None:
+            return
+        if whole:
+            reference.check(done.outputs)
+        else:
+            reference.check_part(done.outputs)
+
+
+def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> bool:
+    for name, elements in outputs.items():
+        buffer = problem.buffer(name)
+        gaps = gap_mask(problem, buffer)
+        found = is_nan(elements, buffer.dtype, fnuz)
+        if (found if gaps is None else found & ~gaps).any():
+            return True
+    return False
+
+
+def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
+    """Replace random inputs by those of the trial; gaps stay."""
+    problem, gemm = trial.problem, trial.problem.gemm
+    if gemm is None or gemm.x.windows or trial.contents is Contents.RANDOM:
+        return
+
+    def put(view: MatrixView, values: npt.ArrayLike) -> None:
+        """Equal matrices."""
+        stored = narrow(np.asarray(values, np.float64), problem.buffer(view.buffer).dtype, gemm.fnuz)
+        rows, columns = (np.arange(size) for size in view.sizes)
+        for matrix in range(view.matrices):
+            inputs[view.buffer][matrix_offsets(view, matrix, rows, columns)] = stored
+
+    if trial.contents is Contents.SIGNED_SCALES:
+        for view in (step.operand for step in gemm.steps if step.scale):
+            if view is not None and problem.buffer(view.buffer).dtype != "e8m0":
+                several = any(stride for _, stride in (*view.rows, *view.columns))
+                along = 0 if any(stride for _, stride in view.rows) else 1
+                put(view, np.indices(view.sizes)[along] % 3 - 1 if several else -1.0)
+        return
+    if trial.contents is Contents.LARGEST:
+        k, n = gemm.w.sizes
+        picked = np.arange(gemm.x.sizes[0]) * 7 % k
+        put(gemm.x, np.eye(k)[picked])
+        largest = min(_largest(problem.buffer(view.buffer).dtype, fnuz=gemm.fnuz) for view in (gemm.w, gemm.y))
+        rows, columns = np.indices((k, n))
+        put(gemm.w, largest * (1 - 2 * ((rows + columns) % 2)) / (1 + (rows * 3 + columns) % 5))
+        return
+    for view in (gemm.x, gemm.w):
+        put(view, 1.0 if trial.contents is Contents.ONES else 0.0)
+
+
+def _largest(dtype: str, *, fnuz: bool) -> float:
+    """The most that an operand may be whose result is itself, scaled by less than three; its cube is still an f32."""
+    if dtype in INTEGERS:
+        return INTEGERS[dtype][1]
+    form = SMALL_FLOATS.get((dtype, fnuz))
+    return min((LARGEST.get(dtype, np.inf) if form is None else form.largest) / 4, 2.0**40)
+
+
+def _refusal(trial: Trial, done: _Launched) -> str:
+    """By the kernel's own words, by CK's rules, or without any."""
+    reason = trial.refusal or _last_line(done.said) or "no reason is given"
+    own_words = (reason.partition("not supported: ")[2] or reason).partition(" (M=")[0]
+    return f"it refuses a shape that it should support: {own_words}" if trial.refusal == "" else own_words
+
+
+def _last_line(said: str) -> str:
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+
+
+@contextmanager
+def _captured_stderr() -> Iterator[Callable[[], str]]:
+    """What is written to descriptor 2 meanwhile, also by C; it is passed on at the end."""
+    own = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        text = b""
+        try:
+            yield lambda: text.decode(errors="replace")
+        finally:
+            os.dup2(own, 2)
+            file.seek(0)
+            text = file.read()
+            os.write(own, text)
+            os.close(own)

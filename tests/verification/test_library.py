@@ -1,0 +1,117 @@
+"""How the emulator is built, with a compiler that writes what it is told to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.async_processes import ExitReason, ProcessResult
+from ckwatch.verification import library as module
+from ckwatch.verification.library import COMPILE_FLAGS, KEPT, LIBRARY, build_library
+
+
+class FakeCompiler:
+    """A launcher; compilers whose names are in `broken` fail."""
+
+    def __init__(self, *broken: str) -> None:
+        self.broken = broken
+        self.commands: list[list[str]] = []
+
+    async def __call__(
+        self,
+        arguments: list[str],
+        *,
+        folder: Path,
+        **_others: object,
+    ) -> ProcessResult:
+        self.commands.append(arguments)
+        failed = Path(arguments[0]).name in self.broken
+        if not failed:
+            (folder / arguments[arguments.index("-o") + 1]).write_text("made")
+        said = "x.c:1: error: no such flag" if failed else ""
+        return ProcessResult(tuple(arguments), ExitReason.EXITED, int(failed), "", said, 0, 0.5, 1 << 20)
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "native"
+    folder.mkdir()
+    for name in ("decode.c", "vector.c", "machine.h"):
+        (folder / name).write_text(f"// {name}\n")
+    monkeypatch.setattr(module, "SOURCES", folder)
+    return folder
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> dict[str, str]:
+    """An environment with a clang and a gcc."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("clang", "gcc"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": str(folder)}
+
+
+async def test_it_is_built_once(tmp_path: Path, sources: Path, programs: dict[str, str]) -> None:
+    compiler = FakeCompiler()
+    clang = Path(programs["PATH"], "clang")
+    built = await build_library(tmp_path / "emulator", clang, environment=programs, launch=compiler)
+    assert built.name == LIBRARY
+    assert built.read_text() == "made"
+    compiled = {Path(command[command.index("-c") + 1]) for command in compiler.commands[:2]}
+    assert compiled == {sources / "decode.c", sources / "vector.c"}
+    assert all(set(COMPILE_FLAGS) <= set(command) for command in compiler.commands[:2])
+    assert compiler.commands[2][1:3] == ["decode.o", "vector.o"]
+    assert await build_library(tmp_path / "emulator", clang, environment=programs, launch=compiler) == built
+    assert len(compiler.commands) == 3
+    assert [path.name for path in (tmp_path / "emulator").iterdir()] == [built.parent.name]
+    assert [path.name for path in built.parent.iterdir()] == [LIBRARY]
+
+
+async def test_other_sources_are_another_library(tmp_path: Path, sources: Path, programs: dict[str, str]) -> None:
+    compiler = FakeCompiler()
+    first = await build_library(tmp_path / "emulator", environment=programs, launch=compiler)
+    (sources / "machine.h").write_text("// changed\n")
+    second = await build_library(tmp_path / "emulator", environment=programs, launch=compiler)
+    assert first != second
+    assert first.is_file()
+
+
+async def test_those_used_last_are_kept(tmp_path: Path, sources: Path, programs: dict[str, str]) -> None:
+    folder, compiler = tmp_path / "emulator", FakeCompiler()
+    built = []
+    for version in range(KEPT):
+        (sources / "machine.h").write_text(f"// {version}\n")
+        built.append(await build_library(folder, environment=programs, launch=compiler))
+        os.utime(built[-1].parent, (version, version))  # long ago, in this order
+    (sources / "machine.h").write_text("// 0\n")
+    assert await build_library(folder, environment=programs, launch=compiler) == built[0]
+    (sources / "machine.h").write_text("// new\n")
+    newest = await build_library(folder, environment=programs, launch=compiler)
+    assert {entry.name for entry in folder.iterdir()} == {path.parent.name for path in (newest, built[0], *built[2:])}
+
+
+@pytest.mark.usefixtures("sources")
+async def test_the_hosts_compiler_is_the_second_choice(tmp_path: Path, programs: dict[str, str]) -> None:
+    compiler = FakeCompiler("clang")
+    built = await build_library(
+        tmp_path / "emulator", Path(programs["PATH"], "clang"), environment=programs, launch=compiler
+    )
+    assert built.is_file()
+    assert Path(compiler.commands[-1][0]).name == "gcc"
+
+
+@pytest.mark.usefixtures("sources")
+async def test_failures_are_told(tmp_path: Path, programs: dict[str, str]) -> None:
+    with pytest.raises(CkwatchError, match=r"clang cannot build the emulator: x\.c:1: error: no such flag"):
+        await build_library(tmp_path / "emulator", environment=programs, launch=FakeCompiler("clang", "gcc"))
+    assert list((tmp_path / "emulator").iterdir()) == []
+    with pytest.raises(CkwatchError, match="there is no C compiler"):
+        await build_library(tmp_path / "emulator", environment={"PATH": "/nowhere"}, launch=FakeCompiler())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CkwatchError, match="cannot be stored"):
+        await build_library(tmp_path / "file", environment=programs, launch=FakeCompiler())

@@ -1,0 +1,38 @@
+"""A few of the planted bugs and one correct twin; `make planted-bugs` has them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.verification.library import build_library
+from planted_bugs.corpus import KINDS, Variant, bugs, twins
+from planted_bugs.judging import judge
+
+EVERYTHING = [*bugs(), *twins()]
+QUICK = [variant for variant in EVERYTHING if variant.quick]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return anyio.run(build_library, tmp_path_factory.mktemp("emulator"), discover().clang)
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("variant", QUICK, ids=str)
+def test_a_bug_is_found_at_its_line_and_its_twin_is_right(library: Path, variant: Variant) -> None:
+    verdict = judge(variant, library)
+    assert verdict.right, verdict
+
+
+def test_the_corpus_has_bugs_of_every_kind_and_their_twins() -> None:
+    assert {bug.kind for bug in bugs()} == set(KINDS)
+    assert len(bugs()) >= 20
+    assert {bug.twin for bug in bugs() if bug.twin} <= {twin.name for twin in twins()}
+    assert all(bug.finds and (bug.shown or bug.finds == ("wrong",)) for bug in bugs())
+    assert not any(twin.finds or twin.shown for twin in twins())
+    assert len({str(variant) for variant in EVERYTHING}) == len(EVERYTHING)

@@ -1,0 +1,325 @@
+"""What a verification finds in kernels on a fake of the emulator."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.bench.worker_protocol import TrialVerified
+from ckwatch.model.trials import Contents, GapFill, Trial
+from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
+from ckwatch.verification import verify_job as module
+from ckwatch.verification.verify_job import UNKNOWN_OPERATION, verify_job
+from emulator_findings import told
+from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
+
+Sizes = Any
+TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())
+
+
+def matrices(arrays: Arrays, sizes: Sizes) -> tuple[Any, Any, Any]:
+    x = arrays["X"].reshape(sizes["M"], sizes["K"])
+    w = arrays["W"].reshape(sizes["K"], sizes["N"])
+    y = np.lib.stride_tricks.as_strided(arrays["Y"], (sizes["M"], sizes["N"]), (4 * sizes["LDC"], 4))
+    return x, w, y
+
+
+def right(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+    x, w, y = matrices(arrays, sizes)
+    y[...] = x @ w
+    define(device, arrays, sizes, sizes["M"])
+    return 0
+
+
+def define(device: FakeEmulator, arrays: Arrays, sizes: Sizes, rows: int) -> None:
+    for row in range(rows):
+        device.wrote(arrays["Y"].ctypes.data + 4 * row * sizes["LDC"], 4 * sizes["N"])
+
+
+def verified(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Kernel,
+    trial: Trial = TRIAL,
+    device: FakeEmulator | None = None,
+    **job: Any,
+) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
+    device = device or FakeEmulator()
+    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
+    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, kernel))
+    usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
+    heard: list[TrialVerified] = []
+    stages: list[str] = []
+    verify_job(replace(usual, **job), b"", stages.append, heard.append)
+    assert stages == ["loading the emulator", f"verifying {trial.name} ({trial.shape})"]
+    assert device.is_empty
+    assert [one.number for one in heard] == [0]
+    return heard[0].problem, heard[0].findings
+
+
+def changed(change: Any) -> Kernel:
+    """The right kernel, then `change` of its arrays."""
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        right(device, arrays, sizes)
+        change(arrays)
+        return 0
+
+    return kernel
+
+
+def test_a_right_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    problem, findings = verified(monkeypatch, right, device=device)
+    assert problem == VerifiedProblem(name="ragged", shape=TRIAL.shape, outcome=ProblemOutcome.RIGHT)
+    assert findings == ()
+    assert device.settings == [{"checked": True, "traced": False, "workgroups": None, "seed": 1}]
+
+
+def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unaware(_device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        y[...] = x @ w
+        return 0
+
+    problem, _ = verified(monkeypatch, unaware, checked=False)
+    assert problem.outcome is ProblemOutcome.RIGHT
+    problem, _ = verified(monkeypatch, lambda *_: 0, checked=False)
+    assert problem.message == f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays["Y"].__setitem__(3, 100.0), "1 of 480 elements of Y are wrong"),
+        (lambda arrays: arrays["Y"].__setitem__(N, 1.0), "wrote 1 elements beside Y"),
+        (lambda arrays: arrays["X"].__setitem__(0, 1.0), "the kernel wrote to its input X"),
+        (lambda arrays: arrays["Y"].__setitem__(3, np.nan), "1 of 480 elements of Y are NaN"),
+    ],
+)
+def test_a_wrong_result(monkeypatch: pytest.MonkeyPatch, change: Any, message: str) -> None:
+    problem, _ = verified(monkeypatch, changed(change))
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message is not None
+    assert message in problem.message
+
+
+def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        y[...] = x @ w
+        define(device, arrays, sizes, sizes["M"] - 1)
+        return 0
+
+    problem, _ = verified(monkeypatch, kernel)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message == f"the kernel left {N} of {M * N} elements of Y unwritten (the first is Y[{M - 1}, 0])"
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal", "message"),
+    [
+        ("gemm: not supported: K is odd (M=24 N=20)", None, "K is odd"),
+        ("gemm: not supported: K is odd", "K = 33 is no multiple of 8", "K = 33 is no multiple of 8"),
+        ("", None, "no reason is given"),
+    ],
+)
+def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, said: str, refusal: str | None, message: str) -> None:
+    def kernel(_device: FakeEmulator, _arrays: Arrays, _sizes: Sizes) -> int:
+        os.write(2, said.encode())
+        return -23
+
+    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, refusal=refusal))
+    assert (problem.outcome, problem.message, problem.share) == (ProblemOutcome.REFUSED, message, 0.0)
+
+
+def test_a_refusal_that_no_rule_explains_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: -23, replace(TRIAL, refusal=""))
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.WRONG,
+        "it refuses a shape that it should support: no reason is given",
+    )
+
+
+def test_a_wrong_result_instead_of_a_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(
+        monkeypatch, changed(lambda arrays: arrays["Y"].__setitem__(3, 100.0)), replace(TRIAL, refusal="K is too small")
+    )
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message is not None
+    assert problem.message.startswith("it must be refused (K is too small), and is computed wrongly: 1 of 480 elements")
+
+
+@pytest.mark.parametrize("contents", list(Contents))
+def test_inputs_of_each_kind(monkeypatch: pytest.MonkeyPatch, contents: Contents) -> None:
+    seen: list[Arrays] = []
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        seen.append({name: values.copy() for name, values in arrays.items()})
+        return right(device, arrays, sizes)
+
+    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, contents=contents))
+    assert problem.outcome is ProblemOutcome.RIGHT
+    x, w = seen[0]["X"].reshape(M, K), seen[0]["W"]
+    if contents in (Contents.ZEROS, Contents.ONES):
+        assert set(x.ravel()) | set(w) == {float(contents is Contents.ONES)}
+    elif contents is Contents.LARGEST:
+        assert (x.sum(axis=1) == 1).all()
+        assert abs(w).max() == 2.0**40
+    else:
+        assert abs(x).max() <= 1
+
+
+def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: 719)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message == "gemm returned 719 (hipErrorLaunchFailure: the kernel failed while it ran)"
+
+
+def test_a_launch_that_failed_by_our_fault_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator(error=BenchmarkError(FailureKind.NO_MEMORY, "too little memory"))
+    problem, _ = verified(monkeypatch, right, device=device)
+    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_VERIFIED, "too little memory")
+
+
+def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator([told("unknown-instruction", instruction="v_foo v1")])
+    problem, findings = verified(monkeypatch, lambda *_: 719, device=device)
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.NOT_VERIFIED,
+        "the emulator does not know `v_foo v1`",
+    )
+    assert [one.kind for one in findings] == [FindingKind.UNKNOWN_INSTRUCTION]
+
+
+def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator([told("no-end", note="250000000 counted instructions of the workgroup")])
+    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
+    monkeypatch.setattr(module, "ArtifactLoader", partial(FakeLoader, device, right))
+    trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
+    heard: list[TrialVerified] = []
+    job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")
+    verify_job(job, b"", lambda _: None, heard.append)
+    limit = (
+        "does not end within 250,000,000 counted instructions of the workgroup: it loops, or waits for what never comes"
+    )
+    assert [(one.number, one.problem.outcome, one.problem.message) for one in heard] == [
+        (0, ProblemOutcome.WRONG, f"the kernel {limit}"),
+        (1, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
+        (2, ProblemOutcome.NOT_TRIED, "not tried, since the kernel does not end on ragged"),
+    ]
+    problem, findings = verified(monkeypatch, right, replace(TRIAL, workgroups=2), device)
+    assert (problem.outcome, findings) == (ProblemOutcome.NOT_VERIFIED, ()), "it may wait for one that was left out"
+
+
+def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        end = arrays["W"].ctypes.data + arrays["W"].nbytes
+        device.told = [told("out-of-bounds-read", address=str(end + 4), bytes=4)]
+        return right(device, arrays, sizes)
+
+    _, findings = verified(monkeypatch, kernel, device=device)
+    size = 4 * K * N
+    assert [one.message for one in findings] == [
+        f"reads 4 bytes that begin 4 bytes beyond the end of W ({size:,} bytes)"
+    ]
+    assert findings[0].problem == "ragged"
+
+
+def test_where_nan_arises_is_traced_by_a_second_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        right(device, arrays, sizes)
+        arrays["Y"][0] = np.nan
+        if device.settings[-1]["traced"]:
+            device.told = [told("non-finite"), told("lds-race")]
+        return 0
+
+    problem, findings = verified(monkeypatch, kernel, device=device)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
+
+
+def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(change: Any, rows: int = 6) -> VerifiedProblem:
+        def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+            x, w, y = matrices(arrays, sizes)
+            y[:rows] = (x @ w)[:rows]
+            define(device, arrays, sizes, rows)
+            change(y)
+            return 0
+
+        return verified(monkeypatch, kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=0.25))[0]
+
+    good = run(lambda _: None)
+    assert (good.outcome, good.share) == (ProblemOutcome.RIGHT, 0.25)
+    for value in (9.0, np.nan):
+        bad = run(lambda y, value=value: y.__setitem__((2, 5), value))
+        assert bad.outcome is ProblemOutcome.WRONG
+        assert bad.message is not None
+        assert bad.message.startswith("1 of 120")
+    nothing = run(lambda _: None, rows=0)
+    assert (nothing.outcome, nothing.message) == (
+        ProblemOutcome.WRONG,
+        f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])",
+    )
+
+
+def test_device_code_that_cannot_be_executed_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: 303, device=FakeEmulator(unloadable="llvm-objdump failed"))
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.NOT_VERIFIED,
+        "the device code cannot be executed: llvm-objdump failed",
+    )
+
+
+def test_pointers_can_be_off_by_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    problem, _ = verified(monkeypatch, right, replace(TRIAL, offset=1), device=device)
+    assert problem.outcome is ProblemOutcome.RIGHT
+    assert {address % 256 for address in device.addresses} == {4}
+
+
+def test_one_pointer_alone_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    verified(monkeypatch, right, replace(TRIAL, offset=2, off="W"), device=device)
+    assert [address % 256 for address in device.addresses] == [0, 8, 0]
+
+
+def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gemm_problem()
+    view = replace(plain.views[0], strides=(K + 2, 1))
+    assert plain.gemm is not None
+    padded = replace(
+        plain,
+        views=(view, *plain.views[1:]),
+        computed=replace(plain.gemm, x=matrix_of(view)),
+        buffers=(replace(plain.buffers[0], elements=(M - 1) * (K + 2) + K), *plain.buffers[1:]),
+    )
+    seen: list[float] = []
+
+    def kernel(_device: FakeEmulator, arrays: Arrays, _sizes: Sizes) -> int:
+        seen.append(arrays["X"][K])
+        return 1
+
+    for gaps in GapFill:
+        verified(monkeypatch, kernel, replace(TRIAL, problem=padded, gaps=gaps))
+    assert np.isnan(seen[0])
+    assert np.isinf(seen[-1])
+
+
+def test_results_of_an_unknown_operation_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), computed=None))
+    problem, _ = verified(monkeypatch, right, trial)
+    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)
