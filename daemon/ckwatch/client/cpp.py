@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 """An object of the Language Server Protocol."""
 
 
-class Chosen(TypedDict, total=False):
+class AnsweringText(TypedDict, total=False):
     """`unit`: whose text answers. `side`: as compiled for the host or the device."""
 
     unit: str | Unit | None
@@ -86,72 +86,74 @@ class CppClient:
             return await result_in(exchange, CppAnswerLine)
 
     async def hover(
-        self, path: Path, line: int, column: int, *, others: bool = False, **chosen: Unpack[Chosen]
+        self, path: Path, line: int, column: int, *, others: bool = False, **chosen: Unpack[AnsweringText]
     ) -> Json | None:
         """The type, the value in the unit and the documentation of what stands at a place. `others`: and where that is
         different in other instances of the template, which takes up to seconds for each."""
         return _object(await self.ask("hover", path, line, column, others=others, **chosen))
 
     async def completion(
-        self, path: Path, line: int, column: int, *, trigger: str = "", **chosen: Unpack[Chosen]
+        self, path: Path, line: int, column: int, *, trigger: str = "", **chosen: Unpack[AnsweringText]
     ) -> Json | None:
         """A `CompletionList` for a place. `trigger` is the character that has just been typed."""
         return _object(await self.ask("completion", path, line, column, trigger=trigger, **chosen))
 
-    async def signatures(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> Json | None:
+    async def signatures(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> Json | None:
         """The parameters that the call around a place takes (`SignatureHelp`)."""
         return _object(await self.ask("signatures", path, line, column, **chosen))
 
-    async def definition(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def definition(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """The `Location`s of a definition: in a template, or in a header."""
         return _list(await self.ask("definition", path, line, column, **chosen))
 
-    async def type_definition(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def type_definition(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """The definition of its type."""
         return _list(await self.ask("type-definition", path, line, column, **chosen))
 
-    async def implementation(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def implementation(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """The `Location`s of what overrides or derives from it."""
         return _list(await self.ask("implementation", path, line, column, **chosen))
 
-    async def references(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def references(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """Its uses in the text of the unit, its declaration included."""
         return _list(await self.ask("references", path, line, column, **chosen))
 
-    async def highlights(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def highlights(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """Its other places in the file."""
         return _list(await self.ask("highlights", path, line, column, **chosen))
 
-    async def symbols(self, path: Path, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def symbols(self, path: Path, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """The declarations in the C++ of a file (`DocumentSymbol`)."""
         return _list(await self.ask("symbols", path, **chosen))
 
-    async def tokens(self, path: Path, **chosen: Unpack[Chosen]) -> list[Any]:
+    async def tokens(self, path: Path, **chosen: Unpack[AnsweringText]) -> list[Any]:
         """The names in the C++ of a file, in order: line, column, length, type and modifiers."""
         return _list(await self.ask("tokens", path, **chosen))
 
-    async def hints(self, path: Path, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def hints(self, path: Path, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """Names of parameters, and deduced types (`InlayHint`)."""
         return _list(await self.ask("hints", path, **chosen))
 
-    async def prepare_rename(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> Json | None:
+    async def prepare_rename(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> Json | None:
         """The name at a place, as `placeholder` and `range`. Raises CkwatchError where it cannot be changed, which says
         why."""
         return _object(_given(await self.ask("prepare-rename", path, line, column, **chosen)))
 
-    async def rename(self, path: Path, line: int, column: int, name: str, **chosen: Unpack[Chosen]) -> Json | None:
+    async def rename(
+        self, path: Path, line: int, column: int, name: str, **chosen: Unpack[AnsweringText]
+    ) -> Json | None:
         """The edits that change a name everywhere (`WorkspaceEdit`). Raises CkwatchError where an edit falls on text
         that a template does not have exactly once, which says where."""
         return _object(_given(await self.ask("rename", path, line, column, name=name, **chosen)))
 
     async def actions(
-        self, path: Path, line: int, column: int, *, end: tuple[int, int] | None = None, **chosen: Unpack[Chosen]
+        self, path: Path, line: int, column: int, *, end: tuple[int, int] | None = None, **chosen: Unpack[AnsweringText]
     ) -> list[Json]:
         """Changes of the code that clangd offers for a range (`CodeAction`), with their edits or, as `disabled`, why
         they cannot be made here."""
         return _list(await self.ask("actions", path, line, column, end=end, **chosen))
 
-    async def calls(self, path: Path, line: int, column: int, **chosen: Unpack[Chosen]) -> list[Json]:
+    async def calls(self, path: Path, line: int, column: int, **chosen: Unpack[AnsweringText]) -> list[Json]:
         """The function at a place (`CallHierarchyItem`), for `incoming_calls` and `outgoing_calls`."""
         return _list(await self.ask("prepare-calls", path, line, column, **chosen))
 

@@ -18,7 +18,7 @@ from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, SIDES, clangd_arguments, cud
 from ckwatch.cpp.clangd import ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import NotForwardedError, RenderedSource
 from ckwatch.cpp.places import LENT, HeaderPlaces, KernelFilePlaces, Places, TemplatePlaces, path_of
-from ckwatch.cpp.questions import METHODS, Found, Question, position_of
+from ckwatch.cpp.questions import METHODS, ClangdAnswer, Question, position_of
 from ckwatch.cpp.renaming import left_behind
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
@@ -32,7 +32,7 @@ OF_BOTH_SIDES = frozenset({"references", "rename"})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class UnitSource:
     """A unit's render: the text with its map, the digests of the files that it was made of and its own, and how it is
     compiled. `input` is the unit's own, which counts from one again when a view of it is made anew. `unit` and the
     unsaved texts, `overlays`, are what it was made with."""
@@ -50,7 +50,7 @@ class Source:
         """Whether it is the present text."""
         return self.input is unit.input and self.generation == unit.input.generation
 
-    def edited(self, path: str, before: str, after: str) -> Source | None:
+    def edited(self, path: str, before: str, after: str) -> UnitSource | None:
         """The source after an edit of a template; None where only a render can tell. Blocks; call from a worker
         thread."""
         rendered = self.rendered.edited(path, before, after)
@@ -69,7 +69,7 @@ class AskedSource:
     """A unit's source and the clangd that is asked about it. `substitutes` is a folder for headers of CUDA's."""
 
     unit: UnitState
-    source: Source
+    source: UnitSource
     supervisor: ClangdSupervisor
     compiler: CompilerToolchain
     root: Path
@@ -80,7 +80,7 @@ class AskedSource:
         both = request.question in OF_BOTH_SIDES
         possible = list(SIDES[self.source.request.language])
         wanted = [request.side] if request.side in possible else possible
-        found: Found | None = None
+        found: ClangdAnswer | None = None
         answered: Side = wanted[0]
         passed_over: list[Sequence[Range]] = []
         elsewhere: list[tuple[Side, Sequence[Range]]] = []
@@ -152,7 +152,7 @@ class AskedSource:
             request, text, places, self.supervisor, {"unit": self.unit.key.unit, "side": side, "path": path}
         )
 
-    def _first_seen(self, found: Found, skipped: Sequence[Range]) -> dict[str, object] | None:
+    def _first_seen(self, found: ClangdAnswer, skipped: Sequence[Range]) -> dict[str, object] | None:
         """`path` and `start` of a place of the answer in text that is not `skipped`."""
         source = self.source.rendered
         for place in found.places:
@@ -162,7 +162,7 @@ class AskedSource:
                     return {"path": path, "start": Place(line=start.line, character=start.column)}
         return None
 
-    async def _refuse_partial(self, found: Found, skipped: Sequence[Range], overlays: Mapping[str, str]) -> None:
+    async def _refuse_partial(self, found: ClangdAnswer, skipped: Sequence[Range], overlays: Mapping[str, str]) -> None:
         """Raise NotForwardedError where a rename would leave some of the name in a branch that this unit does not
         render or compile, and OvertakenError where a file has changed since it was rendered."""
         for path, own in _by_path(found):
@@ -176,7 +176,7 @@ class AskedSource:
                     raise NotForwardedError(reason)
 
 
-def _by_path(found: Found) -> Iterator[tuple[str, list[Range]]]:
+def _by_path(found: ClangdAnswer) -> Iterator[tuple[str, list[Range]]]:
     places: dict[str, list[Range]] = {}
     for place in found.places:
         places.setdefault(path_of(place.uri) or "", []).append(place.range)

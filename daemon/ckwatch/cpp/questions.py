@@ -52,7 +52,7 @@ CLANGD_TRIGGERS = frozenset('.<>:"/*')
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClangdAnswer:
     """An answer: `result` as the protocol has it, or places that another side may add to: `locations`, `edits`."""
 
     result: Any = None
@@ -71,10 +71,10 @@ class Found:
         """The places of both kinds."""
         return [*(place for place, _ in self.edits), *self.locations]
 
-    def joined(self, other: Found) -> Found:
+    def joined(self, other: ClangdAnswer) -> ClangdAnswer:
         """Both, each place once."""
         locations = tuple(dict.fromkeys((*self.locations, *other.locations)))
-        return Found(self.result, locations, tuple(dict.fromkeys((*self.edits, *other.edits))))
+        return ClangdAnswer(self.result, locations, tuple(dict.fromkeys((*self.edits, *other.edits))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +93,29 @@ class Question:
         need = METHODS[self.request.question][1]
         return [] if start is None or not need else self.places.forward(position_of(start), need)
 
-    async def answer(self) -> Found:
+    async def answer(self) -> ClangdAnswer:
         """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
         positions = self.positions()
         first = positions[0] if positions else Position(0, 0)
         match self.request.question:
             case "hover":
-                return Found(await self._hover(positions))
+                return ClangdAnswer(await self._hover(positions))
             case "completion":
                 return await self._made(answers.completions, await self._ask(first, self._context()), first)
             case "signatures":
                 found_calls = await self._ask(first) or {}
-                return Found(found_calls if found_calls.get("signatures") else None)
+                return ClangdAnswer(found_calls if found_calls.get("signatures") else None)
             case "definition" | "type-definition" | "implementation":
                 for position in positions[:ROUNDS]:
                     if found := answers.locations(await self._ask(position), self.places):
-                        return Found(locations=found)
-                return Found()
+                        return ClangdAnswer(locations=found)
+                return ClangdAnswer()
             case "references":
                 context = {"context": {"includeDeclaration": self.request.declaration}}
-                return Found(locations=answers.locations(await self._ask(first, context), self.places))
+                return ClangdAnswer(locations=answers.locations(await self._ask(first, context), self.places))
             case "highlights":
                 marked = [one for position in positions[:ROUNDS] for one in await self._ask(position) or ()]
-                return Found(answers.highlights(marked, self.places))
+                return ClangdAnswer(answers.highlights(marked, self.places))
             case "symbols":
                 return await self._made(answers.symbols, await self._ask(None))
             case "tokens":
@@ -126,25 +126,25 @@ class Question:
                 whole = {"range": range_to_lsp(self._whole)}
                 return await self._made(answers.hints, await self._ask(None, whole), self._asked_range)
             case "prepare-rename":
-                return Found(await self._prepare_rename(first))
+                return ClangdAnswer(await self._prepare_rename(first))
             case "rename":
                 edits = answers.edits(await self._renamed(first), self.places)
                 await self._require_own(first)
-                return Found(edits=edits)
+                return ClangdAnswer(edits=edits)
             case "actions":
-                return Found(await self._actions(first))
+                return ClangdAnswer(await self._actions(first))
             case "prepare-calls":
                 items = [answers.function(item, self.places, self.about) for item in await self._ask(first) or ()]
-                return Found([item for item in items if item is not None])
+                return ClangdAnswer([item for item in items if item is not None])
             case "incoming-calls" | "outgoing-calls":
                 assert self.request.call is not None  # noqa: S101  # the request was validated
                 item = self.request.call.item
                 side = "from" if self.request.question == "incoming-calls" else "to"
                 listed = await self._ask(None, {"item": item})
-                return Found(answers.calls(listed, self.places, item, self.about, side))
+                return ClangdAnswer(answers.calls(listed, self.places, item, self.about, side))
 
-    async def _made(self, make: Callable[..., Any], result: Any, *more: Any) -> Found:
-        return Found(await to_thread.run_sync(make, result, self.places, *more))
+    async def _made(self, make: Callable[..., Any], result: Any, *more: Any) -> ClangdAnswer:
+        return ClangdAnswer(await to_thread.run_sync(make, result, self.places, *more))
 
     async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}

@@ -34,7 +34,7 @@ from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppRequest, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
-    from ckwatch.cpp.asking import AskedSource, Source
+    from ckwatch.cpp.asking import AskedSource, UnitSource
     from ckwatch.cpp.clangds import Clangds
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class CppQueries:
         self._language = language
         self._tasks: TaskGroup | None = None
         self._clangds: Clangds | None = None
-        self._sources: OrderedDict[UnitKey, Source] = OrderedDict()
+        self._sources: OrderedDict[UnitKey, UnitSource] = OrderedDict()
         self._comparison: _Comparison | None = None
         self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
         """The gist of a hover by the text, the side and the place."""
@@ -151,7 +151,9 @@ class CppQueries:
                 continue
         return CppAnswer(ready=False, reason="the text changes faster than it is read")
 
-    async def _answer_from(self, source: Source, request: CppRequest, unit: UnitState, asking: _Asking) -> CppAnswer:
+    async def _answer_from(
+        self, source: UnitSource, request: CppRequest, unit: UnitState, asking: _Asking
+    ) -> CppAnswer:
         from ckwatch.cpp.answers import gist
 
         if self._comparison is not None and self._comparison.of != source.digest:
@@ -169,7 +171,7 @@ class CppQueries:
             return asking.compared.added_to(answer)
         return answer
 
-    def _asked(self, unit: UnitState, source: Source) -> AskedSource:
+    def _asked(self, unit: UnitState, source: UnitSource) -> AskedSource:
         from ckwatch.cpp.asking import AskedSource
         from ckwatch.cpp.clangds import Clangds
 
@@ -288,9 +290,9 @@ class CppQueries:
             await self._loop.feed.wait(self._loop.feed.seq)
         return names
 
-    async def _source(self, unit: UnitState) -> Source:
+    async def _source(self, unit: UnitState) -> UnitSource:
         """Raises NotForwardedError while the template has errors, and ToolchainError where there is no compiler."""
-        from ckwatch.cpp.asking import Source
+        from ckwatch.cpp.asking import UnitSource
         from ckwatch.cpp.mappings import NotForwardedError, RenderedSource
 
         generation = unit.input.generation
@@ -311,14 +313,14 @@ class CppQueries:
         request = compile_request(self._view_loader.workspace(unit.key.scope), given, rendered)
         source = await to_thread.run_sync(RenderedSource, rendered.text, rendered.source_map)
         digest = await to_thread.run_sync(text_digest, rendered.text)
-        made = Source(unit.input, generation, source, outcome.read, digest, request, given, overlays)
+        made = UnitSource(unit.input, generation, source, outcome.read, digest, request, given, overlays)
         self._sources[unit.key] = made
         self._sources.move_to_end(unit.key)
         while len(self._sources) > SOURCES_KEPT:
             self._sources.popitem(last=False)
         return made
 
-    async def _typed_source(self, request: CppRequest, unit: UnitState) -> Source | None:
+    async def _typed_source(self, request: CppRequest, unit: UnitState) -> UnitSource | None:
         """The render after what was typed, so that nobody who types waits for it; None where only the render can tell,
         or has come."""
         path, kept = request.path, self._sources.get(unit.key)
