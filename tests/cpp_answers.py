@@ -18,9 +18,9 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ckwatch.model.text import LineIndex, Position
-from ckwatch.wire.cpp import CppAnswer, CppQuestion, CppSymbol, Side
-from ckwatch.wire.cpp import Range as WireRange
+from ckwatch.cpp.places import path_of, range_from
+from ckwatch.model.text import LineIndex, Position, Range
+from ckwatch.wire.cpp import CppAnswer, CppQuestion, Side
 
 HERE = Path(__file__).parent / "cpp" / "answers"
 CURSOR, OPEN, CLOSE, MORE = "‸", "⟦", "⟧", "…"
@@ -177,21 +177,20 @@ def _only_place(text: str, part: str) -> int:
     return text.index(part)
 
 
-def offsets(text: str, place: WireRange) -> tuple[int, int]:
-    """Of a range of the wire, in characters."""
+def offsets(text: str, place: Range) -> tuple[int, int]:
+    """Of a range, in characters."""
     lines = LineIndex(text)
-    start, end = Position(place.start.line, place.start.column), Position(place.end.line, place.end.column)
-    return lines.offset(start), lines.offset(end)
+    return lines.offset(place.start), lines.offset(place.end)
 
 
-def with_marks(text: str, place: WireRange) -> str:
+def with_marks(text: str, place: Range) -> str:
     """The text with a range marked: `⟦…⟧`, or `‸` where it is empty."""
     start, end = offsets(text, place)
     marked = CURSOR if start == end else f"{OPEN}{text[start:end]}{CLOSE}"
     return text[:start] + marked + text[end:]
 
 
-def line_of(text: str, place: WireRange) -> str:
+def line_of(text: str, place: Range) -> str:
     """The marked line, for people."""
     return next((line.strip() for line in with_marks(text, place).splitlines() if re.search("[‸⟦]", line)), "")
 
@@ -223,49 +222,62 @@ class Judging:
             self._same("side", row.answered_by, answer.side)
         if row.by_unit:
             self._same("unit", row.by_unit, answer.unit)
-        self._hover()
-        self._completions()
-        self._signatures()
-        self._listed("locations", row.locations, answer.locations, lambda one: self._place(one.path, one.range))
+        self._hover(answer.result if row.ask == "hover" else None)
+        self._completions(self._found("completion"))
+        self._signatures(self._found("signatures"))
         own = self.asked
-        marked = [(HIGHLIGHTS[one.kind], one.range) for one in answer.highlights]
+        places = self._found("definition", "type-definition", "implementation", "references")
+        self._listed("locations", row.locations, places, lambda one: self._place(one["uri"], one["range"]))
+        marked = [(HIGHLIGHTS[one["kind"]], range_from(one["range"])) for one in self._found("highlights")]
         self._listed("highlights", row.highlights, marked, lambda one: (f"{one[0]}: ", own, one[1]))
-        declared = list(_flat(answer.symbols, ""))
+        declared = list(_flat(self._found("symbols"), ""))
         self._listed("symbols", row.symbols, declared, lambda one: (f"{one[0]}: ", own, one[1]))
-        named = [(kind, _wire(line, column, length)) for line, column, length, kind, _ in answer.tokens]
+        named = [(kind, _wire(line, column, length)) for line, column, length, kind, _ in self._found("tokens")]
         self._listed("tokens", row.tokens, named, lambda one: (f"{one[0]}: ", own, one[1]))
-        hinted = [(one.label, WireRange(start=one.position, end=one.position)) for one in answer.hints]
+        hinted = [(one["label"], _at(one["position"])) for one in self._found("hints")]
         self._listed("hints", row.hints, hinted, lambda one: (f"{one[0]} at ", own, one[1]))
-        names = [] if answer.name is None else [answer.name]
-        self._listed("name", (row.renames,) if row.renames else (), names, lambda one: ("", own, one.range))
+        names = self._found("prepare-rename")
+        expected = (row.renames,) if row.renames else ()
+        self._listed("name", expected, names, lambda one: ("", own, range_from(one["range"])))
         for one in names:
-            self._same("text of the name", row.renames.partition(OPEN)[2].partition(CLOSE)[0], one.text)
-        self._lines("edits", row.becomes, self._changed(answer.edits))
-        self._actions()
-        self._listed("calls", row.calls, answer.calls, lambda one: self._place(one.location.path, one.name_range))
-        incoming = row.ask == "incoming-calls"
-        calls = [(one.location.path if incoming else own, each) for one in answer.calls for each in one.ranges]
-        self._listed("called at", row.called_at, calls, lambda one: self._place(*one))
+            self._same("text of the name", row.renames.partition(OPEN)[2].partition(CLOSE)[0], one["placeholder"])
+        self._lines("edits", row.becomes, [line for one in self._found("rename") for line in self._changed(one)])
+        self._actions(self._found("actions"))
+        calls = self._found("incoming-calls", "outgoing-calls")
+        side = "from" if row.ask == "incoming-calls" else "to"
+        functions = [*self._found("prepare-calls"), *(one[side] for one in calls)]
+        self._listed("calls", row.calls, functions, lambda one: self._place(one["uri"], one["selectionRange"]))
+        asked_uri = Path(own).as_uri() if own else RENDERED
+        called = [
+            (one["from"]["uri"] if side == "from" else asked_uri, at) for one in calls for at in one["fromRanges"]
+        ]
+        self._listed("called at", row.called_at, called, lambda one: self._place(*one))
         return self.complaints
 
-    def _hover(self) -> None:
-        row, hover = self.row, self.answer.hover
+    def _found(self, *questions: str) -> list[Any]:
+        """The result, or its parts, if one of these was asked."""
+        result = self.answer.result if self.row.ask in questions else None
+        return result if isinstance(result, list) else [result] if result else []
+
+    def _hover(self, hover: Any) -> None:
+        row = self.row
         if hover is None:
             if row.says:
                 self._complain("hover", row.says, None)
             return
+        markdown = hover["contents"]["value"]
         for part in row.says or ("a hover is not expected",):
-            if not says(part, hover.markdown):
-                self._complain("hover", part, hover.markdown)
+            if not says(part, markdown):
+                self._complain("hover", part, markdown)
         for part in row.never_says:
-            if says(part, hover.markdown):
-                self._complain("hover without", part, hover.markdown)
+            if says(part, markdown):
+                self._complain("hover without", part, markdown)
         if row.about is not None:
-            ranges = [] if hover.range is None else [hover.range]
+            ranges = [range_from(hover["range"])] if "range" in hover else []
             expected = (row.about,) if row.about else ()
             self._listed("range", expected, ranges, lambda one: ("", self.asked, one))
-        self._same("produced", row.produced, hover.produced)
-        found = {one.text: one.units for one in hover.others}
+        self._same("produced", row.produced, hover["produced"])
+        found = {one["text"]: one["units"] for one in hover["others"]}
         missed = [one for one in row.elsewhere if not any(says(one, text) for text in found)]
         if missed or len(found) != len(row.elsewhere):
             self._complain("others", row.elsewhere, found)
@@ -273,74 +285,72 @@ class Judging:
         for one, units in row.elsewhere.items():
             self._same(f"units with {one}", set(units), {u for text in found if says(one, text) for u in found[text]})
 
-    def _completions(self) -> None:
+    def _completions(self, lists: Sequence[Any]) -> None:
         row = self.row
-        items = () if self.answer.completions is None else self.answer.completions.items
-        labels = {one.label: one for one in items}
+        labels = {one["label"]: one["textEdit"] for listed in lists for one in listed["items"]}
         for label, text in row.taken.items():
-            found = next((labels[name] for name in labels if says(label, name)), None)
-            if found is None:
+            name = next((name for name in labels if says(label, name)), None)
+            if name is None:
                 self._complain("completion", label, ", ".join(list(labels)[:40]))
                 continue
             before = self.texts(self.asked)
-            start, end = offsets(before, found.range)
-            if text not in (after := f"{before[:start]}{found.text}{before[end:]}"):
+            start, end = offsets(before, range_from(labels[name]["range"]))
+            if text not in (after := f"{before[:start]}{labels[name]['newText']}{before[end:]}"):
                 line = LineIndex(after).position(start).line
-                self._complain(f"completion {found.label}", text, after.splitlines()[line])
+                self._complain(f"completion {name}", text, after.splitlines()[line])
         for label in row.missing:
             if any(says(label, name) for name in labels):
                 self._complain("completion without", label, [name for name in labels if says(label, name)])
 
-    def _signatures(self) -> None:
-        given = self.answer.signatures
+    def _signatures(self, helps: Sequence[Any]) -> None:
         shown = []
-        for number, one in enumerate(() if given is None else given.signatures):
-            assert given is not None
-            active = (
-                one.parameters[given.active_parameter : given.active_parameter + 1] if number == given.active else ()
-            )
-            start, end = active[0] if active else (0, 0)
-            mark = f"{OPEN}{one.label[start:end]}{CLOSE}" if active else ""
-            shown.append(one.label[:start] + mark + one.label[end:])
+        for given in helps:
+            for number, one in enumerate(given["signatures"]):
+                label, at = one["label"], given.get("activeParameter") or 0
+                is_active = number == (given.get("activeSignature") or 0)
+                active = one.get("parameters", [])[at : at + 1] if is_active else ()
+                start, end = active[0]["label"] if active else (0, 0)
+                shown.append(label[:start] + (f"{OPEN}{label[start:end]}{CLOSE}" if active else "") + label[end:])
         self._lines("signatures", self.row.signatures, shown)
 
-    def _actions(self) -> None:
-        offered = {one.title: one for one in self.answer.actions}
+    def _actions(self, actions: Sequence[Any]) -> None:
+        offered = {one["title"]: one for one in actions}
         for title, lines in self.row.actions.items():
             found = next((one for name, one in offered.items() if says(title, name)), None)
-            if found is None or found.refused:
-                self._complain("action", title, found.refused if found else list(offered))
+            if found is None or "disabled" in found:
+                self._complain("action", title, found["disabled"] if found else list(offered))
             else:
-                self._lines(f"action {found.title}", lines, self._changed(found.edits))
+                self._lines(f"action {found['title']}", lines, self._changed(found["edit"]))
         for title, reason in self.row.refused.items():
             found = next((one for name, one in offered.items() if says(title, name)), None)
-            if found is None or found.edits or not says(reason, found.refused):
+            if found is None or "disabled" not in found or not says(reason, found["disabled"]["reason"]):
                 self._complain(f"refused action {title}", reason, found or list(offered))
         if offered and not self.row.actions and not self.row.refused:
             self._complain("actions", [], list(offered))
 
-    def _changed(self, edits: Sequence[Any]) -> list[str]:
+    def _changed(self, edit: Any) -> list[str]:
         """`FILE: line` of each line that edits make."""
         lines = []
-        for path in dict.fromkeys(one.span.path for one in edits):
+        for uri, edits in edit["changes"].items():
+            path = path_of(uri) or ""
             before = after = self.texts(path)
-            own = [one for one in edits if one.span.path == path]
-            spans = [offsets(before, WireRange(start=one.span.start, end=one.span.end)) for one in own]
-            for (start, end), one in sorted(zip(spans, own, strict=True), key=lambda each: each[0], reverse=True):
-                after = after[:start] + one.text + after[end:]
+            spans = [(offsets(before, range_from(one["range"])), one["newText"]) for one in edits]
+            for (start, end), text in sorted(spans, key=lambda each: each[0], reverse=True):
+                after = after[:start] + text + after[end:]
             made = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
             lines += [f"{Path(path).name}: {line[1:].strip()}" for line in list(made)[2:] if line[0] == "+"]
         return lines
 
-    def _place(self, path: str, place: WireRange) -> tuple[str, str, WireRange]:
-        return f"{path or RENDERED}: ", path, place
+    def _place(self, uri: str, place: Mapping[str, Any]) -> tuple[str, str, Range]:
+        path = path_of(uri) or ""
+        return f"{path or RENDERED}: ", path, range_from(place)
 
     def _listed(
         self,
         what: str,
         expected: Sequence[str],
         found: Sequence[Item],
-        place: Callable[[Item], tuple[str, str, WireRange]],
+        place: Callable[[Item], tuple[str, str, Range]],
     ) -> None:
         """`place` gives what stands before the text of a place, the file, and the range."""
         left = list(found)
@@ -356,7 +366,7 @@ class Judging:
             shown = [f"{prefix}{line_of(self.texts(path), at)}" for prefix, path, at in map(place, found)]
             self._complain(what, expected, shown if len(shown) < 60 else [*shown[:60], MORE])
 
-    def _is_at(self, expected: str, prefix: str, path: str, at: WireRange) -> bool:
+    def _is_at(self, expected: str, prefix: str, path: str, at: Range) -> bool:
         own, colon, part = expected.partition(": ")
         if " at " in prefix:
             own, colon, part = expected.partition(" at ")
@@ -398,14 +408,16 @@ def _shown(value: object) -> str:
     return str(value) if value not in ("", None) else "nothing"
 
 
-def _flat(symbols: Sequence[CppSymbol], within: str) -> Iterator[tuple[str, WireRange]]:
+def _flat(symbols: Sequence[Any], within: str) -> Iterator[tuple[str, Range]]:
     for one in symbols:
-        name = f"{within}{one.name}"
-        yield f"{SYMBOLS.get(one.kind, one.kind)} {name}", one.name_range
-        yield from _flat(one.children, f"{name}.")
+        name = f"{within}{one['name']}"
+        yield f"{SYMBOLS.get(one['kind'], one['kind'])} {name}", range_from(one["selectionRange"])
+        yield from _flat(one["children"], f"{name}.")
 
 
-def _wire(line: int, column: int, length: int) -> WireRange:
-    return WireRange.model_validate(
-        {"start": {"line": line, "column": column}, "end": {"line": line, "column": column + length}}
-    )
+def _wire(line: int, column: int, length: int) -> Range:
+    return Range(Position(line, column), Position(line, column + length))
+
+
+def _at(position: Mapping[str, int]) -> Range:
+    return _wire(position["line"], position["character"], 0)

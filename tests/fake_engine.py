@@ -19,7 +19,7 @@ from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
-from ckwatch.wire.cpp import CppAnswer, CppHover
+from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.imported_timings import TimingsImport
 from ckwatch.wire.language import (
     KeyDescription,
@@ -56,6 +56,7 @@ Answer = TypeVar("Answer")
 Line = TypeVar("Line")
 
 TEMPLATE = "k.hip.j2"
+HOVER = {"contents": {"kind": "markdown", "value": "`int`"}, "produced": "", "others": []}
 WORDS = Vocabulary(
     hooks=(Word(name="size", signature="size(tensor)", parameters=(WordParameter(name="tensor"),), doc="a size"),),
     filters=(),
@@ -200,7 +201,7 @@ ANSWERS: dict[Endpoint[..., Any], Any] = {
     ),
     ClientQuestions.file: lambda _, path: File(path=path, diagnostics=()),
     ClientQuestions.readers_of: lambda _, paths: [[UNIT] for _ in paths],
-    ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, hover=CppHover(markdown="`int`")),
+    ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, result=HOVER),
     **dict.fromkeys((ClientQuestions.overlay, ClientQuestions.focus, ClientQuestions.view, ClientQuestions.editor)),
 }  # fmt: skip
 """What each question is answered, or a function of the engine and the arguments that makes it."""

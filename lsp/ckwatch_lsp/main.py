@@ -15,7 +15,7 @@ import anyio
 
 from ckwatch.system.garbage_collection import collect_when_idle, young_only
 from ckwatch_lsp.protocol.server import PARSE_ERROR, CkwatchServer
-from ckwatch_lsp.protocol.transport import MessageSource, MessageWriter, UnreadableMessageError, message_source
+from ckwatch_lsp.protocol.transport import MessageReader, MessageWriter, UnreadableMessageError, message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher, read_state, reexec, replay
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.setup import set_up
@@ -58,12 +58,12 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
     return server.status if upgrade.successor is None else upgrade.successor
 
 
-async def _read(server: CkwatchServer, reader: MessageSource, until: anyio.CancelScope) -> None:
+async def _read(server: CkwatchServer, reader: MessageReader, until: anyio.CancelScope) -> None:
     with until:
         await _read_all(server, reader)
 
 
-async def _read_all(server: CkwatchServer, reader: MessageSource) -> None:
+async def _read_all(server: CkwatchServer, reader: MessageReader) -> None:
     while True:
         try:
             message = await reader.next()

@@ -24,7 +24,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch_lsp.protocol.server import SERVER_CANCELLED, CkwatchServer
-from ckwatch_lsp.protocol.transport import MessageSource, PipeReader
+from ckwatch_lsp.protocol.transport import MessageReader
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class UpgradeWatcher:
         self,
         server: CkwatchServer,
         session: Session,
-        reader: MessageSource,
+        reader: MessageReader,
         *,
         check_s: float = CHECK_S,
         identity: Callable[[], bytes] | None = None,
@@ -79,8 +79,6 @@ class UpgradeWatcher:
 
     async def watch(self) -> None:
         """Until cancelled, or there is a successor."""
-        if not isinstance(self._reader, PipeReader):
-            return
         started = seen = await to_thread.run_sync(self._identity)
         refused = b""
         while True:
@@ -88,20 +86,20 @@ class UpgradeWatcher:
             now = await to_thread.run_sync(self._identity)
             if now and now == seen and now not in (started, refused):
                 if await self._can_start():
-                    await self._hand_over(self._reader)
+                    await self._hand_over()
                     return
                 refused = now
                 _log.warning("the installed version does not start")
             seen = now
 
-    async def _hand_over(self, reader: PipeReader) -> None:
+    async def _hand_over(self) -> None:
         self.reading.cancel()
         protocol = self._server.protocol
         with anyio.move_on_after(ANSWERS_S):
             await protocol.answered_all()
         for number in protocol.open_requests():
             protocol.refuse(number, SERVER_CANCELLED, "ckwatch was upgraded: repeat the request")
-        self.successor = self._state(await reader.rest())
+        self.successor = self._state(await self._reader.rest())
         self._server.end(0)
 
     def _state(self, unread: bytes) -> HandedOverState:

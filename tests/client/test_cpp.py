@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import Client, connect
 from ckwatch.client.blocking import SyncClient
+from ckwatch.cpp.places import uri_of
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.cpp import CppHover
 from clangd_stand_in import ClangdStandIn
 from client_bench import Bench as SocketBench
 from daemon_bench import Bench
-from fake_engine import FakeEngine
+from fake_engine import HOVER, FakeEngine
 from patience import PATIENCE_S
 
 TEMPLATE = "int tile = {{ Tile }};\nint two = tile;\n"
@@ -90,6 +90,10 @@ def saved(uri: str) -> dict[str, Any]:
     }
 
 
+def said(hover: Mapping[str, Any] | None) -> str:
+    return "" if hover is None else str(hover["contents"]["value"])
+
+
 RENAMED = ((0, (4, 8)), (1, (10, 14)))
 
 
@@ -106,29 +110,32 @@ async def test_every_question(bench: CppBench) -> None:
         cpp, path = client.cpp, bench.template
         hover = await cpp.hover(path, 0, 14, unit=UNIT)
         assert hover is not None
-        assert (hover.markdown, hover.produced) == ("Type: `1`", "1")
+        assert (said(hover), hover["produced"]) == ("Type: `1`", "1")
         offered = await cpp.completion(path, 1, 12, unit=UNIT)
         assert offered is not None
-        assert [one.label for one in offered.items] == ["tile"]
+        assert [one["label"] for one in offered["items"]] == ["tile"]
         signatures = await cpp.signatures(path, 1, 12, unit=UNIT)
         assert signatures is not None
-        assert signatures.signatures[0].label == "f()"
+        assert signatures["signatures"][0]["label"] == "f()"
         for places in (cpp.definition, cpp.type_definition, cpp.implementation, cpp.references):
             [place] = await places(path, 1, 12, unit=UNIT)
-            assert (place.path, place.range.start.column) == (path, 4)
-        assert [one.kind for one in await cpp.highlights(path, 1, 12, unit=UNIT)] == [2]
-        assert [one.name for one in await cpp.symbols(path, unit=UNIT)] == ["two"]
-        assert await cpp.tokens(path, unit=UNIT) == ((0, 4, 4, "variable", ("readonly",)),)
-        assert [one.label for one in await cpp.hints(path, unit=UNIT)] == ["x:"]
+            assert (place["uri"], place["range"]["start"]["character"]) == (uri_of(path), 4)
+        assert [one["kind"] for one in await cpp.highlights(path, 1, 12, unit=UNIT)] == [2]
+        assert [one["name"] for one in await cpp.symbols(path, unit=UNIT)] == ["two"]
+        assert await cpp.tokens(path, unit=UNIT) == [[0, 4, 4, "variable", ["readonly"]]]
+        assert [one["label"] for one in await cpp.hints(path, unit=UNIT)] == ["x:"]
         name = await cpp.prepare_rename(path, 0, 5, unit=UNIT)
         assert name is not None
-        assert name.text == "tile"
-        assert [one.text for one in await cpp.rename(path, 0, 5, "w", unit=UNIT)] == ["w", "w"]
-        assert [one.title for one in await cpp.actions(path, 0, 4, end=(0, 8), unit=UNIT)] == ["Do"]
+        assert name["placeholder"] == "tile"
+        edit = await cpp.rename(path, 0, 5, "w", unit=UNIT)
+        assert edit is not None
+        assert [one["newText"] for one in edit["changes"][uri_of(path)]] == ["w", "w"]
+        assert [one["title"] for one in await cpp.actions(path, 0, 4, end=(0, 8), unit=UNIT)] == ["Do"]
         [function] = await cpp.calls(path, 1, 5, unit=UNIT)
-        for calls in (cpp.incoming_calls, cpp.outgoing_calls):
+        for calls, side in ((cpp.incoming_calls, "from"), (cpp.outgoing_calls, "to")):
             [call] = await calls(function)
-            assert (call.name, call.location.path, call.ranges[0].start.column) == ("f", path, 10)
+            assert (call[side]["name"], call[side]["uri"]) == ("f", uri_of(path))
+            assert call["fromRanges"] == [reach(1, 10, 14)]
         answer = await cpp.ask("hover", None, 0, 5, unit=UNIT)
         assert (answer.unit, answer.ready) == ("k/one@gfx942", True)
 
@@ -149,7 +156,7 @@ async def test_unsaved_text(bench: CppBench) -> None:
         found = ""
         while found != "Type: `wide`":  # the daemon is told of it some time
             hover = await client.cpp.hover("templates/k.hip.j2", 0, 5, unit=UNIT)
-            found = "" if hover is None else hover.markdown
+            found = said(hover)
 
 
 async def test_what_is_given_up_is_cancelled(bench: CppBench) -> None:
@@ -168,14 +175,13 @@ def test_without_await(bench: CppBench) -> None:
     chosen = connect(bench.root, private=True, open_engine=lambda _root: bench.open())
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(chosen) as client:
         hover = SyncClient(client, portal).cpp.hover(bench.template, 0, 5, unit=UNIT)
-    assert hover is not None
-    assert hover.markdown == "Type: `tile`"
+    assert said(hover) == "Type: `tile`"
 
 
 async def test_over_the_socket(client: Client, daemon: SocketBench) -> None:
-    assert await client.cpp.hover("a b.j2", 1, 2, side="device") == CppHover(markdown="`int`")
+    assert await client.cpp.hover("a b.j2", 1, 2, side="device") == HOVER
     engine = daemon.engine
     assert isinstance(engine, FakeEngine)
     [[request]] = engine.of("ask_cpp")
     assert request.path == str(client.root / "a b.j2")
-    assert (request.side, request.start.line, request.start.column) == ("device", 1, 2)
+    assert (request.side, request.start.line, request.start.character) == ("device", 1, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,8 @@ import pytest
 
 from ckwatch.cpp import answers
 from ckwatch.cpp.mappings import NotForwardedError
-from ckwatch.cpp.places import LENT, HeaderPlaces, Places, TemplatePlaces, range_from
-from ckwatch.model.text import LineIndex, Position
-from ckwatch.wire.cpp import CppSymbol
-from ckwatch.wire.cpp import Range as WireRange
+from ckwatch.cpp.places import LENT, HeaderPlaces, Places, TemplatePlaces, range_from, uri_of
+from ckwatch.model.text import LineIndex, Position, Range
 from saved_answers import ANSWERS, TEMPLATE, UNIT, URI, saved_places, saved_source
 
 LINES = LineIndex(TEMPLATE)
@@ -24,10 +22,10 @@ def places(tmp_path: Path) -> TemplatePlaces:
     return saved_places(tmp_path)
 
 
-def text_at(given: WireRange) -> str:
+def text_at(given: Mapping[str, Any] | Range) -> str:
     """What stands at a range of the template, with its line from one."""
-    start, end = (LINES.offset(Position(one.line, one.column)) for one in (given.start, given.end))
-    return f"{given.start.line + 1}:{TEMPLATE[start:end]}"
+    place = given if isinstance(given, Range) else range_from(given)
+    return f"{place.start.line + 1}:{TEMPLATE[LINES.offset(place.start) : LINES.offset(place.end)]}"
 
 
 def position(places: Places, text: str, more: int = 0) -> Position:
@@ -37,21 +35,21 @@ def position(places: Places, text: str, more: int = 0) -> Position:
 def test_a_hover(places: TemplatePlaces) -> None:
     found = answers.hover(ANSWERS["hover"], places, position(places, "tile"))
     assert found is not None
-    assert (found.range and text_at(found.range), found.produced) == ("6:tile", "")
-    assert "Value = `128 (0x80)`" in found.markdown
-    assert answers.gist(found.markdown) == "Type: `const int`  \nValue = `128 (0x80)`"
+    assert (text_at(found["range"]), found["produced"]) == ("6:tile", "")
+    assert "Value = `128 (0x80)`" in found["contents"]["value"]
+    assert answers.gist(found) == "Type: `const int`  \nValue = `128 (0x80)`"
 
 
 def test_a_hover_on_what_an_expression_writes(places: TemplatePlaces) -> None:
     answer = {"contents": "text", "range": ANSWERS["hover"]["range"]}
     found = answers.hover(answer, places, position(places, "128"))
     assert found is not None
-    assert (found.markdown, found.produced) == ("text", "128")
+    assert (found["contents"]["value"], found["produced"]) == ("text", "128")
 
 
 def test_no_hover(places: TemplatePlaces) -> None:
     assert answers.hover(None, places, Position(0, 0)) is None
-    assert answers.gist("### nothing of the kind") == ""
+    assert answers.gist({"contents": {"value": "### nothing of the kind"}}) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,23 +61,24 @@ def test_no_hover(places: TemplatePlaces) -> None:
     ],
 )
 def test_the_gist(markdown: str, gist: str) -> None:
-    assert answers.gist(markdown) == gist
+    assert answers.gist({"contents": {"value": markdown}}) == gist
 
 
 def test_completions(places: TemplatePlaces) -> None:
     found = answers.completions(ANSWERS["completion"], places, position(places, "sha.", 4))
-    assert [(one.label, one.detail, one.kind, one.text) for one in found.items] == [
+    assert [(one["label"], one["detail"], one["kind"], one["textEdit"]["newText"]) for one in found["items"]] == [
         ("width", "int", 5, "width"),
         ("depth", "float", 5, "depth"),
     ]
-    assert {text_at(one.range) for one in found.items} == {"20:"}
-    assert not found.incomplete
+    assert {text_at(one["textEdit"]["range"]) for one in found["items"]} == {"20:"}
+    assert not found["isIncomplete"]
 
 
 def test_completions_replace_what_is_typed(places: TemplatePlaces) -> None:
     found = answers.completions(ANSWERS["completion_name"], places, position(places, "return ti", 9))
-    [one] = found.items
-    assert (one.text, one.documentation, text_at(one.range)) == ("tile", "😀 é", "22:ti")
+    [one] = found["items"]
+    assert (one["textEdit"]["newText"], text_at(one["textEdit"]["range"])) == ("tile", "22:ti")
+    assert "😀 é" in str(one["documentation"])
 
 
 def item(places: Places, start: str, end: int, text: str, **more: Any) -> dict[str, Any]:
@@ -100,53 +99,33 @@ def test_completions_behind_what_an_expression_writes(tmp_path: Path) -> None:
     cursor = position(places, "store_0(int", 7)
     listed = [item(places, "store_0(int", 7, text) for text in ("store_0more", "other", "store_0{{")]
     found = answers.completions(listed, places, cursor)
-    assert [(one.text, text_at(one.range)) for one in found.items] == [("more", "3:")]
-    assert [one.filter_text for one in found.items] == [""]
+    assert [(one["textEdit"]["newText"], text_at(one["textEdit"]["range"])) for one in found["items"]] == [
+        ("more", "3:")
+    ]
+    assert [one["filterText"] for one in found["items"]] == [None]
 
 
 def test_completions_that_cannot_be_made(places: TemplatePlaces) -> None:
     cursor = position(places, "128", 2)
     incomplete = {"isIncomplete": True, "items": [item(places, "128", 2, "12"), {"label": "without an edit"}]}
     found = answers.completions(incomplete, places, cursor)
-    assert (found.items, found.incomplete) == ((), True)
-    assert answers.completions(None, places, cursor).items == ()
+    assert found == {"items": [], "isIncomplete": True}
+    assert answers.completions(None, places, cursor)["items"] == []
 
 
 def test_completions_with_all_they_may_have(places: TemplatePlaces) -> None:
     more = {"insertTextFormat": 2, "documentation": "text", "deprecated": True, "sortText": "s", "filterText": "tile"}
     listed = [item(places, "tile;", 4, "tile(${1:x})", **more)]
     listed[0]["textEdit"]["insert"] = listed[0]["textEdit"].pop("range")
-    [one] = answers.completions(listed, places, position(places, "tile;", 2)).items
-    assert (one.snippet, one.documentation, one.deprecated, one.sort_text, one.filter_text) == (
-        True, "text", True, "s", "tile",
-    )  # fmt: skip
-    assert text_at(one.range) == "9:tile"
-
-
-def test_signatures() -> None:
-    found = answers.signatures(ANSWERS["signatures"])
-    assert found is not None
-    [one] = found.signatures
-    assert (one.label, one.parameters, found.active, found.active_parameter) == (
-        "store_0(int value) -> int", ((8, 17),), 0, 0,
-    )  # fmt: skip
-    start, end = one.parameters[0]
-    assert one.label[start:end] == "int value"
-
-
-def test_signatures_of_another_form() -> None:
-    given = {"label": "f(int a)", "documentation": {"value": "it"}, "parameters": [{"label": "int a"}]}
-    found = answers.signatures({"signatures": [given]})
-    assert found is not None
-    assert (found.signatures[0].parameters, found.signatures[0].documentation) == (((2, 7),), "it")
-    assert answers.signatures(None) is None
-    assert answers.signatures({"signatures": []}) is None
+    [one] = answers.completions(listed, places, position(places, "tile;", 2))["items"]
+    assert {key: one[key] for key in more} == more
+    assert text_at(one["textEdit"]["range"]) == "9:tile"
 
 
 def test_locations(places: TemplatePlaces, tmp_path: Path) -> None:
     found = answers.locations(ANSWERS["references"], places)
     assert [text_at(one.range) for one in found] == ["6:tile", "9:tile", "11:tile", "22:tile"]
-    assert {(one.path, one.unit) for one in found} == {(str(tmp_path / "k.cpp.j2"), "")}
+    assert {one.uri for one in found} == {uri_of(str(tmp_path / "k.cpp.j2"))}
 
 
 def test_locations_of_another_form(places: TemplatePlaces) -> None:
@@ -154,30 +133,33 @@ def test_locations_of_another_form(places: TemplatePlaces) -> None:
     header = {"targetUri": "file:///usr/a%20b.h", "targetSelectionRange": where, "targetRange": where}
     lent = {"uri": f"file://{LENT}/main/device/k.cpp", "range": where}
     found = answers.locations([header, header, lent, {"uri": "untitled:1", "range": where}], places)
-    assert [one.path for one in found] == ["/usr/a b.h"]
-    assert [one.path for one in answers.locations(header, places)] == ["/usr/a b.h"]
-    assert answers.locations(None, places) == ()
+    assert [one.uri for one in found] == ["file:///usr/a%20b.h"]
+    assert [one.uri for one in answers.locations(header, places)] == ["file:///usr/a%20b.h"]
+    assert answers.locations(None, places) == []
 
 
 def test_locations_in_the_rendered_source(tmp_path: Path) -> None:
     places = Places(URI, UNIT, saved_source(tmp_path), lambda _path: False)
     [found] = answers.locations(ANSWERS["definition"], places)
-    assert (found.path, found.unit, found.range.start.line) == ("", UNIT, 3)
+    assert (found.uri, found.range.start.line) == (f"rendered:{UNIT}", 3)
 
 
 def test_highlights(places: TemplatePlaces) -> None:
     found = answers.highlights([*ANSWERS["highlights"], *ANSWERS["highlights"]], places)
-    assert [(text_at(one.range), one.kind) for one in found] == [
+    assert [(text_at(one["range"]), one["kind"]) for one in found] == [
         ("6:tile", 1),
         ("9:tile", 2),
         ("11:tile", 2),
         ("22:tile", 2),
     ]
-    assert answers.highlights(None, places) == ()
+    assert answers.highlights((), places) == []
 
 
-def tree(symbols: tuple[CppSymbol, ...]) -> list[Any]:
-    return [(one.name, text_at(one.name_range), *([tree(one.children)] if one.children else [])) for one in symbols]
+def tree(symbols: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return [
+        (one["name"], text_at(one["selectionRange"]), *([tree(one["children"])] if one["children"] else []))
+        for one in symbols
+    ]
 
 
 def test_symbols(places: TemplatePlaces) -> None:
@@ -190,22 +172,22 @@ def test_symbols(places: TemplatePlaces) -> None:
         ("big", "11:big"),
         ("use", "18:use"),
     ]
-    whole = answers.symbols(ANSWERS["symbols"], places)[-1].range
-    assert (whole.start.line, whole.end.line) == (17, 22)
-    assert answers.symbols(None, places) == ()
+    whole = answers.symbols(ANSWERS["symbols"], places)[-1]["range"]
+    assert (whole["start"]["line"], whole["end"]["line"]) == (17, 22)
+    assert answers.symbols(None, places) == []
 
 
 def test_symbols_take_the_place_of_what_holds_them_and_stands_elsewhere(places: TemplatePlaces) -> None:
     shape, store = ANSWERS["symbols"][1:3]
     backwards = {"start": shape["selectionRange"]["start"], "end": store["selectionRange"]["end"]}
     namespace = {"name": "n", "kind": 3, "range": backwards, "selectionRange": backwards, "children": [shape]}
-    assert [one.name for one in answers.symbols([namespace], places)] == ["Shape"]
+    assert [one["name"] for one in answers.symbols([namespace], places)] == ["Shape"]
 
 
 def test_tokens(places: TemplatePlaces) -> None:
     legend = ANSWERS["legend"]
     found = answers.tokens(ANSWERS["tokens"], places, legend["types"], legend["modifiers"])
-    assert list(found) == sorted(found)
+    assert found == sorted(found)
     texts = [
         (f"{line + 1}:{TEMPLATE[LINES.starts[line] + column :][:length]}", kind)
         for line, column, length, kind, _ in found
@@ -219,15 +201,18 @@ def test_tokens(places: TemplatePlaces) -> None:
         ("6:tile", "variable"),
         ("7:Shape", "class"),
     ]
-    [marks] = [one[4] for one in found if one[:2] == (5, 14)]
-    assert marks == ("declaration", "definition", "readonly", "fileScope")
-    assert answers.tokens(None, places, (), ()) == ()
-    assert answers.tokens(ANSWERS["tokens"], places, (), ()) == ()
+    [marks] = [one[4] for one in found if one[:2] == [5, 14]]
+    assert marks == ["declaration", "definition", "readonly", "fileScope"]
+    assert answers.tokens(None, places, (), ()) == []
+    assert answers.tokens(ANSWERS["tokens"], places, (), ()) == []
 
 
 def test_hints(places: TemplatePlaces) -> None:
     found = answers.hints(ANSWERS["hints"], places)
-    said = [(one.position.line + 1, one.label, one.kind, one.space_before, one.space_after) for one in found]
+    said = [
+        (one["position"]["line"] + 1, one["label"], one.get("kind", 0), one["paddingLeft"], one["paddingRight"])
+        for one in found
+    ]
     assert said == [
         (11, "factor:", 2, False, True),
         (19, ".width=", 0, False, False),
@@ -237,14 +222,14 @@ def test_hints(places: TemplatePlaces) -> None:
         (20, "value:", 2, False, True),
     ]
     within = range_from({"start": {"line": 19, "character": 0}, "end": {"line": 19, "character": 20}})
-    assert [one.label for one in answers.hints(ANSWERS["hints"], places, within)] == [": int"]
-    assert answers.hints([{**ANSWERS["hints"][0], "label": "text"}], places)[0].label == "text"
-    assert answers.hints(None, places) == ()
+    assert [one["label"] for one in answers.hints(ANSWERS["hints"], places, within)] == [": int"]
+    assert answers.hints([{**ANSWERS["hints"][0], "label": "text"}], places)[0]["label"] == "text"
+    assert answers.hints(None, places) == []
 
 
 def test_a_name(places: TemplatePlaces) -> None:
     found = answers.name_at(ANSWERS["prepare_rename"], places, "tile")
-    assert (found.text, text_at(found.range)) == ("tile", "6:tile")
+    assert (found["placeholder"], text_at(found["range"])) == ("tile", "6:tile")
 
 
 def test_a_name_in_another_template(tmp_path: Path) -> None:
@@ -255,8 +240,8 @@ def test_a_name_in_another_template(tmp_path: Path) -> None:
 
 def test_edits(places: TemplatePlaces) -> None:
     found = answers.edits(ANSWERS["rename"], places)
-    assert [one.span.start.line + 1 for one in found] == [6, 9, 11, 22]
-    assert {one.text for one in found} == {"width"}
+    assert [place.range.start.line + 1 for place, _ in found] == [6, 9, 11, 22]
+    assert {text for _, text in found} == {"width"}
 
 
 def test_edits_of_other_sides_are_those_of_the_template(places: TemplatePlaces) -> None:
@@ -294,7 +279,7 @@ def test_edits_of_files(places: TemplatePlaces, tmp_path: Path) -> None:
         "documentChanges": [{"textDocument": {"uri": URI}, "edits": change(places, "tile", "x")["changes"][URI]}]
     }
     assert len(answers.edits(of_documents, places)) == 1
-    assert answers.edits(None, places) == ()
+    assert answers.edits(None, places) == []
     fixed = TemplatePlaces(URI, UNIT, places.source, lambda _path: True, places.path)
     with pytest.raises(NotForwardedError, match="comes with ckwatch and is not changed"):
         answers.edits(change(places, "tile", "x"), fixed)
@@ -307,26 +292,30 @@ def test_actions(places: TemplatePlaces) -> None:
     title = ANSWERS["actions"][0]["title"]
     found = answers.action(title, "refactor", ANSWERS["edit"], places)
     assert found is not None
-    assert (found.title, [one.text for one in found.edits], found.refused) == (title, ["int"], "")
+    [[edit]] = found["edit"]["changes"].values()
+    assert (found["title"], edit["newText"]) == (title, "int")
     refused = answers.action("t", "refactor", change(places, "128", "7"), places)
     assert refused is not None
-    assert (refused.edits, refused.refused) == ((), "`{{ MPerBlock }}` at k.cpp.j2:6:22 writes it")
+    reason = "`{{ MPerBlock }}` at k.cpp.j2:6:22 writes it"
+    assert refused == {"title": "t", "kind": "refactor", "disabled": {"reason": reason}}
     assert answers.action("t", "refactor", None, places) is None
 
 
-def test_calls(places: TemplatePlaces, tmp_path: Path) -> None:
+def test_calls(places: TemplatePlaces) -> None:
     about = {"unit": UNIT, "side": "host", "path": places.path}
-    listed = [(one["from"], one["from"]["uri"], one["fromRanges"]) for one in ANSWERS["incoming"]]
-    [caller] = answers.calls(listed, places, about)
-    assert (caller.name, text_at(caller.name_range), [text_at(one) for one in caller.ranges]) == (
-        "big", "11:big", ["11:scale"],
-    )  # fmt: skip
-    assert json.loads(caller.data) == {**about, "item": ANSWERS["incoming"][0]["from"]}
-    called = [(one["to"], ANSWERS["use"]["uri"], one["fromRanges"]) for one in ANSWERS["outgoing"]]
-    found = answers.calls(called, places, about)
-    assert [(one.name, text_at(one.name_range), [text_at(each) for each in one.ranges]) for one in found] == [
+
+    def shown(calls: Sequence[Mapping[str, Any]], side: str) -> list[Any]:
+        return [
+            (one[side]["name"], text_at(one[side]["selectionRange"]), [text_at(each) for each in one["fromRanges"]])
+            for one in calls
+        ]
+
+    incoming = answers.calls(ANSWERS["incoming"], places, ANSWERS["use"], about, "from")
+    assert shown(incoming, "from") == [("big", "11:big", ["11:scale"])]
+    assert incoming[0]["from"]["data"] == {**about, "item": ANSWERS["incoming"][0]["from"]}
+    assert shown(answers.calls(ANSWERS["outgoing"], places, ANSWERS["use"], about, "to"), "to") == [
         ("store_0", "3:store_{{ n }}", ["20:store_0"]),
         ("store_1", "3:store_{{ n }}", ["20:store_1"]),
     ]
     elsewhere = {**ANSWERS["use"], "uri": f"file://{LENT}/main/device/k.cpp"}
-    assert answers.calls([(elsewhere, URI, ())], places, about) == ()
+    assert answers.function(elsewhere, places, about) is None

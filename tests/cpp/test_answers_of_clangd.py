@@ -14,6 +14,7 @@ import pytest
 
 import ckwatch_templates
 from ckwatch.client.blocking import SyncClient, connect_sync
+from ckwatch.cpp.places import path_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer
@@ -69,7 +70,8 @@ class Opened:
                     partial(cpp.definition, asked, start.line, start.column, unit=row.unit, side=row.side)
                 )
                 assert found, "there is no definition"
-                asked, name = Path(found[0].path), found[0].path
+                name = path_of(found[0]["uri"]) or ""
+                asked = Path(name)
                 start, end = cursors(texts(name), row.then)
             try:
                 answer = self._ask(row, asked, start, end)
@@ -101,8 +103,8 @@ class Opened:
         answer = self.client.loop.run(ask)
         if row.ask not in ABOUT_CALL:
             return answer
-        assert len(answer.calls) == 1, f"one function stands there, not {answer.calls}"
-        return self.client.loop.run(partial(self.client.client.cpp.ask, row.ask, None, call=answer.calls[0].data))
+        assert len(answer.result) == 1, f"one function stands there, not {answer.result}"
+        return self.client.loop.run(partial(self.client.client.cpp.ask, row.ask, None, call=answer.result[0]["data"]))
 
 
 def _text(path: str) -> str:

@@ -12,13 +12,14 @@ from ckwatch.cpp.places import (
     LENT,
     HeaderPlaces,
     KernelFilePlaces,
-    LspLocation,
+    Location,
     Places,
     TemplatePlaces,
     is_lent,
     path_of,
     range_from,
     range_to_lsp,
+    uri_of,
 )
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import Position, Range, Span, span
@@ -47,9 +48,9 @@ def test_the_rendered_source_is_asked_as_it_is(tmp_path: Path) -> None:
     assert places.own(found, SEMANTIC) == found
     assert places.typed(found, here) == (found, "")
     assert places.produced(here) == ""
-    location = places.location(URI, found)
+    location = places.location(Location(URI, found))
     assert location is not None
-    assert (location.path, location.unit, location.range.start.column) == ("", "k/one@x", 5)
+    assert (location.uri, location.range.start.column) == ("rendered:k/one@x", 5)
 
 
 TYPED = [
@@ -88,17 +89,17 @@ def test_what_is_typed_in_another_file(tmp_path: Path) -> None:
     with pytest.raises(NotForwardedError, match="in another file"):
         places.typed(given, given.end)
     assert places.own(given, SEMANTIC) is None
-    location = places.location(URI, given)
+    location = places.location(Location(URI, given))
     assert location is not None
-    assert location.path == str(tmp_path / "m.j2")
+    assert location.uri == uri_of(str(tmp_path / "m.j2"))
 
 
 def test_what_no_template_has_stays_in_the_rendered_source(tmp_path: Path) -> None:
     source = rendered_source(tmp_path, {"k.cpp.j2": "{% filter reverse %}tni{% endfilter %}\n"})
     places = TemplatePlaces(URI, "k/one@x", source, never, str(tmp_path / "k.cpp.j2"))
-    location = places.location(URI, reach(source, "int"))
+    location = places.location(Location(URI, reach(source, "int")))
     assert location is not None
-    assert (location.path, location.unit) == ("", "k/one@x")
+    assert location.uri == "rendered:k/one@x"
 
 
 def kernel_file(tmp_path: Path, template: str, values: Mapping[str, tuple[Span, ParameterValue]]) -> KernelFilePlaces:
@@ -125,9 +126,9 @@ def test_a_value_of_a_kernel_file(tmp_path: Path) -> None:
     for outside in (Position(3, 3), Position(2, 8)):
         with pytest.raises(NotForwardedError, match="no value of this instance stands here"):
             places.forward(outside, NAVIGATION)
-    location = places.location(URI, whole)
+    location = places.location(Location(URI, whole))
     assert location is not None
-    assert (location.path, location.range.start.column) == (str(tmp_path / "k.cpp.j2"), 4)
+    assert (location.uri, location.range.start.column) == (uri_of(str(tmp_path / "k.cpp.j2")), 4)
     with pytest.raises(NotForwardedError, match="writes it"):
         places.exact(URI, whole)
 
@@ -168,9 +169,8 @@ def test_a_header() -> None:
     places = HeaderPlaces("file:///usr/a.h")
     here = Range(Position(0, 4), Position(0, 5))
     assert places.forward(here.start, Forwarding.EDIT) == [here.start]
-    location = places.location("file:///usr/b.h", here)
-    assert location is not None
-    assert (location.path, location.unit) == ("/usr/b.h", "")
+    elsewhere = Location("file:///usr/b.h", here)
+    assert places.location(elsewhere) == elsewhere
     with pytest.raises(NotForwardedError, match="headers are not changed"):
         places.exact(places.uri, here)
 
@@ -194,4 +194,4 @@ def test_ranges_of_the_protocol() -> None:
     assert range_from(range_to_lsp(given)) == given
     plain = {"uri": URI, "range": range_to_lsp(given)}
     link = {"targetUri": URI, "targetSelectionRange": range_to_lsp(given)}
-    assert LspLocation.of(plain) == LspLocation.of(link) == LspLocation(URI, given)
+    assert Location.of(plain) == Location.of(link) == Location(URI, given)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from lsprotocol import types
+from lsprotocol.converters import get_converter
 
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.editor_client import CommandHandler, EditorClient, Refreshed, RequestHandler
+from ckwatch_lsp.protocol.editor_client import CommandHandler, EditorClient, Kind, Refreshed, RequestHandler
+
+converter = cache(get_converter)
 
 
 class FakeEditor:
@@ -79,6 +83,9 @@ class FakeEditor:
 
     def plain(self, value: object) -> Any:
         return value
+
+    def structured(self, value: object, kind: type[Kind]) -> Kind:
+        return converter().structure(value, kind)
 
 
 _: type[EditorClient] = FakeEditor  # it fits

@@ -21,26 +21,9 @@ from lsprotocol.converters import get_converter
 from ckwatch.client import Client
 from ckwatch.engine.queries.language_vocabulary import hooks, kernel_file_keys, settings_keys
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.cpp import (
-    CppAction,
-    CppAnswer,
-    CppCall,
-    CppCompletion,
-    CppCompletions,
-    CppHighlight,
-    CppHint,
-    CppHover,
-    CppLocation,
-    CppName,
-    CppQuestion,
-    CppSignature,
-    CppSignatures,
-    CppSymbol,
-)
-from ckwatch.wire.cpp import Range as CppRange
+from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch.wire.language import ParameterDetail, ParameterValue, TemplateDetail, TemplateName, Vocabulary
-from ckwatch.wire.state import Change, Fix, Span
-from ckwatch.wire.state import Position as WirePosition
+from ckwatch.wire.state import Change
 from ckwatch_lsp.protocol.client_capabilities import capabilities_of
 from ckwatch_lsp.protocol.server import RequestFailedError
 from ckwatch_lsp.protocol.uris import uri_of
@@ -63,25 +46,31 @@ class KnownCpp:
     async def ask(
         self, question: CppQuestion, _path: str | None, line: int | None = None, column: int = 0, **_named: object
     ) -> CppAnswer:
-        start, end = WirePosition(line=line or 0, column=column), WirePosition(line=(line or 0) + 1, column=column + 5)
-        reach = CppRange(start=start, end=end)
-        place = CppLocation(path="/ws/k.hip.j2", range=reach)
-        inner = CppSymbol(name="", kind=5, range=reach, name_range=reach)
-        return CppAnswer(
-            unit="k/one@gfx942",
-            hover=CppHover(markdown="x", range=reach, produced="`"),
-            completions=CppCompletions(items=(CppCompletion(label="x", text="x($1)", snippet=True, range=reach),)),
-            signatures=CppSignatures(signatures=(CppSignature(label="é", parameters=((0, 9),)),)),
-            locations=(place,),
-            highlights=(CppHighlight(range=reach),),
-            symbols=(inner.model_copy(update={"children": (inner,)}),),
-            tokens=((line or 0, column, 3, "class", ("static", "odd")), (line or 0, column, 3, "odd", ())),
-            hints=(CppHint(position=start, label="x", kind=9),),
-            name=CppName(text="x", range=reach),
-            edits=(Fix(span=Span(path="/ws/k.hip.j2", start=start, end=end), text="x"),),
-            actions=(CppAction(title="x", kind="odd", refused="no"),),
-            calls=(CppCall(name=question, kind=12, location=place, name_range=reach, ranges=(reach,), data="x"),),
-        )
+        line = line or 0
+        start, end = {"line": line, "character": column}, {"line": line + 1, "character": column + 5}
+        reach = {"start": start, "end": end}
+        place = {"uri": "file:///ws/k.hip.j2", "range": reach}
+        inner = {"name": "x", "kind": 5, "range": reach, "selectionRange": reach, "children": []}
+        call = {"name": question, "kind": 12, **place, "selectionRange": reach, "data": {"item": {}}}
+        edit = {"range": reach, "newText": "x($1)"}
+        result = {
+            "hover": {"contents": {"value": "x"}, "range": reach, "produced": "`", "others": []},
+            "completion": {
+                "isIncomplete": False, "items": [{"label": "x", "insertTextFormat": 2, "textEdit": edit}],
+            },
+            "signatures": {"signatures": [{"label": "é", "parameters": [{"label": [0, 9]}]}]},
+            "highlights": [{"range": reach}],
+            "symbols": [{**inner, "children": [inner]}],
+            "tokens": [[line, column, 3, "class", ["static", "odd"]], [line, column, 3, "odd", []]],
+            "hints": [{"position": start, "label": "x", "kind": 9}],
+            "prepare-rename": {"placeholder": "x", "range": reach},
+            "rename": {"changes": {"file:///ws/k.hip.j2": [edit]}},
+            "actions": [{"title": "x", "kind": "odd", "disabled": {"reason": "no"}}],
+            "prepare-calls": [call],
+            "incoming-calls": [{"from": call, "fromRanges": [reach]}],
+            "outgoing-calls": [{"to": call, "fromRanges": [reach]}],
+        }.get(question, [place])  # fmt: skip
+        return CppAnswer(unit="k/one@gfx942", result=result)
 
 
 class KnownClient:

@@ -16,7 +16,7 @@ import ckwatch_lsp
 import ckwatch_templates
 from ckwatch.workspace.trust import trust
 from ckwatch_lsp.protocol.server import CkwatchServer
-from ckwatch_lsp.protocol.transport import PipeReader, message_source
+from ckwatch_lsp.protocol.transport import message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher
 from ckwatch_lsp.session.session import Session
 from lsp.editing import Editor, copy_of, editor
@@ -125,7 +125,6 @@ async def test_nothing_that_was_read_is_lost(cut: int) -> None:
     out, into = os.pipe()
     with os.fdopen(into, "wb", buffering=0) as pipe:
         first = await message_source(os.fdopen(out, "rb"))
-        assert isinstance(first, PipeReader)
         pipe.write(message + message[:cut])
         assert await first.next() == {"number": 7}
         with anyio.move_on_after(0.01):
@@ -138,5 +137,16 @@ async def test_nothing_that_was_read_is_lost(cut: int) -> None:
         pipe.write(message[cut:] + message)
         assert await second.next() == {"number": 7}
         assert await second.next() == {"number": 7}
-        assert isinstance(second, PipeReader)
         assert await second.rest() == b""
+
+
+@pytest.mark.parametrize("content", [b"", b"Content-Length: 13\r\n\r\n" + b'{"number": 7}'])
+async def test_input_that_is_a_file(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "messages"
+    file.write_bytes(content)
+    for path, count in ((file, bool(content)), (Path(os.devnull), 0)):
+        with anyio.fail_after(PATIENCE_S), os.fdopen(os.open(path, os.O_RDONLY), "rb") as stream:
+            reader = await message_source(stream)
+            for _ in range(count):
+                assert await reader.next() == {"number": 7}
+            assert await reader.next() is None

@@ -18,7 +18,7 @@ from ckwatch.questions.units import UnitQuestions
 from ckwatch.server.routes import path_of
 from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, PredictedRanking
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
-from ckwatch.wire.cpp import CppAnswer, CppHover, CppRequest
+from ckwatch.wire.cpp import CppAnswer, CppRequest
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
@@ -40,7 +40,7 @@ from ckwatch.wire.messages import (
 )
 from ckwatch.wire.state import File, Snapshot, Unit
 from ckwatch.wire.verification import UnitVerification
-from fake_engine import WORDS, FakeEngine, unit_of
+from fake_engine import HOVER, WORDS, FakeEngine, unit_of
 from served import Serve, Served
 
 UNIT = "gemm/m128@gfx942"
@@ -315,7 +315,7 @@ async def test_bad_bodies_never_reach_the_engine(served: Served, body: dict[str,
     assert served.engine.of("values") == []
 
 
-HERE = {"question": "hover", "path": "/w/k.j2", "start": {"line": 0, "column": 0}}
+HERE = {"question": "hover", "path": "/w/k.j2", "start": {"line": 0, "character": 0}}
 
 
 @pytest.mark.parametrize(
@@ -328,9 +328,9 @@ HERE = {"question": "hover", "path": "/w/k.j2", "start": {"line": 0, "column": 0
         {"question": "rename", "path": "/w/k.j2", "start": HERE["start"]},
         {"question": "incoming-calls", "path": "/w/k.j2", "start": HERE["start"]},
         *({**HERE, **change} for change in (
-            {"path": "k.j2"}, {"start": {"line": -1, "column": 0}}, {"start": {"line": 0, "column": 2**31}},
+            {"path": "k.j2"}, {"start": {"line": -1, "character": 0}}, {"start": {"line": 0, "character": 2**31}},
             {"side": "both"}, {"trigger": "::"}, {"patience_s": -1}, {"patience_s": 601}, {"client": "a b"}, {"more": 1},
-            {"unit": ""}, {"call": "x" * 65537},
+            {"unit": ""}, {"call": {"unit": UNIT}},
         )),
     ],
 )  # fmt: skip
@@ -347,14 +347,17 @@ async def test_bad_questions_about_cpp_never_reach_the_engine(served: Served, bo
         {"question": "symbols", "unit": UNIT, "client": "x"},
         {"question": "hints", "path": "/w/k.j2", "start": HERE["start"], "end": HERE["start"]},
         {"question": "rename", "path": "/w/k.j2", "start": HERE["start"], "name": "ü"},
-        {"question": "outgoing-calls", "call": "{}"},
+        {
+            "question": "outgoing-calls",
+            "call": {"unit": UNIT, "side": "host", "path": None, "item": {"uri": "file:///k"}},
+        },
     ],
 )
 async def test_questions_about_cpp(served: Served, body: dict[str, Any]) -> None:
     answer = await served.http.post("/cpp", json=body)
     last = SlowAnswer[CppAnswer].model_validate_json(answer.text.splitlines()[-1])
     assert last.result is not None
-    assert last.result.hover == CppHover(markdown="`int`")
+    assert last.result.result == HOVER
     assert served.engine.of("ask_cpp") == [(CppRequest.model_validate(body),)]
 
 

@@ -1,40 +1,24 @@
-"""What clangd answers → what clients get, each place through the asked file's `Places`."""
+"""clangd's answers with each place in the asked file, through its `Places`."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
 from ckwatch.cpp.places import (
-    LspLocation,
+    Location,
     Places,
     is_lent,
     path_of,
     path_of_lent,
     range_from,
-    to_wire,
+    range_to_lsp,
+    to_lsp,
+    uri_of,
 )
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.cpp import (
-    CppAction,
-    CppCall,
-    CppCompletion,
-    CppCompletions,
-    CppHighlight,
-    CppHint,
-    CppHover,
-    CppLocation,
-    CppName,
-    CppSignature,
-    CppSignatures,
-    CppSymbol,
-    CppToken,
-)
-from ckwatch.wire.places import position_to_wire, span_to_wire
-from ckwatch.wire.state import Fix
 
 Json = Mapping[str, Any]
 
@@ -42,90 +26,61 @@ _JINJA = re.compile(r"\{[{%#]")
 _NAME = re.compile(r"[\w:~]*")
 _SAID = re.compile(r"^(?:Type|Value|Size): .*|^Value = .*|^→ .*", re.MULTILINE)
 
+SNIPPET, PLAIN = 2, 1
+"""How a completion is written (`InsertTextFormat`)."""
 
-def hover(result: Json | None, places: Places, asked: Position) -> CppHover | None:
-    """What stands at `asked`, a place of clangd's text."""
+
+def hover(result: Json | None, places: Places, asked: Position) -> dict[str, Any] | None:
+    """A hover; `asked` is a place of clangd's text."""
     if not result:
         return None
     contents = result["contents"]
     text = contents["value"] if isinstance(contents, dict) else str(contents)
+    made = {"contents": {"kind": "markdown", "value": text}, "produced": places.produced(asked), "others": []}
     about = places.own(range_from(result["range"]), Forwarding.NAVIGATION) if "range" in result else None
-    return CppHover(markdown=text, range=None if about is None else to_wire(about), produced=places.produced(asked))
+    return made if about is None else {**made, "range": range_to_lsp(about)}
 
 
-def gist(markdown: str) -> str:
+def gist(found: Json) -> str:
     """The type and the value that a hover tells, to compare it with that of another instance."""
-    return "  \n".join(line.rstrip() for line in _SAID.findall(markdown))
+    return "  \n".join(line.rstrip() for line in _SAID.findall(found["contents"]["value"]))
 
 
-def completions(result: Json | Sequence[Json] | None, places: Places, cursor: Position) -> CppCompletions:
-    """`cursor` is where clangd was asked."""
+def completions(result: Json | Sequence[Json] | None, places: Places, cursor: Position) -> dict[str, Any]:
+    """The completions that can be made in the file; `cursor` is where clangd was asked."""
     items: Sequence[Json] = result["items"] if isinstance(result, Mapping) else result or ()
     incomplete = isinstance(result, Mapping) and bool(result.get("isIncomplete"))
-    found = []
-    for item in items:
-        edit = item.get("textEdit")
-        if edit is None:
-            continue
-        try:
-            place, before = places.typed(range_from(edit.get("range") or edit["insert"]), cursor)
-        except NotForwardedError:
-            continue
-        text, is_snippet = edit["newText"], item.get("insertTextFormat") == 2
-        if places.takes_names_only:
-            text, is_snippet = _NAME.match(text)[0], False  # type: ignore[index]  # it matches everything
-        if not text.startswith(before) or _JINJA.search(text):
-            continue
-        documentation = item.get("documentation", "")
-        found.append(
-            CppCompletion.model_construct(
-                label=item["label"].strip(),
-                detail=item.get("detail", ""),
-                kind=item.get("kind", 1),
-                documentation=documentation["value"] if isinstance(documentation, dict) else documentation,
-                text=text[len(before) :],
-                snippet=is_snippet,
-                range=to_wire(place),
-                filter_text=item.get("filterText", "").removeprefix(before),
-                sort_text=item.get("sortText", ""),
-                deprecated=bool(item.get("deprecated")),
-            )
-        )
-    return CppCompletions.model_construct(items=tuple(found), incomplete=incomplete)
+    made = (_completion(item, places, cursor) for item in items)
+    return {"isIncomplete": incomplete, "items": [item for item in made if item is not None]}
 
 
-def signatures(result: Json | None) -> CppSignatures | None:
-    """The calls that are possible."""
-    if not result or not result.get("signatures"):
+def _completion(item: Json, places: Places, cursor: Position) -> dict[str, Any] | None:
+    edit = item.get("textEdit")
+    if edit is None:
         return None
-    found = []
-    for one in result["signatures"]:
-        documentation = one.get("documentation", "")
-        found.append(
-            CppSignature(
-                label=one["label"],
-                documentation=documentation["value"] if isinstance(documentation, dict) else documentation,
-                parameters=tuple(_parameter(one["label"], each["label"]) for each in one.get("parameters", ())),
-            )
-        )
-    return CppSignatures(
-        signatures=tuple(found),
-        active=result.get("activeSignature") or 0,
-        active_parameter=result.get("activeParameter") or 0,
-    )
+    try:
+        place, before = places.typed(range_from(edit.get("range") or edit["insert"]), cursor)
+    except NotForwardedError:
+        return None
+    text, kind = edit["newText"], item.get("insertTextFormat", PLAIN)
+    if places.takes_names_only:
+        text, kind = _NAME.match(text)[0], PLAIN  # type: ignore[index]  # it matches everything
+    if not text.startswith(before) or _JINJA.search(text):
+        return None
+    kept = {key: item[key] for key in ("kind", "detail", "documentation", "sortText", "deprecated") if item.get(key)}
+    return {
+        **kept,
+        "label": item["label"].strip(),
+        "insertTextFormat": kind,
+        "textEdit": {"range": range_to_lsp(place), "newText": text[len(before) :]},
+        "filterText": item.get("filterText", "").removeprefix(before) or None,
+    }
 
 
-def _parameter(label: str, given: str | Sequence[int]) -> tuple[int, int]:
-    if isinstance(given, str):
-        start = max(label.find(given), 0)
-        return start, start + len(given)
-    return given[0], given[1]
-
-
-def locations(result: Json | Sequence[Json] | None, places: Places) -> tuple[CppLocation, ...]:
-    """Each place once."""
-    found = (places.location(one.uri, one.range) for one in _named(result))
-    return tuple(dict.fromkeys(one for one in found if one is not None))
+def locations(result: Json | Sequence[Json] | None, places: Places) -> list[Location]:
+    """Locations, each once."""
+    found = (places.location(one) for one in _named(result))
+    return list(dict.fromkeys(one for one in found if one is not None))
 
 
 def files(result: Json | Sequence[Json] | None) -> list[str]:
@@ -133,59 +88,59 @@ def files(result: Json | Sequence[Json] | None) -> list[str]:
     return [path for one in _named(result) if (path := path_of(one.uri)) is not None]
 
 
-def _named(result: Json | Sequence[Json] | None) -> Iterator[LspLocation]:
+def _named(result: Json | Sequence[Json] | None) -> Iterator[Location]:
     listed: Sequence[Json] = [result] if isinstance(result, Mapping) else result or ()
-    return map(LspLocation.of, listed)
+    return map(Location.of, listed)
 
 
-def highlights(result: Sequence[Json] | None, places: Places) -> tuple[CppHighlight, ...]:
+def highlights(result: Sequence[Json], places: Places) -> list[Json]:
     """Those in the asked file, each once; a name that an expression writes, or part of it, where it is in one line."""
     found: dict[Range, int] = {}
-    for one in result or ():
+    for one in result:
         place = places.own(range_from(one["range"]), Forwarding.NAVIGATION)
         if place is not None and place.start.line == place.end.line:
             found.setdefault(place, one.get("kind", 1))
-    return tuple(CppHighlight(range=to_wire(place), kind=kind) for place, kind in sorted(found.items()))
+    return [{"range": range_to_lsp(place), "kind": kind} for place, kind in sorted(found.items())]
 
 
-def symbols(result: Sequence[Json] | None, places: Places) -> tuple[CppSymbol, ...]:
+def symbols(result: Sequence[Json] | None, places: Places) -> list[Json]:
     """Those whose name stands in the asked file; what they contain takes the place of those whose name does not."""
-    return tuple(_symbols(result or (), places, set()))
+    return list(_symbols(result or (), places, set()))
 
 
-def _symbols(listed: Iterable[Json], places: Places, seen: set[Range]) -> Iterator[CppSymbol]:
+def _symbols(listed: Iterable[Json], places: Places, seen: set[Range]) -> Iterator[Json]:
     for one in listed:
         own_name = range_from(one["selectionRange"])
         name = places.own(own_name, Forwarding.SEMANTIC) or places.own(own_name, Forwarding.NAVIGATION)
+        inside = one.get("children", ())
         if name is None or name in seen:
-            yield from _symbols(one.get("children", ()), places, seen)
+            yield from _symbols(inside, places, seen)
             continue
         seen.add(name)
         whole = places.own(range_from(one["range"]), Forwarding.NAVIGATION)
         if whole is None or not whole.covers(name):
             whole = name
-        inside = tuple(_symbols(one.get("children", ()), places, seen))
-        yield CppSymbol(
-            name=one["name"],
-            detail=one.get("detail", ""),
-            kind=one["kind"],
-            range=to_wire(whole),
-            name_range=to_wire(name),
-            children=inside,
-        )
+        yield {
+            **{key: one[key] for key in ("kind", "detail") if key in one},
+            "name": one["name"] or "?",
+            "range": range_to_lsp(whole),
+            "selectionRange": range_to_lsp(name),
+            "children": list(_symbols(inside, places, seen)),
+        }
 
 
-def tokens(result: Json | None, places: Places, types: Sequence[str], modifiers: Sequence[str]) -> tuple[CppToken, ...]:
-    """Those that stand in the asked file, in order, each once. `types` and `modifiers` are clangd's legend."""
-    found: dict[tuple[int, int], CppToken] = {}
+def tokens(result: Json | None, places: Places, types: Sequence[str], modifiers: Sequence[str]) -> list[list[Any]]:
+    """Those that stand in the asked file, in order, each once: line, place, length, type and modifiers. `types` and
+    `modifiers` are clangd's legend."""
+    found: dict[Position, list[Any]] = {}
     for place, kind, marks in _decoded(() if not result else result["data"]):
         own = places.own(place, Forwarding.SEMANTIC)
         if own is None or own.start.line != own.end.line or kind >= len(types):
             continue
-        named = tuple(name for bit, name in enumerate(modifiers) if marks >> bit & 1)
-        key = (own.start.line, own.start.column)
-        found.setdefault(key, (*key, own.end.column - own.start.column, types[kind], named))
-    return tuple(found[key] for key in sorted(found))
+        line, column = own.start.line, own.start.column
+        named = [name for bit, name in enumerate(modifiers) if marks >> bit & 1]
+        found.setdefault(own.start, [line, column, own.end.column - column, types[kind], named])
+    return [found[start] for start in sorted(found)]
 
 
 def _decoded(data: Sequence[int]) -> Iterator[tuple[Range, int, int]]:
@@ -196,39 +151,31 @@ def _decoded(data: Sequence[int]) -> Iterator[tuple[Range, int, int]]:
         yield Range(Position(line, column), Position(line, column + length)), kind, marks
 
 
-def hints(result: Sequence[Json] | None, places: Places, within: Range | None = None) -> tuple[CppHint, ...]:
+def hints(result: Sequence[Json] | None, places: Places, within: Range | None = None) -> list[Json]:
     """Those in the asked file, or in a range of it, each place once; `…` where another round of a loop or call of a
     macro has another."""
-    found: dict[Position, CppHint] = {}
+    found: dict[Position, dict[str, Any]] = {}
     for one in result or ():
         at = Position(one["position"]["line"], one["position"]["character"])
         place = places.own(Range(at, at), Forwarding.SEMANTIC)
         if place is None or (within is not None and not within.holds(place.start)):
             continue
         label = one["label"] if isinstance(one["label"], str) else "".join(part["value"] for part in one["label"])
-        known = found.get(place.start)
-        if known is not None:
-            if known.label not in (label, f"{label} …"):
-                found[place.start] = known.model_copy(update={"label": f"{known.label.removesuffix(' …')} …"})
-            continue
-        found[place.start] = CppHint(
-            position=position_to_wire(place.start),
-            label=label,
-            kind=one.get("kind", 0),
-            space_before=one.get("paddingLeft", False),
-            space_after=one.get("paddingRight", False),
-        )
-    return tuple(found.values())
+        kept = {key: one[key] for key in ("kind", "paddingLeft", "paddingRight") if key in one}
+        known = found.setdefault(place.start, {**kept, "position": to_lsp(place.start), "label": label})
+        if known["label"] not in (label, f"{label} …"):
+            known["label"] = f"{known['label'].removesuffix(' …')} …"
+    return list(found.values())
 
 
-def name_at(result: Json, places: Places, text: str) -> CppName:
-    """What would be renamed; `text` is how it is called. Raises NotForwardedError."""
+def name_at(result: Json, places: Places, text: str) -> Json:
+    """The name that would be changed; `text` is how it is called. Raises NotForwardedError."""
     given = range_from(result.get("range", result))
     places.exact(places.uri, given)
     own = places.own(given, Forwarding.EDIT)
     if own is None:
         raise NotForwardedError("the name stands in another file")
-    return CppName(text=text, range=to_wire(own))
+    return {"placeholder": text, "range": range_to_lsp(own)}
 
 
 def in_own_words(message: str, places: Places) -> str:
@@ -236,20 +183,24 @@ def in_own_words(message: str, places: Places) -> str:
 
     def own(found: re.Match[str]) -> str:
         at = Position(int(found[1]) - 1, int(found[2]) - 1)
-        location = places.location(places.uri, Range(at, at))
+        location = places.location(Location(places.uri, Range(at, at)))
         assert location is not None  # noqa: S101  # it has one in its own text
         start = location.range.start
-        return f"{location.path or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
+        return f"{path_of(location.uri) or 'the rendered source'}:{start.line + 1}:{start.column + 1}"
 
     return re.sub(rf"{re.escape(path_of_lent(places.uri))}:(\d+):(\d+)", own, message)
 
 
-def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
+Edits = Sequence[tuple[Location, str]]
+"""Places, each with its new text."""
+
+
+def edits(result: Json | None, places: Places) -> Edits:
     """The edits of a change. Raises NotForwardedError where one of them cannot be made in a template.
 
     Those of other texts that are lent to clangd are left out: they are the same template, or none of this unit's.
     """
-    found: list[Fix] = []
+    found = []
     for uri, changes in _changes(result or {}):
         if is_lent(uri) and uri != places.uri:
             continue
@@ -258,8 +209,8 @@ def edits(result: Json | None, places: Places) -> tuple[Fix, ...]:
             span = places.exact(uri, place)
             if _JINJA.search(places.in_template(place, one["newText"])):
                 raise NotForwardedError("the new text would be read as Jinja")
-            found.append(Fix(span=span_to_wire(span), text=one["newText"]))
-    return tuple(found)
+            found.append((Location(uri_of(span.path), Range(span.start, span.end)), one["newText"]))
+    return found
 
 
 def _changes(result: Json) -> Iterator[tuple[str, Sequence[Json]]]:
@@ -270,33 +221,43 @@ def _changes(result: Json) -> Iterator[tuple[str, Sequence[Json]]]:
         yield one["textDocument"]["uri"], one["edits"]
 
 
-def action(title: str, kind: str, result: Json | None, places: Places) -> CppAction | None:
-    """What is offered, with its edits or why they cannot be made; None where it changes nothing."""
+def workspace_edit(made: Edits) -> Json | None:
+    """Edits as the protocol has them."""
+    changes: dict[str, list[Json]] = {}
+    for place, text in made:
+        changes.setdefault(place.uri, []).append({"range": range_to_lsp(place.range), "newText": text})
+    return {"changes": changes} if changes else None
+
+
+def action(title: str, kind: str, result: Json | None, places: Places) -> Json | None:
+    """A change that is offered, with its edits or why they cannot be made; None where it changes nothing."""
+    offered = {"title": title, "kind": kind}
     try:
-        made = edits(result, places)
+        edit = workspace_edit(edits(result, places))
     except NotForwardedError as refused:
-        return CppAction(title=title, kind=kind, refused=refused.message)
-    return CppAction(title=title, kind=kind, edits=made) if made else None
+        return {**offered, "disabled": {"reason": refused.message}}
+    return None if edit is None else {**offered, "edit": edit}
 
 
-def calls(items: Iterable[tuple[Json, str, Sequence[Json]]], places: Places, about: Json) -> tuple[CppCall, ...]:
-    """Functions, each with the file and the ranges of the calls. `about` is what finds the text again."""
-    found = []
-    for item, uri, ranges in items:
-        location = places.location(item["uri"], range_from(item["range"]))
-        name = places.location(item["uri"], range_from(item["selectionRange"]))
-        if location is None or name is None or location.path != name.path:
-            continue
-        inside = [places.location(uri, range_from(each)) for each in ranges]
-        found.append(
-            CppCall(
-                name=item["name"],
-                detail=item.get("detail", ""),
-                kind=item["kind"],
-                location=location,
-                name_range=name.range,
-                ranges=tuple(each.range for each in inside if each is not None),
-                data=json.dumps({**about, "item": item}),
-            )
-        )
-    return tuple(found)
+def function(item: Json, places: Places, about: Json) -> Json | None:
+    """A function of a call hierarchy; `about` is what finds the text again."""
+    whole = places.location(Location.of(item))
+    name = places.location(Location(item["uri"], range_from(item["selectionRange"])))
+    if whole is None or name is None or whole.uri != name.uri:
+        return None
+    kept = {key: item[key] for key in ("name", "kind", "detail") if key in item}
+    data = {**about, "item": item}
+    return {**kept, **whole.json, "selectionRange": range_to_lsp(name.range), "data": data}
+
+
+def calls(result: Sequence[Json] | None, places: Places, item: Json, about: Json, side: str) -> list[Json]:
+    """The calls of or in the function `item` of clangd's; `side` is `from` or `to`, the other function."""
+    found: list[Json] = []
+    for one in result or ():
+        other = function(one[side], places, about)
+        caller = one["from"] if side == "from" else item
+        inside = (places.location(Location(caller["uri"], range_from(each))) for each in one["fromRanges"])
+        if other is not None:
+            ranges = [range_to_lsp(each.range) for each in inside if each is not None]
+            found.append({side: other, "fromRanges": ranges})
+    return found

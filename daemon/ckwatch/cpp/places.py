@@ -5,18 +5,37 @@ Every position of a question goes through `forward`, and every place of an answe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import Position, Range, Span
-from ckwatch.wire.cpp import CppLocation
-from ckwatch.wire.cpp import Range as WireRange
-from ckwatch.wire.places import position_to_wire
+from ckwatch.wire.cpp import RENDERED
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A range in the text that has this URI."""
+
+    uri: str
+    range: Range
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Location:
+        """From a `Location` or `LocationLink`."""
+        if "targetUri" in given:
+            return cls(given["targetUri"], range_from(given["targetSelectionRange"]))
+        return cls(given["uri"], range_from(given["range"]))
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """As a `Location`."""
+        return {"uri": self.uri, "range": range_to_lsp(self.range)}
 
 
 class Places:
@@ -69,14 +88,14 @@ class Places:
         before, behind = self.source.around(*self._offsets(changed))
         return f"{before}{text}{behind}"
 
-    def location(self, uri: str, found: Range) -> CppLocation | None:
-        """A place that clangd names, in a template where it comes from one."""
-        if uri != self.uri:
-            return file_location(uri, found)
-        span = self._template_place(found)
+    def location(self, found: Location) -> Location | None:
+        """A place that clangd names, in a template where it comes from one; None if it is in no file."""
+        if found.uri != self.uri:
+            return found if path_of(found.uri) is not None else None
+        span = self._template_place(found.range)
         if span is None:
-            return CppLocation(path="", range=to_wire(found), unit=self.unit)
-        return CppLocation(path=span.path, range=to_wire(Range(span.start, span.end)))
+            return Location(f"{RENDERED}{self.unit}", found.range)
+        return Location(uri_of(span.path), Range(span.start, span.end))
 
     def _template_place(self, found: Range) -> Span | None:  # noqa: ARG002  # who reads the source stays there
         return None
@@ -212,19 +231,13 @@ class HeaderPlaces(Places):
     def exact(self, uri: str, changed: Range) -> Span:  # noqa: ARG002  # whatever it is
         raise NotForwardedError("headers are not changed")
 
-    def location(self, uri: str, found: Range) -> CppLocation | None:
-        return file_location(uri, found)
+    def location(self, found: Location) -> Location | None:
+        return found if path_of(found.uri) is not None else None
 
 
 def _is_plain(span: Span, value: ParameterValue) -> bool:
     """Whether a string stands in the file as it is, between quotes."""
     return isinstance(value, str) and span.end.column - span.start.column == len(value) + 2 and "\\" not in value
-
-
-def file_location(uri: str, found: Range) -> CppLocation | None:
-    """A place in a file; None where it is no file, as a text that is lent to clangd."""
-    path = path_of(uri)
-    return None if path is None else CppLocation(path=path, range=to_wire(found))
 
 
 LENT = "/ckwatch-lent-to-clangd"
@@ -247,9 +260,9 @@ def path_of_lent(uri: str) -> str:
     return unquote(urlsplit(uri).path)
 
 
-def to_wire(given: Range) -> WireRange:
-    """A range as clients get it."""
-    return WireRange.model_construct(start=position_to_wire(given.start), end=position_to_wire(given.end))
+def uri_of(path: str) -> str:
+    """The URI of a file."""
+    return f"file://{quote(os.fsencode(path))}"
 
 
 def range_from(given: Mapping[str, Any]) -> Range:
@@ -269,18 +282,3 @@ def to_lsp(position: Position) -> dict[str, Any]:
 def range_to_lsp(given: Range) -> dict[str, Any]:
     """A range as clangd gets it."""
     return {"start": to_lsp(given.start), "end": to_lsp(given.end)}
-
-
-@dataclass(frozen=True, slots=True)
-class LspLocation:
-    """A place as clangd names it."""
-
-    uri: str
-    range: Range
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> LspLocation:
-        """From a `Location` or `LocationLink`."""
-        if "targetUri" in given:
-            return cls(given["targetUri"], range_from(given["targetSelectionRange"]))
-        return cls(given["uri"], range_from(given["range"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,11 @@ from anyio import to_thread
 from ckwatch.cpp import answers
 from ckwatch.cpp.clangd import ClangdEndedError, ClangdRefusalError, LentText, OvertakenError
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError
-from ckwatch.cpp.places import Places, range_from, range_to_lsp, to_lsp
+from ckwatch.cpp.places import Location, Places, range_from, range_to_lsp, to_lsp
 from ckwatch.cpp.supervisor import ClangdSupervisor
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
-from ckwatch.wire.cpp import AboutCall, CppAction, CppAnswer, CppHover, CppQuestion, CppRequest, OtherValue, Place
+from ckwatch.wire.cpp import CppQuestion, CppRequest, Place
 
 METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "hover": ("textDocument/hover", Forwarding.NAVIGATION),
@@ -52,9 +52,34 @@ CLANGD_TRIGGERS = frozenset('.<>:"/*')
 
 
 @dataclass(frozen=True, slots=True)
+class ClangdAnswer:
+    """An answer: `result` as the protocol has it, or places that another side may add to: `locations`, `edits`."""
+
+    result: Any = None
+    locations: Sequence[Location] = ()
+    edits: answers.Edits = ()
+
+    @property
+    def json(self) -> Any:
+        """As the protocol has it."""
+        if self.locations:
+            return [one.json for one in self.locations]
+        return answers.workspace_edit(self.edits) if self.edits else self.result
+
+    @property
+    def places(self) -> list[Location]:
+        """The places of both kinds."""
+        return [*(place for place, _ in self.edits), *self.locations]
+
+    def joined(self, other: ClangdAnswer) -> ClangdAnswer:
+        """Both, each place once."""
+        locations = tuple(dict.fromkeys((*self.locations, *other.locations)))
+        return ClangdAnswer(self.result, locations, tuple(dict.fromkeys((*self.edits, *other.edits))))
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """A request, the text that clangd is asked about, and its places. `about` is what `CppCall.data` holds besides the
-    function, to find the text again."""
+    """A request, the text that clangd is asked about, and its places. `about` finds the text of a call again."""
 
     request: CppRequest
     text: LentText
@@ -66,57 +91,60 @@ class Question:
         """Where clangd is asked; none for questions about the whole text. Raises NotForwardedError."""
         start = self.request.start
         need = METHODS[self.request.question][1]
-        return [] if start is None or not need else self.places.forward(_place(start), need)
+        return [] if start is None or not need else self.places.forward(position_of(start), need)
 
-    async def answer(self) -> CppAnswer:
+    async def answer(self) -> ClangdAnswer:
         """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
         positions = self.positions()
         first = positions[0] if positions else Position(0, 0)
-        question = self.request.question
-        match question:
+        match self.request.question:
             case "hover":
-                return CppAnswer(hover=await self._hover(positions))
+                return ClangdAnswer(await self._hover(positions))
             case "completion":
-                listed = await self._ask(first, self._context())
-                found = await to_thread.run_sync(answers.completions, listed, self.places, first)
-                return CppAnswer.model_construct(completions=found)
+                return await self._made(answers.completions, await self._ask(first, self._context()), first)
             case "signatures":
-                return CppAnswer(signatures=answers.signatures(await self._ask(first)))
+                found_calls = await self._ask(first) or {}
+                return ClangdAnswer(found_calls if found_calls.get("signatures") else None)
             case "definition" | "type-definition" | "implementation":
                 for position in positions[:ROUNDS]:
-                    found_at = answers.locations(await self._ask(position), self.places)
-                    if found_at:
-                        return CppAnswer(locations=found_at)
-                return CppAnswer()
+                    if found := answers.locations(await self._ask(position), self.places):
+                        return ClangdAnswer(locations=found)
+                return ClangdAnswer()
             case "references":
-                listed = await self._ask(first, {"context": {"includeDeclaration": True}})
-                return CppAnswer(locations=answers.locations(listed, self.places))
+                context = {"context": {"includeDeclaration": self.request.declaration}}
+                return ClangdAnswer(locations=answers.locations(await self._ask(first, context), self.places))
             case "highlights":
                 marked = [one for position in positions[:ROUNDS] for one in await self._ask(position) or ()]
-                return CppAnswer(highlights=answers.highlights(marked, self.places))
+                return ClangdAnswer(answers.highlights(marked, self.places))
             case "symbols":
-                listed = await self._ask(None)
-                return CppAnswer(symbols=await to_thread.run_sync(answers.symbols, listed, self.places))
+                return await self._made(answers.symbols, await self._ask(None))
             case "tokens":
-                return await self._tokens()
+                clangd = await self.supervisor.ready()
+                legend = (clangd.token_types, clangd.token_modifiers)
+                return await self._made(answers.tokens, await self._ask(None), *legend)
             case "hints":
                 whole = {"range": range_to_lsp(self._whole)}
-                listed = await self._ask(None, whole)
-                return CppAnswer(hints=await to_thread.run_sync(answers.hints, listed, self.places, self._asked_range))
+                return await self._made(answers.hints, await self._ask(None, whole), self._asked_range)
             case "prepare-rename":
-                return await self._prepare_rename(first)
+                return ClangdAnswer(await self._prepare_rename(first))
             case "rename":
-                changed = await self._renamed(first)
-                edits = answers.edits(changed, self.places)
+                edits = answers.edits(await self._renamed(first), self.places)
                 await self._require_own(first)
-                return CppAnswer(edits=edits)
+                return ClangdAnswer(edits=edits)
             case "actions":
-                return CppAnswer(actions=await self._actions(first))
+                return ClangdAnswer(await self._actions(first))
             case "prepare-calls":
-                items = [(item, self.text.uri, ()) for item in await self._ask(first) or ()]
-                return CppAnswer(calls=answers.calls(items, self.places, self.about))
+                items = [answers.function(item, self.places, self.about) for item in await self._ask(first) or ()]
+                return ClangdAnswer([item for item in items if item is not None])
             case "incoming-calls" | "outgoing-calls":
-                return await self._calls(question == "incoming-calls")
+                assert self.request.call is not None  # noqa: S101  # the request was validated
+                item = self.request.call.item
+                side = "from" if self.request.question == "incoming-calls" else "to"
+                listed = await self._ask(None, {"item": item})
+                return ClangdAnswer(answers.calls(listed, self.places, item, self.about, side))
+
+    async def _made(self, make: Callable[..., Any], result: Any, *more: Any) -> ClangdAnswer:
+        return ClangdAnswer(await to_thread.run_sync(make, result, self.places, *more))
 
     async def _ask(self, position: Position | None, more: Mapping[str, Any] | None = None) -> Any:
         where = {} if position is None else {"position": to_lsp(position)}
@@ -143,29 +171,21 @@ class Question:
             return {"context": {"triggerKind": INVOKED}}
         return {"context": {"triggerKind": BY_CHARACTER, "triggerCharacter": trigger}}
 
-    async def _hover(self, positions: Sequence[Position]) -> CppHover | None:
+    async def _hover(self, positions: Sequence[Position]) -> dict[str, Any] | None:
         """At the first place where there is something; the others where they differ."""
-        found: CppHover | None = None
+        found: dict[str, Any] | None = None
         others: dict[str, None] = {}
         for position in positions[:ROUNDS]:
             one = answers.hover(await self._ask(position), self.places, position)
             if found is None:
                 found = one
-            elif one is not None and (said := answers.gist(one.markdown)) != answers.gist(found.markdown):
+            elif one is not None and (said := answers.gist(one)) != answers.gist(found):
                 others[said] = None
-        if found is None:
-            return None
-        elsewhere = tuple(OtherValue(text=said, units=()) for said in others if said)
-        return found.model_copy(update={"others": elsewhere})
+        if found is not None:
+            found["others"] = [{"text": said, "units": []} for said in others if said]
+        return found
 
-    async def _tokens(self) -> CppAnswer:
-        clangd = await self.supervisor.ready()
-        result = await self._ask(None)
-        legend = (clangd.token_types, clangd.token_modifiers)
-        found = await to_thread.run_sync(answers.tokens, result, self.places, *legend)
-        return CppAnswer.model_construct(tokens=found)
-
-    async def _prepare_rename(self, position: Position) -> CppAnswer:
+    async def _prepare_rename(self, position: Position) -> answers.Json:
         given = await self._ask(position)
         if not given:
             raise NotForwardedError("there is no name here")
@@ -174,7 +194,7 @@ class Question:
         text = self.text.text[lines.offset(reach.start) : lines.offset(reach.end)]
         name = answers.name_at(given, self.places, text)
         await self._require_own(position)
-        return CppAnswer(name=name)
+        return name
 
     async def _require_own(self, position: Position) -> None:
         """Raise NotForwardedError for a name that a header declares: clangd would change it in the text alone."""
@@ -183,9 +203,9 @@ class Question:
             for path in answers.files(listed):
                 raise NotForwardedError(f"{path} would have to be changed too")
 
-    async def _actions(self, start: Position) -> tuple[CppAction, ...]:
+    async def _actions(self, start: Position) -> list[answers.Json]:
         end = self.request.end
-        stop = start if end is None else self.places.forward(_place(end), Forwarding.EDIT)[0]
+        stop = start if end is None else self.places.forward(position_of(end), Forwarding.EDIT)[0]
         if stop < start:
             start, stop = stop, start
         given = {
@@ -199,7 +219,7 @@ class Question:
             made = answers.action(one["title"], one.get("kind", "refactor"), change, self.places)
             if made is not None:
                 found.append(made)
-        return tuple(found)
+        return found
 
     async def _edit_of(self, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         try:
@@ -209,21 +229,11 @@ class Question:
         except CkwatchError:
             return None  # it was offered, and cannot be made after all
 
-    async def _calls(self, incoming: bool) -> CppAnswer:
-        item = self.about["item"]
-        about = {name: value for name, value in self.about.items() if name != "item"}
-        side = "from" if incoming else "to"
-        listed = [
-            (one[side], one["from"]["uri"] if incoming else item["uri"], one["fromRanges"])
-            for one in await self._ask(None, {"item": item}) or ()
-        ]
-        return CppAnswer(calls=answers.calls(listed, self.places, about))
-
     @property
     def _asked_range(self) -> Range | None:
         """The range of the asked file that is meant, if one is given."""
         start, end = self.request.start, self.request.end
-        return None if start is None or end is None else Range(_place(start), _place(end))
+        return None if start is None or end is None else Range(position_of(start), position_of(end))
 
     @property
     def _whole(self) -> Range:
@@ -231,14 +241,6 @@ class Question:
         return Range(Position(0, 0), lines.position(lines.length))
 
 
-def about_call(data: str) -> Mapping[str, Any]:
-    """What a `CppCall` holds of its own, by name. Raises CkwatchError for anything else."""
-    try:
-        found = AboutCall.model_validate_json(data)
-    except ValueError as error:
-        raise CkwatchError("`call` is not the data of a CppCall") from error
-    return {"unit": found.unit, "side": found.side, "path": found.path, "item": found.item}
-
-
-def _place(given: Place) -> Position:
-    return Position(given.line, given.column)
+def position_of(given: Place) -> Position:
+    """A place of a request."""
+    return Position(given.line, given.character)

@@ -1,31 +1,20 @@
-"""Converts the daemon's answers about C++ to the protocol's."""
+"""Converts the daemon's answers about C++, JSON of the protocol, to the editor's: other URIs, other columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.cpp import (
-    CppAction,
-    CppCompletion,
-    CppCompletions,
-    CppHint,
-    CppHover,
-    CppSignature,
-    CppSignatures,
-    CppSymbol,
-    CppToken,
-    OtherValue,
-)
-from ckwatch.wire.cpp import Range as WireRange
-from ckwatch.wire.state import Position as WirePosition
-from ckwatch_lsp.cpp.questions import Asked
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, SemanticToken
+
+Json = Mapping[str, Any]
 
 TOKEN_TYPES = {
     **{name: name for name in ("variable", "parameter", "function", "method", "property", "class", "enum")},
@@ -34,8 +23,8 @@ TOKEN_TYPES = {
     "interface": "class",
     "concept": "type",
 }
-"""What clangd calls a name, and what it is shown as. Brackets, operators, labels, comments and what clangd does not
-know are left to the editor."""
+"""The type in the legend by clangd's. Brackets, operators, labels, comments and what clangd does not know are left to
+the editor."""
 
 _PLACEHOLDER = re.compile(r"(\$\{\d+)")
 _ESCAPED = re.compile(r"\\([$}\\])")
@@ -44,25 +33,78 @@ SHOWN_UNITS = 1
 """Other instances that are named."""
 
 
-def place_in(about: Asked, given: WirePosition) -> Position:
-    """A place of the document."""
-    return about.to_document(Position(given.line, given.column))
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """A text of the daemon's as the editor has it: `below` lines further down, with `codec`, unless it cannot be
+    read."""
+
+    uri: str
+    codec: PositionCodec | None
+    below: int = 0
+
+    def position(self, given: Json) -> Position:
+        """A place in our terms."""
+        return Position(given["line"] + self.below, given["character"])
+
+    def range(self, given: Json) -> Range:
+        """A range in our terms."""
+        return Range(self.position(given["start"]), self.position(given["end"]))
+
+    def encoded(self, given: Json) -> Json:
+        """A place in the editor's terms."""
+        at = self.position(given)
+        shown = types.Position(at.line, at.column) if self.codec is None else self.codec.encode(at)
+        return {"line": shown.line, "character": shown.character}
 
 
-def range_in(about: Asked, given: WireRange) -> Range:
-    """A range of the document."""
-    return Range(place_in(about, given.start), place_in(about, given.end))
+def uris_in(value: Any) -> Iterator[str]:
+    """The URIs that an answer names, some of them several times."""
+    match value:
+        case list():
+            for each in value:
+                yield from uris_in(each)
+        case {"changes": dict(changes)}:
+            yield from changes
+        case dict():
+            if "uri" in value:
+                yield value["uri"]
+            yield from uris_in([each for key, each in value.items() if key != "data"])
 
 
-def hover_text(hover: CppHover, unit: str, *, several: bool) -> str:
-    """What stands there, and in which instance if there are `several`; then where it is something else."""
-    parts = [hover.markdown.strip()]
-    if hover.produced:
-        parts.append(f"in `{unit}`: {_quoted(hover.produced)}")
+def in_editor(value: Any, text: ShownText, texts: Mapping[str, ShownText], root: str) -> Any:
+    """An answer with the editor's places. `text` is the one that places without a URI are in; `root`, the workspace's
+    folder, is added to functions, whose `data` returns to the daemon."""
+    match value:
+        case list():
+            return [in_editor(each, text, texts, root) for each in value]
+        case {"line": int(), "character": int()}:
+            return text.encoded(value)
+        case {"changes": dict(changes)}:
+            named = ((texts[uri], edits) for uri, edits in changes.items())
+            return {"changes": {one.uri: in_editor(edits, one, texts, root) for one, edits in named}}
+        case {"from": {"uri": str(uri)}} | {"uri": str(uri)}:
+            text = texts[uri]
+        case dict():
+            pass
+        case _:
+            return value
+    made = {key: in_editor(each, text, texts, root) for key, each in value.items() if key != "data"}
+    if "uri" in value:
+        made["uri"] = text.uri
+    if "data" in value:
+        made["data"] = {"language": "cpp", "root": root, "uri": value["uri"], "call": value["data"]}
+    return made
+
+
+def hover_text(hover: Json, unit: str, *, several: bool) -> str:
+    """The text of a hover, with the instance if there are `several`; then where it is something else."""
+    parts = [hover["contents"]["value"].strip()]
+    if hover["produced"]:
+        parts.append(f"in `{unit}`: {_quoted(hover['produced'])}")
     elif several:
         parts.append(f"in `{unit}`")
-    elsewhere = [_quoted(_said(each.text)) for each in hover.others if not each.units]
-    others = [_other(each) for each in hover.others if each.units]
+    elsewhere = [_quoted(_said(each["text"])) for each in hover["others"] if not each["units"]]
+    others = [_other(each["text"], each["units"]) for each in hover["others"] if each["units"]]
     if elsewhere:
         parts.append(f"where it stands again: {', '.join(elsewhere)}")
     if others:
@@ -70,10 +112,10 @@ def hover_text(hover: CppHover, unit: str, *, several: bool) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _other(other: OtherValue) -> str:
-    shown = [f"`{name}`" for name in other.units[:SHOWN_UNITS]]
-    more = len(other.units) - len(shown)
-    return f"{_quoted(_said(other.text))} ({', '.join(shown)}{f', and {more} more' if more else ''})"
+def _other(text: str, units: Sequence[str]) -> str:
+    shown = [f"`{name}`" for name in units[:SHOWN_UNITS]]
+    more = len(units) - len(shown)
+    return f"{_quoted(_said(text))} ({', '.join(shown)}{f', and {more} more' if more else ''})"
 
 
 def _said(text: str) -> str:
@@ -88,28 +130,32 @@ def _quoted(text: str) -> str:
     return text if "`" in text else f"`{text.strip()}`"
 
 
-def completion_list(
-    found: CppCompletions, about: Asked, codec: PositionCodec, able: EditorCapabilities
-) -> types.CompletionList:
-    """What could be written."""
-    items = [_item(item, about, codec, able) for item in found.items]
-    return types.CompletionList(is_incomplete=found.incomplete, items=items)
+def completion_list(found: Json, text: ShownText, able: EditorCapabilities) -> types.CompletionList:
+    """Completions. They are built here, as there are many of them each time."""
+    items = [_item(item, text, able) for item in found["items"]]
+    return types.CompletionList(is_incomplete=found["isIncomplete"], items=items)
 
 
-def _item(item: CppCompletion, about: Asked, codec: PositionCodec, able: EditorCapabilities) -> types.CompletionItem:
-    snippet = item.snippet and able.snippets
-    text = plain_text(item.text) if item.snippet and not snippet else item.text
+def _item(item: Json, text: ShownText, able: EditorCapabilities) -> types.CompletionItem:
+    edit, places = (
+        item["textEdit"],
+        {key: types.Position(**text.encoded(at)) for key, at in item["textEdit"]["range"].items()},
+    )
+    is_snippet = types.InsertTextFormat(item["insertTextFormat"]) is types.InsertTextFormat.Snippet
+    written = plain_text(edit["newText"]) if is_snippet and not able.snippets else edit["newText"]
+    given = item.get("documentation", "")
+    said = given if isinstance(given, str) else given["value"]
     markdown = types.MarkupKind.Markdown if able.completion_markdown else types.MarkupKind.PlainText
     return types.CompletionItem(
-        label=item.label,
-        kind=types.CompletionItemKind(item.kind),
-        detail=item.detail or None,
-        documentation=types.MarkupContent(markdown, item.documentation) if item.documentation else None,
-        deprecated=item.deprecated or None,
-        filter_text=item.filter_text or None,
-        sort_text=item.sort_text or None,
-        insert_text_format=types.InsertTextFormat.Snippet if snippet else None,
-        text_edit=types.TextEdit(codec.encode_range(range_in(about, item.range)), text),
+        label=item["label"],
+        kind=types.CompletionItemKind(item.get("kind", 1)),
+        detail=item.get("detail"),
+        documentation=types.MarkupContent(markdown, said) if said else None,
+        deprecated=item.get("deprecated"),
+        filter_text=item.get("filterText"),
+        sort_text=item.get("sortText"),
+        insert_text_format=types.InsertTextFormat.Snippet if is_snippet and able.snippets else None,
+        text_edit=types.TextEdit(types.Range(**places), written),
     )
 
 
@@ -122,68 +168,35 @@ def plain_text(snippet: str) -> str:
     return _ESCAPED.sub(r"\1", text.removesuffix("$0"))
 
 
-def signature_help(found: CppSignatures, able: EditorCapabilities) -> types.SignatureHelp:
-    """What a call takes."""
-    return types.SignatureHelp(
-        signatures=[_signature(each, able) for each in found.signatures],
-        active_signature=found.active,
-        active_parameter=found.active_parameter,
-    )
+def signature(given: Json, able: EditorCapabilities) -> Json:
+    """A signature whose parameters are ranges of its label in the editor's columns, or texts."""
+    label = given["label"]
+    codec = PositionCodec([label], able.encoding)
+
+    def shown(parameter: str | Sequence[int]) -> str | list[int]:
+        if isinstance(parameter, str):
+            return parameter
+        if not able.signature_offsets:
+            return str(label[slice(*parameter)])
+        return [codec.encode(Position(0, at)).character for at in parameter]
+
+    return {**given, "parameters": [{"label": shown(each["label"])} for each in given.get("parameters", ())]}
 
 
-def _signature(given: CppSignature, able: EditorCapabilities) -> types.SignatureInformation:
-    doc = types.MarkupContent(types.MarkupKind.Markdown, given.documentation) if given.documentation else None
-    codec = PositionCodec([given.label], able.encoding)
-    labels = [
-        (codec.encode(Position(0, start)).character, codec.encode(Position(0, end)).character)
-        if able.signature_offsets
-        else given.label[start:end]
-        for start, end in given.parameters
-    ]
-    return types.SignatureInformation(
-        label=given.label, documentation=doc, parameters=[types.ParameterInformation(label) for label in labels]
-    )
+def semantic_token(place: Range, kind: str, modifiers: Sequence[str]) -> SemanticToken | None:
+    """A token in the words of the legend."""
+    shown = TOKEN_TYPES.get(kind)
+    marks = tuple(one for one in modifiers if one in TOKEN_MODIFIERS)
+    return None if shown is None else SemanticToken(place, shown, marks)
 
 
-def document_symbols(found: Sequence[CppSymbol], about: Asked, codec: PositionCodec) -> list[types.DocumentSymbol]:
-    """An outline."""
-    return [
-        types.DocumentSymbol(
-            name=each.name or "?",
-            kind=types.SymbolKind(each.kind),
-            range=codec.encode_range(range_in(about, each.range)),
-            selection_range=codec.encode_range(range_in(about, each.name_range)),
-            detail=each.detail or None,
-            children=document_symbols(each.children, about, codec),
-        )
-        for each in found
-    ]
-
-
-def semantic_tokens(found: Sequence[CppToken], about: Asked) -> list[SemanticToken]:
-    """What names are, in the words of our legend."""
-    tokens = []
-    for line, column, length, kind, modifiers in found:
-        shown = TOKEN_TYPES.get(kind)
-        if shown is not None:
-            start = about.to_document(Position(line, column))
-            reach = Range(start, Position(start.line, start.column + length))
-            tokens.append(SemanticToken(reach, shown, tuple(one for one in modifiers if one in TOKEN_MODIFIERS)))
-    return tokens
-
-
-def inlay_hint(hint: CppHint, at: Position, codec: PositionCodec) -> types.InlayHint:
+def inlay_hint(hint: Json, at: types.Position) -> types.InlayHint:
     """A parameter's name or a type."""
+    kind = hint.get("kind")
     return types.InlayHint(
-        position=codec.encode(at),
-        label=hint.label,
-        kind=types.InlayHintKind(hint.kind) if hint.kind in (1, 2) else None,
-        padding_left=hint.space_before or None,
-        padding_right=hint.space_after or None,
+        position=at,
+        label=hint["label"],
+        kind=types.InlayHintKind(kind) if kind in (1, 2) else None,
+        padding_left=hint.get("paddingLeft") or None,
+        padding_right=hint.get("paddingRight") or None,
     )
-
-
-def action_kind(action: CppAction) -> types.CodeActionKind:
-    """As the server announces kinds."""
-    quick = types.CodeActionKind.QuickFix
-    return quick if action.kind.startswith(quick.value) else types.CodeActionKind.Refactor

@@ -1,11 +1,11 @@
-"""Answers requests about C++."""
+"""Answers requests about C++: forwards them to the daemon, and its answers to the editor."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -14,31 +14,31 @@ from lsprotocol import types
 from ckwatch.model.delays import CODE_ACTIONS, CPP_ALONE, CPP_BESIDE, CPP_COMPLETION, CPP_USES, Delay
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.cpp import CppAnswer, CppCall, CppHint, CppHover, CppLocation, CppQuestion
-from ckwatch.wire.state import Fix
+from ckwatch.wire.cpp import RENDERED, CppQuestion
 from ckwatch_lsp.cpp.conversion import (
-    action_kind,
+    Json,
+    ShownText,
     completion_list,
-    document_symbols,
     hover_text,
+    in_editor,
     inlay_hint,
-    place_in,
-    range_in,
-    semantic_tokens,
-    signature_help,
+    semantic_token,
+    signature,
+    uris_in,
 )
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
 from ckwatch_lsp.protocol.editor_client import EditorClient
-from ckwatch_lsp.protocol.position_encoding import range_of
-from ckwatch_lsp.protocol.uris import VirtualUri, uri_of
+from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, RefusedError, SemanticToken, is_requested
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
+
+Answer = TypeVar("Answer")
 
 TRIGGERS = (".", ">", ":", "<", "/", '"')
 
@@ -68,12 +68,13 @@ class CppProvider(LanguageProvider):
     ) -> None:
         self._session = session
         self._active = active
+        self._editor = editor
         self._library = library
         self._documents = documents
         self._headers = headers
         self._questions = questions
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, editor, questions, "tokens", _tokens)
-        self._hints: KeptPieces[CppHint] = KeptPieces(session, editor, questions, "hints", _hints)
+        self._hints: KeptPieces[Json] = KeptPieces(session, editor, questions, "hints", _hints)
         session.listeners += [questions, self._tokens, self._hints]
 
     async def completion(
@@ -92,46 +93,43 @@ class CppProvider(LanguageProvider):
             late = False
         if late:
             return types.CompletionList(is_incomplete=True, items=[])
-        if found is None or found.answer.completions is None:
+        if found is None or found.result is None:
             return None
-        codec = document.codec.copy()
-        return await to_thread.run_sync(
-            completion_list, found.answer.completions, found.about, codec, self._session.capabilities
-        )
+        return await to_thread.run_sync(completion_list, found.result, found.text, self._session.capabilities)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """Type, value and documentation, and where they differ in other instances."""
         if await self._is_beside_cpp(document, position, writing=False):
             return None
         found = await self._patiently(self._questions.ask(document, "hover", position))
-        hover = None if found is None else found.answer.hover
-        if found is None or hover is None:
+        if found is None or found.result is None:
             return None
-        name = found.answer.unit or found.about.unit
         several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) != 1
-        if several:
-            hover = await self._compared(document, position, hover)
-        about = None if hover.range is None else range_in(found.about, hover.range)
-        return HoverText(hover_text(hover, name, several=several or document.kind is DocumentKind.HEADER), about)
+        hover = await self._compared(document, position, found) if several else found.result
+        about = found.text.range(hover["range"]) if "range" in hover else None
+        return HoverText(
+            hover_text(hover, found.about.unit, several=several or document.kind is DocumentKind.HEADER), about
+        )
 
-    async def _compared(self, document: TextDocument, position: Position, hover: CppHover) -> CppHover:
+    async def _compared(self, document: TextDocument, position: Position, found: CppFound) -> Any:
         """The hover with other instances, as far as they are known soon enough; the daemon goes on comparing for the
         next hover there."""
-        compared = self._questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
+        asked = self._questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
         try:
-            found = await self._patiently(compared, 2 * CPP_BESIDE.seconds)
+            compared = await self._patiently(asked, 2 * CPP_BESIDE.seconds)
         except CkwatchError:
-            return hover
-        return hover if found is None or found.answer.hover is None else found.answer.hover
+            compared = None
+        return found.result if compared is None or compared.result is None else compared.result
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The call around a place, outside of Jinja's tags."""
         if document.kind is DocumentKind.HEADER or await self._is_beside_cpp(document, position):
             return None
         found = await self._patiently(self._questions.ask(document, "signatures", position))
-        if found is None or found.answer.signatures is None:
+        if found is None or found.result is None:
             return None
-        return signature_help(found.answer.signatures, self._session.capabilities)
+        shown = [signature(each, self._session.capabilities) for each in found.result["signatures"]]
+        return self._editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """In a template, a header, or the rendered source."""
@@ -149,34 +147,19 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """In the unit's text and what it includes."""
-        found = await self._places(document, "references", position, CPP_USES)
-        if declaration or not found:
-            return found
-        defined = await self._places(document, "definition", position)
-        places = {_place(one) for one in defined}
-        return [one for one in found if _place(one) not in places]
+        return await self._places(document, "references", position, CPP_USES, declaration=declaration)
 
     async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
         """Its other places in the document."""
         found = await self._patiently(self._questions.ask(document, "highlights", position))
-        if found is None:
-            return ()
-        return [
-            types.DocumentHighlight(
-                document.codec.encode_range(range_in(found.about, one.range)), types.DocumentHighlightKind(one.kind)
-            )
-            for one in found.answer.highlights
-        ]
+        return await self._shown(found, document, list[types.DocumentHighlight]) or ()
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
-        """What is declared."""
+        """The outline of the C++."""
         if document.kind is DocumentKind.KERNEL_FILE:
             return ()
         found = await self._patiently(self._questions.ask(document, "symbols"))
-        if found is None:
-            return ()
-        codec = document.codec.copy()
-        return await to_thread.run_sync(document_symbols, found.answer.symbols, found.about, codec)
+        return await self._shown(found, document, list[types.DocumentSymbol]) or ()
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
         """What names are, as far as that is known."""
@@ -193,9 +176,9 @@ class CppProvider(LanguageProvider):
         if not wanted or document.kind is DocumentKind.KERNEL_FILE:
             return ()
         return [
-            inlay_hint(hint, reach.start, document.codec)
+            inlay_hint(hint, document.codec.encode(reach.start))
             for reach, hint in await self._hints.of(document)
-            if within.start <= reach.start <= within.end and (wanted == "all" or hint.kind == PARAMETER_HINT)
+            if within.start <= reach.start <= within.end and (wanted == "all" or hint.get("kind") == PARAMETER_HINT)
         ]
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
@@ -203,10 +186,9 @@ class CppProvider(LanguageProvider):
         if not await self._renames(document, position):
             return None
         found = await self._questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
-        name = None if found is None else found.answer.name
-        if found is None or name is None:
+        if found is None or found.result is None:
             raise problem_of(found) or RefusedError("there is no name here")
-        return range_in(found.about, name.range), name.text
+        return found.text.range(found.result["range"]), found.result["placeholder"]
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
         """In the templates that the text is made of. Raises RefusedError."""
@@ -217,9 +199,10 @@ class CppProvider(LanguageProvider):
             if folder is not None and folder.client is not None:
                 await folder.overlays.settled(other)
         found = await self._questions.ask_now(document, "rename", position, CPP_USES, name=name)
-        if found is None or not found.answer.edits:
+        edit = await self._shown(found, document, types.WorkspaceEdit)
+        if edit is None:
             raise problem_of(found) or RefusedError("nothing would change")
-        return await self._workspace_edit(found.answer.edits)
+        return self._session.workspace_edit(edit.changes or {})
 
     async def actions(
         self, document: TextDocument, within: Range, context: types.CodeActionContext
@@ -236,15 +219,13 @@ class CppProvider(LanguageProvider):
             self._questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
         )
         made = []
-        for action in () if found is None else found.answer.actions:
-            if action_kind(action) not in kinds:
-                continue
-            if not action.refused:
-                edit = await self._workspace_edit(action.edits)
-                made.append(types.CodeAction(action.title, kind=action_kind(action), edit=edit))
-            elif self._session.capabilities.disabled_actions:
-                why = types.CodeActionDisabled(action.refused)
-                made.append(types.CodeAction(action.title, kind=action_kind(action), disabled=why))
+        for action in await self._shown(found, document, list[types.CodeAction]) or ():
+            quick = str(action.kind).startswith(types.CodeActionKind.QuickFix.value)
+            action.kind = types.CodeActionKind.QuickFix if quick else types.CodeActionKind.Refactor
+            if action.edit is not None:
+                action.edit = self._session.workspace_edit(action.edit.changes or {})
+            if action.kind in kinds and (action.disabled is None or self._session.capabilities.disabled_actions):
+                made.append(action)
         return made
 
     async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
@@ -252,71 +233,30 @@ class CppProvider(LanguageProvider):
         if await self._is_beside_cpp(document, position):
             return ()
         found = await self._patiently(self._questions.ask(document, "prepare-calls", position))
-        if found is None:
-            return ()
-        items = [await self._call_item(each, found.about, document) for each in found.answer.calls]
-        return [item for item in items if item is not None]
+        return await self._shown(found, document, list[types.CallHierarchyItem]) or ()
 
     async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Who calls it, in the unit's text."""
-        found = await self._calls(item, "incoming-calls")
-        if found is None:
-            return None
-        made = []
-        for caller, call, about in found:
-            inside = [(await self._location(_at(call.location, each), about)).range for each in call.ranges]
-            made.append(types.CallHierarchyIncomingCall(caller, inside))
-        return made
+        """Its callers, in the unit's text."""
+        return await self._calls(item, "incoming-calls", list[types.CallHierarchyIncomingCall])
 
     async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """What it calls."""
-        found = await self._calls(item, "outgoing-calls")
-        if found is None:
-            return None
-        document = await self._session.document(item.uri)
-        codec = None if document is None else document.codec
-        made = []
-        for called, call, _ in found:
-            ours = [range_in(Asked(self._session.folders[_root(item)], "", None), each) for each in call.ranges]
-            inside = [item.selection_range if codec is None else codec.encode_range(each) for each in ours]
-            made.append(types.CallHierarchyOutgoingCall(called, inside))
-        return made
+        """The functions that it calls."""
+        return await self._calls(item, "outgoing-calls", list[types.CallHierarchyOutgoingCall])
 
     async def _calls(
-        self, item: types.CallHierarchyItem, question: CppQuestion
-    ) -> list[tuple[types.CallHierarchyItem, CppCall, Asked]] | None:
+        self, item: types.CallHierarchyItem, question: CppQuestion, kind: type[list[Answer]]
+    ) -> list[Answer] | None:
         match item.data:
-            case {"language": "cpp", "root": str(root), "call": str(call)}:
+            case {"language": "cpp", "root": str(root), "uri": str(uri), "call": dict(call)}:
                 folder = self._session.folders.get(Path(root))
             case _:
                 return None
-        if folder is None:
-            return []
-        answer: CppAnswer | None = None
         with anyio.move_on_after(CPP_USES.seconds):
-            answer = await self._questions.ask_about_call(folder, question, call)
-        found = []
-        for each in () if answer is None else answer.calls:
-            about = Asked(folder, "" if answer is None else answer.unit, None)
-            made = await self._call_item(each, about, None)
-            if made is not None:
-                found.append((made, each, about))
-        return found
-
-    async def _call_item(
-        self, call: CppCall, about: Asked, document: TextDocument | None
-    ) -> types.CallHierarchyItem | None:
-        whole = await self._location(call.location, about, document)
-        name = await self._location(_at(call.location, call.name_range), about, document)
-        return types.CallHierarchyItem(
-            name=call.name,
-            kind=types.SymbolKind(call.kind),
-            uri=whole.uri,
-            range=whole.range,
-            selection_range=name.range,
-            detail=call.detail or None,
-            data={"language": "cpp", "root": str(about.folder.root), "call": call.data},
-        )
+            if folder is not None:
+                answer = await self._questions.ask_about_call(folder, question, call)
+                about = Asked(folder, answer.unit, None)
+                return await self._in_editor(answer.result or [], await self._text(uri, about, None), about, kind)
+        return []
 
     async def _renames(self, document: TextDocument, position: Position) -> bool:
         """Whether names are changed there, and are those of C++."""
@@ -326,38 +266,41 @@ class CppProvider(LanguageProvider):
         return await self._questions.about(document) is not None
 
     async def _places(
-        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE
+        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE, **more: Any
     ) -> list[types.Location]:
         if await self._is_beside_cpp(document, position, writing=False):
             return []
-        found = await self._patiently(self._questions.ask(document, question, position), limit.seconds)
-        if found is None:
-            return []
-        return [await self._location(each, found.about, document) for each in found.answer.locations]
+        found = await self._patiently(self._questions.ask(document, question, position, **more), limit.seconds)
+        return await self._shown(found, document, list[types.Location]) or []
 
-    async def _location(self, given: CppLocation, about: Asked, document: TextDocument | None = None) -> types.Location:
-        """Where a place is for the editor; one of the rendered source stays in `document` if that shows it."""
-        if not given.unit:
-            self._headers.reached(given.path, about.folder, about.unit)
-            reach = range_in(Asked(about.folder, about.unit, given.path), given.range)
-            return types.Location(self._session.uri_at(given.path), await self._session.encode_range(given.path, reach))
-        virtual = VirtualUri("source", given.unit, about.folder.root)
+    async def _shown(self, found: CppFound | None, document: TextDocument, kind: type[Answer]) -> Answer | None:
+        """The answer as the editor gets it; None where there is none."""
+        if found is None or not found.result:
+            return None
+        return await self._in_editor(found.result, found.text, found.about, kind, document)
+
+    async def _in_editor(
+        self, result: Any, text: ShownText, about: Asked, kind: type[Answer], document: TextDocument | None = None
+    ) -> Answer:
+        texts = {uri: await self._text(uri, about, document) for uri in dict.fromkeys(uris_in(result))}
+        root = str(about.folder.root)
+        return await to_thread.run_sync(lambda: self._editor.structured(in_editor(result, text, texts, root), kind))
+
+    async def _text(self, uri: str, about: Asked, document: TextDocument | None) -> ShownText:
+        """The text that an answer names; the rendered source stays in `document` if that shows it."""
+        if not uri.startswith(RENDERED):
+            path = path_of(uri) or ""
+            self._headers.reached(path, about.folder, about.unit)
+            shown = await self._session.text_at(path)
+            return ShownText(self._session.uri_at(path), None if shown is None else shown.codec.copy())
+        virtual = VirtualUri("source", uri.removeprefix(RENDERED), about.folder.root)
         if document is not None and document.virtual == virtual:
-            return types.Location(document.uri, document.codec.encode_range(range_in(about, given.range)))
+            return ShownText(document.uri, document.codec.copy(), about.below)
         text = await self._documents.text(virtual)
-        shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
-        reach = range_in(Asked(about.folder, given.unit, None, text.below), given.range)
-        uri = virtual.uri
-        if not self._session.capabilities.shows_virtual_documents:
-            uri = uri_of(await self._documents.files.show(virtual, text.text))
-        return types.Location(uri, shown.codec.encode_range(reach))
-
-    async def _workspace_edit(self, fixes: Sequence[Fix]) -> types.WorkspaceEdit:
-        edits: dict[str, list[types.TextEdit]] = {}
-        for fix in fixes:
-            reach = await self._session.encode_range(fix.span.path, range_of(fix.span))
-            edits.setdefault(self._session.uri_at(fix.span.path), []).append(types.TextEdit(reach, fix.text))
-        return self._session.workspace_edit(edits)
+        codec = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding).codec
+        is_file = not self._session.capabilities.shows_virtual_documents
+        shown_uri = uri_of(await self._documents.files.show(virtual, text.text)) if is_file else virtual.uri
+        return ShownText(shown_uri, codec, text.below)
 
     async def _is_beside_cpp(self, document: TextDocument, position: Position, *, writing: bool = True) -> bool:
         """Whether Jinja stands there, or a kernel file's own words: what is typed is no C++. Without `writing`, of
@@ -404,27 +347,21 @@ def _is_beside_values(document: TextDocument, position: Position) -> bool:
 
 
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
-    return [(token.range, token) for token in semantic_tokens(found.answer.tokens, found.about)]
+    return [(token.range, token) for token in _known(found)]
 
 
-def _hints(found: CppFound) -> list[tuple[Range, CppHint]]:
-    at = [(place_in(found.about, hint.position), hint) for hint in found.answer.hints]
+def _known(found: CppFound) -> Iterable[SemanticToken]:
+    for line, column, length, kind, modifiers in found.result or ():
+        start = found.text.position({"line": line, "character": column})
+        token = semantic_token(Range(start, Position(start.line, start.column + length)), kind, modifiers)
+        if token is not None:
+            yield token
+
+
+def _hints(found: CppFound) -> list[tuple[Range, Json]]:
+    at = [(found.text.position(hint["position"]), hint) for hint in found.result or ()]
     return [(Range(place, place), hint) for place, hint in at]
 
 
 def _wanted(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
     return is_requested(context.only, kind)
-
-
-def _place(location: types.Location) -> tuple[str, int, int]:
-    return location.uri, location.range.start.line, location.range.start.character
-
-
-def _at(location: CppLocation, reach: Any) -> CppLocation:
-    """Another place of the same file."""
-    return location.model_copy(update={"range": reach})
-
-
-def _root(item: types.CallHierarchyItem) -> Path:
-    data: Any = item.data
-    return Path(data["root"])

@@ -13,6 +13,7 @@ from ckwatch.model.delays import CPP_AGAIN, CPP_UNREADY, Delay
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
+from ckwatch_lsp.cpp.conversion import ShownText
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.readiness import Readiness
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
@@ -40,22 +41,20 @@ class Asked:
     path: str | None
     below: int = 0
 
-    def to_daemon(self, position: Position) -> Position:
-        """A place of the document, as the daemon counts."""
-        return Position(position.line - self.below, position.column)
-
-    def to_document(self, position: Position) -> Position:
-        """And back."""
-        return Position(position.line + self.below, position.column)
-
 
 @dataclass(frozen=True, slots=True)
 class CppFound:
-    """An answer about the present text, at `revision` of the document."""
+    """An answer about the present text, which is that at `revision` of the document."""
 
     answer: CppAnswer
     about: Asked
+    text: ShownText
     revision: int
+
+    @property
+    def result(self) -> Any:
+        """The answer in the daemon's terms."""
+        return self.answer.result
 
 
 class CppQuestions(SessionListener):
@@ -106,10 +105,12 @@ class CppQuestions(SessionListener):
             if any(each.line < about.below for each in places):
                 return None
             revision = document.revision
-            ours = [about.to_daemon(each) for each in places]
+            ours = [Position(each.line - about.below, each.column) for each in places]
             answer = await self._answer(about, question, ours, **more)
             if answer.ready and await self._is_present(document, about, revision, answer.digest):
-                return CppFound(answer, replace(about, unit=answer.unit or about.unit), document.revision)
+                about = replace(about, unit=answer.unit or about.unit)
+                text = ShownText(document.uri, document.codec.copy(), about.below)
+                return CppFound(answer, about, text, document.revision)
             if self._session.documents.get(document.uri) is not document and document.version is not None:
                 return None  # it was closed
         raise OutdatedError("the text has changed meanwhile", "Ask again.")
@@ -131,9 +132,9 @@ class CppQuestions(SessionListener):
             "there is no answer about the C++ yet" + (f": {why}" if why else ""), "Try again in a moment."
         )
 
-    async def ask_about_call(self, folder: WorkspaceFolder, question: CppQuestion, data: str) -> CppAnswer:
+    async def ask_about_call(self, folder: WorkspaceFolder, question: CppQuestion, call: Any) -> CppAnswer:
         """About a function of a call hierarchy."""
-        return await self._asked(Asked(folder, "", None), question, [], call=data)
+        return await self._asked(Asked(folder, "", None), question, [], call=call)
 
     async def about(self, document: TextDocument) -> Asked | None:
         """What the daemon would be asked about."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from lsprotocol import types
 
@@ -14,6 +14,8 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[Any]]
 """Runs a command with its one argument, an object. Raises CkwatchError with the reason where it cannot."""
 
 RequestHandler = Callable[[Any], Any]
+
+Kind = TypeVar("Kind")
 
 Refreshed = Literal["diagnostics", "hints", "lenses", "tokens"]
 
@@ -72,6 +74,9 @@ class EditorClient(Protocol):
 
     def plain(self, value: object) -> Any:
         """A value of the protocol as JSON, for answers that lsprotocol does not know."""
+
+    def structured(self, value: object, kind: type[Kind]) -> Kind:
+        """A value of the protocol from its JSON."""
 
 
 def sentence_of(error: CkwatchError) -> str:

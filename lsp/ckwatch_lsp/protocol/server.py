@@ -22,7 +22,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import is_running
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities, capabilities_of
-from ckwatch_lsp.protocol.editor_client import CommandHandler, Refreshed, RequestHandler, sentence_of
+from ckwatch_lsp.protocol.editor_client import CommandHandler, Kind, Refreshed, RequestHandler, sentence_of
 from ckwatch_lsp.protocol.uris import SCHEME
 
 _log = logging.getLogger(__name__)
@@ -387,6 +387,10 @@ class CkwatchServer(LanguageServer):
     def plain(self, value: object) -> Any:
         """A value of the protocol as JSON."""
         return self.protocol._converter.unstructure(value)
+
+    def structured(self, value: object, kind: type[Kind]) -> Kind:
+        """A value of the protocol from its JSON."""
+        return self.protocol._converter.structure(value, kind)
 
 
 def _in_words(answer: RequestHandler) -> RequestHandler:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
 import select
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
-import anyio
 from anyio import to_thread
 
 from ckwatch_lsp.protocol.framing import FramingError, MessageFramer
@@ -34,36 +31,25 @@ class UnreadableMessageError(Exception):
     """A header that cannot be used, or a body that is no JSON object."""
 
 
-class MessageSource(Protocol):
-    """Where messages come from."""
-
-    async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableMessageError for what is none; the next call goes on
-        behind it."""
-
-    def close(self) -> None:
-        """Read no more."""
-
-
-async def message_source(stream: BinaryIO, unread: bytes = b"") -> MessageSource:
-    """What reads from `stream`, after `unread`: the event loop itself where that can wait for it, as for pipes and
-    sockets; a thread would have to be woken for every message, which takes its time on a machine whose cores are busy.
-    """
+async def message_source(stream: BinaryIO, unread: bytes = b"") -> MessageReader:
+    """A reader of `stream`, after `unread`. The event loop itself waits for pipes and sockets: a thread would have to
+    be woken for every message. A file is read at once."""
     reader = asyncio.StreamReader(limit=READ_BYTES)
     loop = asyncio.get_running_loop()
-    try:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
-    except ValueError:
-        thread = ThreadReader(stream)
-        thread.start()
-        return thread
-    return PipeReader(reader, transport, unread)
+    if not (_is_pipe(stream.fileno()) or stream.isatty()):
+        reader.feed_data(await to_thread.run_sync(stream.read))
+        reader.feed_eof()
+        return MessageReader(reader, None, unread)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
+    return MessageReader(reader, transport, unread)
 
 
-class PipeReader:
+class MessageReader:
     """Reads on the event loop. A task that waits for a message may be cancelled: nothing of it is lost."""
 
-    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, unread: bytes = b"") -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport | None, unread: bytes = b""
+    ) -> None:
         self._reader = reader
         self._transport = transport
         self._framer = MessageFramer()
@@ -72,9 +58,13 @@ class PipeReader:
         """A body that is being decoded."""
 
     async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableMessageError for what is none."""
+        """The next message; None at the end. Raises UnreadableMessageError for what is none; the next call goes on
+        behind it."""
         while self._body is None:
-            self._body = _next_body(self._framer)
+            try:
+                self._body = self._framer.next()
+            except FramingError as error:
+                raise UnreadableMessageError(str(error)) from None
             if self._body is None:
                 try:
                     data = await self._reader.read(READ_BYTES)
@@ -83,8 +73,9 @@ class PipeReader:
                 if not data:
                     return None
                 self._framer.feed(data)
+        is_long = len(self._body) > THREAD_BYTES
         try:
-            message = await _message_in(self._body)
+            message = await to_thread.run_sync(_decoded, self._body) if is_long else _decoded(self._body)
         except UnreadableMessageError:
             self._body = None
             raise
@@ -93,8 +84,9 @@ class PipeReader:
 
     async def rest(self) -> bytes:
         """Read no more; what was read and is no whole message."""
-        self._transport.pause_reading()
-        self._reader.feed_eof()
+        if self._transport is not None:
+            self._transport.pause_reading()
+            self._reader.feed_eof()
         body = b"" if self._body is None else b"Content-Length: %d\r\n\r\n%b" % (len(self._body), self._body)
         rest = body + self._framer.rest + await self._reader.read()
         self.close()
@@ -102,83 +94,8 @@ class PipeReader:
 
     def close(self) -> None:
         """Close the pipe."""
-        self._transport.close()
-
-
-class ThreadReader:
-    """Reads from a stream in a thread that does not keep the process alive."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._bodies: queue.SimpleQueue[bytes | UnreadableMessageError | None] = queue.SimpleQueue()
-        self._arrived: Callable[[], None] = lambda: None
-        self._event = anyio.Event()
-
-    def start(self) -> None:
-        """Begin to read; to be called on the event loop."""
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            self._event.set()
-
-        def arrived() -> None:
-            try:
-                loop.call_soon_threadsafe(wake)
-            except RuntimeError:
-                return  # the loop has ended
-
-        self._arrived = arrived
-        threading.Thread(target=self._run, name="from the editor", daemon=True).start()
-
-    async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableMessageError for what is none."""
-        while True:
-            try:
-                body = self._bodies.get_nowait()
-            except queue.Empty:
-                self._event = anyio.Event()
-                if self._bodies.empty():
-                    await self._event.wait()
-                continue
-            if body is None:
-                return None
-            if isinstance(body, UnreadableMessageError):
-                raise body
-            return await _message_in(body)
-
-    def close(self) -> None:
-        """The thread ends with the process."""
-
-    def _run(self) -> None:
-        framer = MessageFramer()
-        try:
-            while data := os.read(self._stream.fileno(), READ_BYTES):
-                framer.feed(data)
-                while (found := _body_or_problem(framer)) is not None:
-                    self._bodies.put(found)
-                    self._arrived()
-        except (OSError, ValueError):
-            pass
-        self._bodies.put(None)
-        self._arrived()
-
-
-def _next_body(framer: MessageFramer) -> bytes | None:
-    try:
-        return framer.next()
-    except FramingError as error:
-        raise UnreadableMessageError(str(error)) from None
-
-
-def _body_or_problem(framer: MessageFramer) -> bytes | UnreadableMessageError | None:
-    try:
-        return _next_body(framer)
-    except UnreadableMessageError as error:
-        return error
-
-
-async def _message_in(body: bytes) -> dict[str, Any]:
-    return await to_thread.run_sync(_decoded, body) if len(body) > THREAD_BYTES else _decoded(body)
+        if self._transport is not None:
+            self._transport.close()
 
 
 def _decoded(body: bytes) -> dict[str, Any]:
@@ -195,14 +112,19 @@ BACKLOG_BYTES = 256 * 1024 * 1024
 """An editor that has not read so much is taken for dead."""
 
 
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 def _nonblocking(stream: BinaryIO) -> int | None:
     """The descriptor of a pipe or socket, which does not block from now on; None for anything else."""
     try:
         descriptor = stream.fileno()
-        mode = os.fstat(descriptor).st_mode
+        is_pipe = _is_pipe(descriptor)
     except (OSError, ValueError):
         return None
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+    if not is_pipe:
         return None
     os.set_blocking(descriptor, False)
     return descriptor

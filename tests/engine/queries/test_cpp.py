@@ -67,7 +67,7 @@ def bench(tmp_path: Path) -> CppBench:
 
 
 def request(question: str, path: str | None, line: int | None = None, column: int = 0, **more: Any) -> CppRequest:
-    start = None if line is None else {"line": line, "column": column}
+    start = None if line is None else {"line": line, "character": column}
     return CppRequest.model_validate({"question": question, "path": path, "start": start, **more})
 
 
@@ -84,8 +84,8 @@ async def hover_of(daemon: Daemon, path: str, text: str, **more: Any) -> CppAnsw
 
 
 def said(answer: CppAnswer) -> str:
-    assert answer.hover is not None, answer
-    return answer.hover.markdown
+    assert answer.result is not None, answer
+    return str(answer.result["contents"]["value"])
 
 
 async def test_a_template(bench: CppBench) -> None:
@@ -97,8 +97,7 @@ async def test_a_template(bench: CppBench) -> None:
         assert answer.digest == hashlib.sha256(TEXT.encode()).hexdigest()
         produced = await hover(daemon, bench.template, 0, 14, unit="k/two")
         assert said(produced) == "Type: `2`"
-        assert produced.hover is not None
-        assert (produced.hover.produced, produced.unit) == ("2", "k/two@gfx942")
+        assert (produced.result["produced"], produced.unit) == ("2", "k/two@gfx942")
         assert len(bench.clangd.pids) == 1
 
 
@@ -138,8 +137,6 @@ async def test_refusals_before_clangd_is_started(bench: CppBench) -> None:
         with pytest.raises(CkwatchError, match="no unit is made of") as unread:
             await hover(daemon, bench.write("templates/other.j2", "int a;\n"), 0, 5)
         assert unread.value.hint == "name the unit whose text is meant"
-        with pytest.raises(CkwatchError, match="`call` is not the data of a CppCall"):
-            await daemon.cpp.ask(request("incoming-calls", None, call='{"unit": 1}'))
         assert bench.clangd.pids == []
 
 
@@ -268,11 +265,9 @@ async def test_other_instances(bench: CppBench) -> None:
     """What a hover says elsewhere, of those that differ."""
     async with bench.asked() as daemon:
         answer = await hover(daemon, bench.template, 0, 14, others=True)
-        assert answer.hover is not None
-        assert [(one.text, one.units) for one in answer.hover.others] == [("Type: `2`", ("k/two@gfx942",))]
+        assert answer.result["others"] == [{"text": "Type: `2`", "units": ["k/two@gfx942"]}]
         same = await hover(daemon, bench.template, 0, 5, others=True)
-        assert same.hover is not None
-        assert same.hover.others == ()
+        assert same.result["others"] == []
 
 
 def edits(*places: tuple[int, int, int]) -> Any:
@@ -296,24 +291,21 @@ async def renamed(bench: CppBench, daemon: Daemon, *places: tuple[int, int, int]
 async def test_a_rename(bench: CppBench) -> None:
     async with bench.asked() as daemon:
         answer = await renamed(bench, daemon, (0, 4, 8), (3, 13, 17), unit="k/two")
-        assert [(one.span.start.line, one.span.start.column, one.text) for one in answer.edits] == [
-            (0, 4, "width"),
-            (3, 13, "width"),
-        ]
+        assert answer.result["changes"][Path(bench.template).as_uri()] == edits((0, 4, 8), (3, 13, 17))
 
 
 async def test_a_rename_of_what_another_instance_renders(bench: CppBench) -> None:
     async with bench.asked() as daemon, following(daemon, "vim"):
         answer = await renamed(bench, daemon, (0, 4, 8))
-        assert (answer.edits, answer.reason) == (
-            (), "`tile` also stands at k.hip.j2:4:14, which this instance does not render",
+        assert (answer.result, answer.reason) == (
+            None, "`tile` also stands at k.hip.j2:4:14, which this instance does not render",
         )  # fmt: skip
         # the unsaved text counts
         unsaved = TEXT.replace("= tile", "= 3")
         await daemon.requests.overlay("vim", bench.template, unsaved)
         await hover_of(daemon, bench.template, unsaved, client="vim")
         answer = await renamed(bench, daemon, (0, 4, 8), client="vim")
-        assert len(answer.edits) == 1
+        assert [len(one) for one in answer.result["changes"].values()] == [1]
 
 
 def test_nothing_is_loaded_before_the_first_question() -> None:

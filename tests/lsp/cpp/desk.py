@@ -16,9 +16,9 @@ from lsprotocol import types
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.cpp import CppAnswer, CppLocation, Range
+from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.messages import RenderedText, Segment, WorkspaceDetail
-from ckwatch.wire.state import Change, Fix, Position, Span, Unit
+from ckwatch.wire.state import Change, Position, Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -220,14 +220,16 @@ def _place(text: str, offset: int) -> types.Position:
 
 def span(text: str, piece: str, path: str = "/ws/templates/k.hip.j2") -> Span:
     """Where the first `piece` stands in the file."""
-    reach = around(text, piece)
-    return Span(path=path, start=reach.start, end=reach.end)
+    start = text.index(piece)
+    return Span(path=path, start=_wire(text, start), end=_wire(text, start + len(piece)))
 
 
-def around(text: str, piece: str, after: int = 0) -> Range:
-    """Where the first `piece` behind `after` stands."""
+def around(text: str, piece: str, after: int = 0) -> dict[str, Any]:
+    """Where the first `piece` behind `after` stands, in code points."""
     start = text.index(piece, after)
-    return Range(start=_wire(text, start), end=_wire(text, start + len(piece)))
+    ends = (_wire(text, start), _wire(text, start + len(piece)))
+    first, last = ({"line": one.line, "character": one.column} for one in ends)
+    return {"start": first, "end": last}
 
 
 def _wire(text: str, offset: int) -> Position:
@@ -235,14 +237,21 @@ def _wire(text: str, offset: int) -> Position:
     return Position(line=before.count("\n"), column=offset - before.rfind("\n") - 1)
 
 
-def fix(text: str, piece: str, new: str) -> Fix:
+def fix(text: str, piece: str, new: str) -> dict[str, Any]:
     """Replace the first `piece` of the template."""
-    return Fix(span=span(text, piece), text=new)
+    edit = {"range": around(text, piece), "newText": new}
+    return {"changes": {"file:///ws/templates/k.hip.j2": [edit]}}
 
 
-def location(text: str, piece: str, path: str = "/ws/templates/k.hip.j2", unit: str = "") -> CppLocation:
+def location(text: str, piece: str, path: str = "/ws/templates/k.hip.j2", unit: str = "") -> dict[str, Any]:
     """Where the first `piece` stands, in a file or in the text of `unit`."""
-    return CppLocation(path="" if unit else path, range=around(text, piece), unit=unit)
+    return {"uri": f"rendered:{unit}" if unit else uri_of(path), "range": around(text, piece)}
+
+
+def hover(text: str, **more: Any) -> CppAnswer:
+    """A hover in Markdown."""
+    made = {"contents": {"kind": "markdown", "value": text}, "produced": "", "others": [], **more}
+    return CppAnswer(unit=more.pop("unit", ONE), result=made)
 
 
 def texts_at(text: str, ranges: Sequence[types.Range]) -> list[str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from ckwatch.wire.cpp import CppAnswer, CppHover, CppSymbol
+from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.messages import Segment
 from ckwatch_lsp.protocol.uris import VirtualUri, uri_of
 from ckwatch_lsp.session.documents import DocumentKind
-from lsp.cpp.desk import ABLE, ONE, ROOT, TWO, Desk, around, desk, location, span, texts_at
+from lsp.cpp.desk import ABLE, ONE, ROOT, TWO, Desk, around, desk, hover, location, span, texts_at
 from lsp.figures.made_up import unit
 
 TEMPLATE = "#include <h.h>\nint value = add(1);\n"
@@ -33,7 +33,7 @@ def header(tmp_path: Path) -> Path:
 async def reach(made: Desk, header: Path, name: str = NAME) -> types.Location:
     """Go to the header's function from a template."""
     uri = made.open(name, TEMPLATE)
-    made.cpp.script["definition"] = [CppAnswer(locations=(location(HEADER, "add", str(header)),))]
+    made.cpp.script["definition"] = [CppAnswer(result=[location(HEADER, "add", str(header))])]
     [found] = await made.at("textDocument/definition", uri, "add")
     assert isinstance(found, types.Location)
     return found
@@ -47,10 +47,10 @@ async def test_a_header_that_was_reached_is_asked_about_in_the_unit_that_led_the
         assert texts_at(HEADER, [found.range]) == ["add"]
         uri = made.open(str(header), HEADER)
         assert made.session.documents[uri].kind is DocumentKind.HEADER
-        made.cpp.script["hover"] = [CppAnswer(unit=TWO, hover=CppHover(markdown="a function"))]
+        made.cpp.script["hover"] = [hover("a function").model_copy(update={"unit": TWO})]
         made.cpp.script["symbols"] = [
-            CppAnswer(symbols=(CppSymbol(name="add", kind=12, range=around(HEADER, "int add(int);"),
-                                         name_range=around(HEADER, "add")),))
+            CppAnswer(result=[{"name": "add", "kind": 12, "range": around(HEADER, "int add(int);"),
+                               "selectionRange": around(HEADER, "add"), "children": []}])
         ]  # fmt: skip
         assert (await made.at(HOVER, uri, "add")).contents.value == f"a function\n\nin `{TWO}`"
         assert [one.name for one in await made.of("textDocument/documentSymbol", uri)] == ["add"]
@@ -77,7 +77,7 @@ async def test_headers_of_the_compiler_are_known_without_having_been_reached(tmp
     async with desk(header_folder=tmp_path) as made:
         uri = made.open(str(tmp_path / "ck.hpp"), HEADER)
         made.open(NAME, TEMPLATE)
-        made.cpp.script["hover"] = [CppAnswer(hover=CppHover(markdown="a function"))]
+        made.cpp.script["hover"] = [hover("a function")]
         assert "a function" in (await made.at(HOVER, uri, "add")).contents.value
         assert made.cpp.questions("hover")[0].unit == ONE
 
@@ -87,7 +87,7 @@ async def test_a_document_that_was_open_before_becomes_a_header(header: Path) ->
         uri = made.open(str(header), HEADER)
         assert await made.at(HOVER, uri, "add") is None
         await reach(made, header)
-        made.cpp.script["hover"] = [CppAnswer(hover=CppHover(markdown="a function"))]
+        made.cpp.script["hover"] = [hover("a function")]
         assert "a function" in (await made.at(HOVER, uri, "add")).contents.value
 
 
@@ -102,7 +102,7 @@ async def test_plug_ins_learn_what_must_not_be_changed(header: Path) -> None:
         assert await answer(str(header)) == {"header": True, "readOnly": True}
         assert await answer("/rocm/include/ck.hpp") == {"header": True, "readOnly": True}
         own = str(ROOT / "own.h")
-        made.cpp.script["definition"] = [CppAnswer(locations=(location(HEADER, "add", own),))]
+        made.cpp.script["definition"] = [CppAnswer(result=[location(HEADER, "add", own)])]
         await made.at("textDocument/definition", uri_of(ROOT / NAME), "add")
         assert await answer(own) == {"header": True, "readOnly": False}
         assert await answer(str(ROOT / NAME)) == {"header": False, "readOnly": False}
@@ -132,7 +132,7 @@ async def open_source(made: Desk) -> None:
 async def test_a_rendered_source_is_asked_about_itself_and_stays_where_it_is() -> None:
     async with desk() as made:
         await open_source(made)
-        made.cpp.script["definition"] = [CppAnswer(locations=(location(SOURCE, "value", unit=ONE),))]
+        made.cpp.script["definition"] = [CppAnswer(result=[location(SOURCE, "value", unit=ONE)])]
         [found] = await made.at("textDocument/definition", VIRTUAL, "value;")
         assert found.uri == VIRTUAL
         assert texts_at(SOURCE, [found.range]) == ["value"]
@@ -163,10 +163,10 @@ async def test_the_first_line_of_an_old_text_is_no_cpp_and_the_others_are_one_li
         assert shown["stale"]
         made.open(VIRTUAL, shown["text"])
         reach = around(SOURCE, "value")
-        made.cpp.script["hover"] = [CppAnswer(hover=CppHover(markdown="a variable", range=reach))]
+        made.cpp.script["hover"] = [hover("a variable", range=reach)]
         assert await made.at(HOVER, VIRTUAL, "ckwatch:") is None
         found = await made.at(HOVER, VIRTUAL, "value = ")
-        assert found.range.start.line == reach.start.line + 1
+        assert found.range.start.line == reach["start"]["line"] + 1
         assert [one.place for one in made.cpp.questions("hover")] == [(1, 4)]
 
 
@@ -178,7 +178,7 @@ async def test_places_in_rendered_sources_are_documents_or_files(
         async with desk(able) as made:
             made.daemon.rendered_texts[ONE] = SOURCE
             uri = made.open(NAME, TEMPLATE)
-            made.cpp.script["definition"] = [CppAnswer(locations=(location(SOURCE, "more", unit=ONE),))]
+            made.cpp.script["definition"] = [CppAnswer(result=[location(SOURCE, "more", unit=ONE)])]
             [found] = await made.at("textDocument/definition", uri, "add")
             assert texts_at(SOURCE, [found.range]) == ["more"]
             assert (found.uri == VIRTUAL) is able.shows_virtual_documents

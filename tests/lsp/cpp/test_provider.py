@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -11,24 +12,10 @@ from lsprotocol import types
 
 from ckwatch.model.delays import CPP_AGAIN
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.cpp import (
-    CppAction,
-    CppAnswer,
-    CppCall,
-    CppCompletion,
-    CppCompletions,
-    CppHighlight,
-    CppHint,
-    CppHover,
-    CppName,
-    CppSignature,
-    CppSignatures,
-    CppSymbol,
-    OtherValue,
-)
+from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.state import Workspace
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
-from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, location, texts_at
+from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, hover, location, texts_at
 from lsp.figures.made_up import unit
 from patience import PATIENCE_S
 
@@ -45,10 +32,6 @@ int value = add(1, 2);
 """
 NAME = "templates/k.hip.j2"
 HOVER = "textDocument/hover"
-
-
-def hover(text: str, **more: object) -> CppAnswer:
-    return CppAnswer(unit=ONE, hover=CppHover.model_validate({"markdown": text, **more}))
 
 
 async def test_a_hover_says_what_stands_there_and_in_which_instance() -> None:
@@ -69,10 +52,10 @@ async def test_a_hover_says_where_other_instances_differ() -> None:
     async with desk() as made:
         made.daemon.readers = (ONE, TWO)
         uri = made.open(NAME, TEMPLATE)
-        other = (
-            OtherValue(text="Type: `int`", units=(TWO, "k/three@gfx942", "k/four@gfx942")),
-            OtherValue(text="Type: `long`", units=()),
-        )
+        other = [
+            {"text": "Type: `int`", "units": [TWO, "k/three@gfx942", "k/four@gfx942"]},
+            {"text": "Type: `long`", "units": []},
+        ]
         made.cpp.script["hover"] = [hover("`float`"), hover("`float`", others=other)]
         found = (await made.at(HOVER, uri, "value")).contents.value
         assert found.split("\n\n") == [
@@ -94,18 +77,12 @@ async def test_the_chosen_instance_answers() -> None:
         assert [one.unit for one in made.cpp.questions("hover")] == [ONE, TWO]
 
 
-COMPLETIONS = CppAnswer(
-    completions=CppCompletions(
-        incomplete=True,
-        items=(
-            CppCompletion(
-                label="add(int left)", detail="int", kind=3, documentation="Adds.", text="add(${1:int left})",
-                snippet=True, range=around(TEMPLATE, "add", TEMPLATE.index("value")), filter_text="add",
-                sort_text="1", deprecated=True,
-            ),
-        ),
-    )
-)  # fmt: skip
+ADD = {
+    "label": "add(int left)", "detail": "int", "kind": 3, "documentation": "Adds.", "insertTextFormat": 2,
+    "textEdit": {"newText": "add(${1:int left})", "range": around(TEMPLATE, "add", TEMPLATE.index("value"))},
+    "filterText": "add", "sortText": "1", "deprecated": True,
+}  # fmt: skip
+COMPLETIONS = CppAnswer(result={"isIncomplete": True, "items": [ADD]})
 
 
 async def test_completion_replaces_what_was_typed_and_has_placeholders() -> None:
@@ -159,17 +136,15 @@ async def test_a_completion_that_comes_late_is_asked_for_again() -> None:
 
 async def test_signatures_mark_their_parameters_in_the_units_of_the_editor() -> None:
     label = "add(int 𝒳, T right)"
-    signatures = CppSignatures(
-        signatures=(CppSignature(label=label, documentation="Adds.", parameters=((4, 9), (11, 18))),),
-        active_parameter=1,
-    )
+    one = {"label": label, "documentation": "Adds.", "parameters": [{"label": [4, 9]}, {"label": [11, 18]}]}
+    signatures = {"signatures": [one], "activeParameter": 1}
     for able, labels in (
         (ABLE, [(4, 10), (12, 19)]),
         (replace(ABLE, signature_offsets=False), ["int 𝒳", "T right"]),
     ):
         async with desk(able) as made:
             uri = made.open(NAME, TEMPLATE)
-            made.cpp.script["signatures"] = [CppAnswer(signatures=signatures)]
+            made.cpp.script["signatures"] = [CppAnswer(result=signatures)]
             found = await made.at("textDocument/signatureHelp", uri, "1, 2")
             assert found.active_parameter == 1
             assert [each.label for each in found.signatures[0].parameters] == labels
@@ -187,7 +162,7 @@ async def test_signatures_mark_their_parameters_in_the_units_of_the_editor() -> 
 async def test_places_are_in_templates(method: str, question: str) -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script[question] = [CppAnswer(locations=(location(TEMPLATE, "add"),))]
+        made.cpp.script[question] = [CppAnswer(result=[location(TEMPLATE, "add")])]
         [found] = await made.at(method, uri, "add(1")
         assert found.uri == uri
         assert texts_at(TEMPLATE, [found.range]) == ["add"]
@@ -197,17 +172,17 @@ async def test_references_leave_the_definition_out_if_it_is_not_wanted() -> None
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
         defined, used = location(TEMPLATE, "add"), location(TEMPLATE[TEMPLATE.index("int value") :], "add")
-        made.cpp.script["references"] = [CppAnswer(locations=(defined, used))]
-        made.cpp.script["definition"] = [CppAnswer(locations=(defined,))]
-        for wanted, count in ((True, 2), (False, 1)):
+        made.cpp.script["references"] = [CppAnswer(result=[defined, used])]
+        for wanted in (True, False):
             context = types.ReferenceContext(wanted)
-            assert len(await made.at("textDocument/references", uri, "add(1", context=context)) == count
+            assert len(await made.at("textDocument/references", uri, "add(1", context=context)) == 2
+        assert [one.more["declaration"] for one in made.cpp.questions("references")] == [True, False]
 
 
 async def test_what_jinja_knows_comes_first() -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script["definition"] = [CppAnswer(locations=(location(TEMPLATE, "value"),))]
+        made.cpp.script["definition"] = [CppAnswer(result=[location(TEMPLATE, "value")])]
         [found] = await made.at("textDocument/definition", uri, "body(n)")
         assert texts_at(TEMPLATE, [found.range]) == ["body"]
 
@@ -215,16 +190,14 @@ async def test_what_jinja_knows_comes_first() -> None:
 async def test_highlights() -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script["highlights"] = [CppAnswer(highlights=(CppHighlight(range=around(TEMPLATE, "left"), kind=3),))]
+        made.cpp.script["highlights"] = [CppAnswer(result=[{"range": around(TEMPLATE, "left"), "kind": 3}])]
         [found] = await made.at("textDocument/documentHighlight", uri, "left;")
         assert (texts_at(TEMPLATE, [found.range]), found.kind) == (["left"], types.DocumentHighlightKind.Write)
 
 
-def symbol(name: str, whole: str, *children: CppSymbol, kind: int = 12) -> CppSymbol:
-    start = TEMPLATE.index(whole)
-    return CppSymbol(
-        name=name, kind=kind, range=around(TEMPLATE, whole), name_range=around(TEMPLATE, name, start), children=children
-    )
+def symbol(name: str, whole: str) -> dict[str, Any]:
+    name_range = around(TEMPLATE, name, TEMPLATE.index(whole))
+    return {"name": name, "kind": 12, "range": around(TEMPLATE, whole), "selectionRange": name_range, "children": []}
 
 
 async def test_one_outline_of_jinja_and_cpp() -> None:
@@ -233,7 +206,7 @@ async def test_one_outline_of_jinja_and_cpp() -> None:
         add = TEMPLATE[TEMPLATE.index("int add") : TEMPLATE.index("int value")]
         made.cpp.script["symbols"] = [
             CppAnswer(
-                symbols=(symbol("inner", "int inner(int x) { return x; }"), symbol("T", "using T"), symbol("add", add))
+                result=[symbol("inner", "int inner(int x) { return x; }"), symbol("T", "using T"), symbol("add", add)]
             )
         ]
         found = await made.of("textDocument/documentSymbol", uri)
@@ -249,7 +222,7 @@ async def test_tokens_of_both_are_in_order_and_the_editor_is_told_when_they_come
         uri = made.open(NAME, TEMPLATE)
         made.cpp.script["tokens"] = [
             CppAnswer(
-                tokens=(
+                result=(
                     (3, 6, 1, "type", ("declaration", "globalScope")),
                     (3, 10, 6, "unknown", ()),
                     (3, 13, 4, "class", ()),
@@ -271,7 +244,7 @@ async def test_tokens_of_both_are_in_order_and_the_editor_is_told_when_they_come
 async def test_tokens_move_with_what_is_typed_until_there_are_newer_ones() -> None:
     async with desk() as made:
         uri = made.open(NAME, "int a;\n")
-        made.cpp.script["tokens"] = [CppAnswer(tokens=((0, 4, 1, "variable", ()),))]
+        made.cpp.script["tokens"] = [CppAnswer(result=[(0, 4, 1, "variable", ())])]
         await made.of("textDocument/semanticTokens/full", uri)
         await made.until(lambda: ("refresh", "tokens") in made.editor.calls)
         asked = anyio.Event()
@@ -290,16 +263,16 @@ async def test_tokens_move_with_what_is_typed_until_there_are_newer_ones() -> No
 async def test_editors_that_cannot_be_told_wait_a_moment() -> None:
     async with desk(replace(ABLE, refreshes_tokens=False)) as made:
         uri = made.open(NAME, "int a;\n")
-        made.cpp.script["tokens"] = [CppAnswer(tokens=((0, 4, 1, "variable", ()),))]
+        made.cpp.script["tokens"] = [CppAnswer(result=[(0, 4, 1, "variable", ())])]
         assert (await made.of("textDocument/semanticTokens/full", uri)).data[:3] == [0, 4, 1]
 
 
 async def test_hints_are_off_and_of_types_only_if_wanted() -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        start = around(TEMPLATE, "1, 2").start
-        type_hint = CppHint(position=start, label=": int", kind=1)
-        made.cpp.script["hints"] = [CppAnswer(hints=(CppHint(position=start, label="left:", kind=2), type_hint))]
+        start = around(TEMPLATE, "1, 2")["start"]
+        hints = [{"position": start, "label": "left:", "kind": 2}, {"position": start, "label": ": int", "kind": 1}]
+        made.cpp.script["hints"] = [CppAnswer(result=hints)]
         whole = types.Range(types.Position(0, 0), types.Position(20, 0))
 
         async def labels() -> list[str]:
@@ -331,10 +304,12 @@ async def test_hints_are_off_and_of_types_only_if_wanted() -> None:
 async def test_renaming() -> None:
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script["prepare-rename"] = [CppAnswer(name=CppName(text="value", range=around(TEMPLATE, "value")))]
+        made.cpp.script["prepare-rename"] = [
+            CppAnswer(result={"placeholder": "value", "range": around(TEMPLATE, "value")})
+        ]
         found = await made.at("textDocument/prepareRename", uri, "value")
         assert (found.placeholder, texts_at(TEMPLATE, [found.range])) == ("value", ["value"])
-        made.cpp.script["rename"] = [CppAnswer(edits=(fix(TEMPLATE, "value", "other"),))]
+        made.cpp.script["rename"] = [CppAnswer(result=fix(TEMPLATE, "value", "other"))]
         [edit] = (await made.at("textDocument/rename", uri, "value", new_name="other")).changes[uri]
         assert (edit.new_text, texts_at(TEMPLATE, [edit.range])) == ("other", ["value"])
         assert made.cpp.questions("rename")[0].more["name"] == "other"
@@ -359,11 +334,11 @@ async def test_jinja_renames_its_own_names() -> None:
 
 async def test_actions_and_why_they_are_not_possible() -> None:
     actions = CppAnswer(
-        actions=(
-            CppAction(title="Extract", kind="refactor", edits=(fix(TEMPLATE, "left;", "extracted;"),)),
-            CppAction(title="Fix it", kind="quickfix", edits=(fix(TEMPLATE, "left;", "right;"),)),
-            CppAction(title="Inline", kind="refactor", refused="Jinja stands within"),
-        )
+        result=[
+            {"title": "Extract", "kind": "refactor", "edit": fix(TEMPLATE, "left;", "extracted;")},
+            {"title": "Fix it", "kind": "quickfix", "edit": fix(TEMPLATE, "left;", "right;")},
+            {"title": "Inline", "kind": "refactor", "disabled": {"reason": "Jinja stands within"}},
+        ]
     )
     reach = types.Range(types.Position(6, 2), types.Position(6, 8))
     for able, titles in (
@@ -386,16 +361,18 @@ async def test_actions_and_why_they_are_not_possible() -> None:
 
 
 async def test_calls() -> None:
-    def call(name: str, *ranges: str) -> CppCall:
-        whole = location(TEMPLATE, name)
-        inside = tuple(around(TEMPLATE, each) for each in ranges)
-        return CppCall(name=name, kind=12, location=whole, name_range=whole.range, ranges=inside, data=f"<{name}>")
+    def function(name: str) -> dict[str, Any]:
+        place = location(TEMPLATE, name)
+        return {"name": name, "kind": 12, **place, "selectionRange": place["range"], "data": {"item": name}}
+
+    def call(side: str, name: str, piece: str) -> dict[str, Any]:
+        return {side: function(name), "fromRanges": [around(TEMPLATE, piece)]}
 
     async with desk() as made:
         uri = made.open(NAME, TEMPLATE)
-        made.cpp.script["prepare-calls"] = [CppAnswer(unit=ONE, calls=(call("add"),))]
-        made.cpp.script["incoming-calls"] = [CppAnswer(unit=ONE, calls=(call("value", "add(1"),))]
-        made.cpp.script["outgoing-calls"] = [CppAnswer(unit=ONE, calls=(call("inner", "left;"),))]
+        made.cpp.script["prepare-calls"] = [CppAnswer(unit=ONE, result=[function("add")])]
+        made.cpp.script["incoming-calls"] = [CppAnswer(unit=ONE, result=[call("from", "value", "add(1")])]
+        made.cpp.script["outgoing-calls"] = [CppAnswer(unit=ONE, result=[call("to", "inner", "left;")])]
         item, template = await made.at("textDocument/prepareCallHierarchy", uri, "add(int")
         assert (item.name, template.kind) == ("add", types.SymbolKind.File)
         [incoming] = await made.ask("callHierarchy/incomingCalls", item=item)
@@ -403,7 +380,9 @@ async def test_calls() -> None:
         assert texts_at(TEMPLATE, incoming.from_ranges) == ["add(1"]
         [outgoing] = await made.ask("callHierarchy/outgoingCalls", item=item)
         assert (outgoing.to.name, texts_at(TEMPLATE, outgoing.from_ranges)) == ("inner", ["left;"])
-        assert [one.more["call"] for one in made.cpp.questions("incoming-calls", "outgoing-calls")] == ["<add>"] * 2
+        assert [one.more["call"] for one in made.cpp.questions("incoming-calls", "outgoing-calls")] == [
+            {"item": "add"}
+        ] * 2
         assert await made.ask("callHierarchy/incomingCalls", item=template) is None
         assert len(made.cpp.questions("incoming-calls")) == 1
 
