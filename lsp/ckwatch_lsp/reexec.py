@@ -41,7 +41,7 @@ RESUME = "--resume"
 
 @dataclass(frozen=True, slots=True)
 class HandedOverState:
-    """What the next version needs: messages of the editor that still count, in order; the opening of its documents;
+    """The state for the next version: messages of the editor that still count, in order; the opening of its documents;
     input that has been read and not handled, in base64; and the state of listeners by `SessionListener.state_key`.
 
     Versions hand it over to each other: fields may be added, with defaults.
@@ -156,7 +156,7 @@ def _identity() -> bytes:
 
 
 async def _can_start() -> bool:
-    """Whether the installed version starts, and can resume."""
+    """Return True if the installed version starts, and can resume."""
     try:
         answer = await run_process([*COMMAND, "--help"], environment=module_environment())
     except CkwatchError:

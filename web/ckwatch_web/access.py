@@ -78,7 +78,7 @@ class Keys:
         return self._value if self._now() <= until else None
 
     def fits(self, value: str) -> bool:
-        """Whether this is the cookie's value."""
+        """Return True if this is the cookie's value."""
         return hmac.compare_digest(value.encode(), self._value.encode())
 
 

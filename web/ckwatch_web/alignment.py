@@ -75,7 +75,7 @@ def align(ours: Sequence[str], theirs: Sequence[str]) -> list[AlignedPair]:
 
 
 def _unmatched(ours: range, theirs: range) -> Iterator[AlignedPair]:
-    """What has no partner between two pairs: line beside line."""
+    """Yield the lines without a partner between two pairs: line beside line."""
     for i, j in zip_longest(ours, theirs):
         yield AlignedPair(i, j, "+" if i is None else "−" if j is None else "≠")
 

@@ -1,4 +1,4 @@
-"""What a view is about, chosen from what there is: a kernel, a unit, a shape."""
+"""The choices of a view: a kernel, a unit, a shape."""
 
 from __future__ import annotations
 

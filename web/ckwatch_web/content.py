@@ -1,4 +1,4 @@
-"""What a view shows, as data: blocks that a live page draws and updates, and an export writes as static HTML.
+"""The content of a view as data: blocks that a live page draws and updates, and an export writes as static HTML.
 
 Nothing here knows a browser. Text is text: whoever draws it escapes it. Options of plots are those of ECharts, in
 JSON's types; a key that begins with a colon holds a JavaScript function of this package, never anything that came from
@@ -128,7 +128,7 @@ Block = Table | Plot | Note | Facts | Choice | Action
 
 
 def changes(block: Block) -> bool:
-    """Whether a block is there only where something may be changed."""
+    """Return True if a block appears only where something may be changed."""
     return isinstance(block, Action | Choice) and block.changes
 
 

@@ -1,4 +1,4 @@
-"""What the page knows of the workspace: the state of everything as the daemon's events tell it, kept small.
+"""The page's knowledge of the workspace: the state of everything according to the daemon's events, kept small.
 
 Of each unit and each timing that is kept which is shown among thousands: 5,000 units with 100,000 timings come as 90 MB
 of JSON.
@@ -50,10 +50,9 @@ FLUSHED = ", instruction caches flushed"
 
 
 class TimingRow(NamedTuple):
-    """What is shown of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
-    previous artifact, empty where there is none, with the ratios of the medians. With flushed instruction caches
-    `device` says so, for such timings are as those of another one. `device` is a product, and
-    `place` says which: `hip:0`."""
+    """The visible part of a timing, in µs; see `ckwatch.Timing`. The verdicts are those against the baseline and the
+    previous artifact, empty if there is none, with the ratios of the medians. With flushed instruction caches `device`
+    says so, for such timings are as those of another one. `device` is a product, and `place` says which: `hip:0`."""
 
     id: int
     shape: str
@@ -81,7 +80,7 @@ class TimingRow(NamedTuple):
 
     @property
     def is_time(self) -> bool:
-        """Whether there is a time, and it is that of a device, not of what stands in for one."""
+        """True if there is a time, and it is that of a device, not of a stand-in."""
         return not self.failure and self.median_us > 0 and STAND_IN not in self.device
 
     @property
@@ -92,7 +91,7 @@ class TimingRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRow:
-    """What is shown of a unit among thousands; see `ckwatch.Unit`."""
+    """The visible part of a unit among thousands; see `ckwatch.Unit`."""
 
     id: str
     kernel: str
@@ -121,7 +120,7 @@ class UnitRow:
     """When the last of its timings was taken (Unix seconds)."""
     generation: int = 0
     verification_fresh: bool = False
-    """Whether the verification, where there is one, is of the present artifact."""
+    """True if the verification, if there is one, is of the present artifact."""
 
     @property
     def state(self) -> str:
@@ -164,7 +163,7 @@ class BackgroundJob:
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """True if it goes on."""
         return not self.ended.is_set()
 
 
@@ -253,14 +252,14 @@ class Feed:
         self.workspace: Workspace | None = None
         self.timeline: deque[QueueSample] = deque()
         self.connected = False
-        """Whether a daemon is there; if not, everything is as it was when there was one."""
+        """True if there is a daemon; if not, everything is as it was when there was one."""
         self.loaded = False
-        """Whether all units were there once."""
+        """True if all units were there once."""
         self.kept: dict[Hashable, Any] = {}
-        """What views keep for all windows, as long as the page is served: what they asked for that takes long."""
+        """Values that views keep for all windows, as long as the page is served: slow answers."""
         self.revision = 0
         self.jobs: dict[str, BackgroundJob] = {}
-        """What was begun last by each name, also when it has ended."""
+        """The last job by each name, also when it has ended."""
         self.jobs_revision = 0
         self._tuning_revision = 0
         self._follows_tuning = False
@@ -311,7 +310,7 @@ class Feed:
             self._note_jobs()
 
     def tell(self, job: BackgroundJob, subject: object) -> None:
-        """What a job is about, from its work."""
+        """Describe the subject of a job from its work."""
         job.subject = subject
         job.known.set()
         self._note_jobs()

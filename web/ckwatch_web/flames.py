@@ -1,4 +1,4 @@
-"""Where a compile's time went as a flame graph: clang's time trace nested, and drawn."""
+"""A compile's time as a flame graph: clang's time trace nested, and drawn."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _ended(stack: list[tuple[_Event, int, int]], within: list[int]) -> Frame:
 
 
 def _kind_of(name: str, around: int) -> int:
-    """What is of no stage of its own belongs to the one around it."""
+    """Return the stage of an event; one without a stage belongs to the one around it."""
     found = _KIND_OF.get(name)
     return found if found is not None else 0 if name.startswith("Parse") else around
 

@@ -33,7 +33,7 @@ _NOT_SEARCHED = "() => ''"
 
 
 def verdict_marks(words: str) -> str:
-    """What stands beside a number: `▲ stale` for `FAST, stale`."""
+    """Return the marks beside a number: `▲ stale` for `FAST, stale`."""
     return " ".join(MARKS.get(word, word) for word in words.split(", "))
 
 
@@ -96,8 +96,8 @@ def height_px(table: Table) -> int:
 
 
 def transaction(before: Sequence[Row], after: Sequence[Row]) -> dict[str, list[Any]] | None:
-    """What leads from some rows to others; None where nothing does and the rows are to be set anew: their order is
-    another one, or most of them are."""
+    """Return the changes from some rows to others; None if there are none and the rows are to be set anew: their order
+    differs, or most of them do."""
     old = {row[ID]: row for row in before}
     new = {row[ID]: row for row in after}
     kept = [key for key in old if key in new]

@@ -53,14 +53,14 @@ _SCREEN = (
 
 @dataclass(frozen=True, slots=True)
 class BrowserScreen:
-    """What the browser shows on: a dark page or a light one, and how wide, in CSS pixels."""
+    """The screen of the browser: a dark page or a light one, and how wide, in CSS pixels."""
 
     dark: bool
     width: int
 
     @property
     def narrow(self) -> bool:
-        """Whether it is a phone's."""
+        """True for a phone's width."""
         return self.width < 600
 
 
@@ -101,7 +101,7 @@ class LivePage:
         self._content: Content | None = None
         self._dark = ui.dark_mode(None)
         self._theme = ""
-        """What was chosen in this window."""
+        """The choice in this window."""
         ui.colors(primary="var(--link)")
         with ui.element("div").classes("top"):
             with ui.element("nav").props('aria-label="Views"'):
@@ -441,7 +441,7 @@ class LivePage:
         return change
 
     def _ways(self) -> Callable[[TextPlace | None], None]:
-        """Where the ways to a place are; what sets the place."""
+        """Draw the links to a place; returns a function that sets the place."""
         bar = ui.element("div").classes("place")
         bar.set_visibility(False)
         shown: TextPlace | None = None

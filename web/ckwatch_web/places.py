@@ -31,7 +31,7 @@ class TextPlace:
 
 
 def place_of(span: Span | ModelSpan | None) -> TextPlace | None:
-    """Where a span begins."""
+    """Return the start of a span."""
     return None if span is None else TextPlace(span.path, span.start.line, span.start.column)
 
 

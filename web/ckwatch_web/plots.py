@@ -32,7 +32,7 @@ TOOLTIP: Mapping[str, Any] = {
 
 
 def base(**parts: Any) -> Option:
-    """What all plots have."""
+    """Return the options that all plots share."""
     return {
         "animation": False,
         "color": list(COLOURS),

@@ -1,4 +1,4 @@
-"""What the daemon needs of other machines to time kernels on their devices."""
+"""Other machines as the daemon uses them to time kernels on their devices."""
 
 from __future__ import annotations
 

@@ -34,6 +34,6 @@ def event_times_us(runtime: DeviceRuntime, pairs: int = PAIRS) -> tuple[list[flo
 
 
 def noise_floor(runtime: DeviceRuntime) -> NoiseFloor:
-    """What the device's events can tell. Raises BenchmarkError."""
+    """Measure the resolution of the device's events. Raises BenchmarkError."""
     empty, filled = event_times_us(runtime)
     return NoiseFloor(resolution_us=resolution_us([*empty, *filled]), jitter_us=jitter_us(empty))

@@ -27,7 +27,7 @@ class GuardedBuffer:
 
 
 class GuardedMemory:
-    """What is allocated on one device for one benchmark. Every method raises BenchmarkError."""
+    """The allocations on one device for one benchmark. Every method raises BenchmarkError."""
 
     def __init__(self, runtime: DeviceRuntime) -> None:
         self._runtime = runtime
@@ -35,7 +35,7 @@ class GuardedMemory:
 
     @staticmethod
     def bytes_for(size_bytes: int) -> int:
-        """What `size_bytes` take with their guards."""
+        """Return the bytes that `size_bytes` take with their guards."""
         return size_bytes + 2 * GUARD_BYTES
 
     def allocate(self, name: str, size_bytes: int) -> GuardedBuffer:

@@ -1,4 +1,4 @@
-"""What a worker is asked to measure, or to verify. A job goes to a worker, as JSON (`worker_protocol`)."""
+"""A job for a worker: something to measure or verify. It travels as JSON (`worker_protocol`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ckwatch.model.verification import INSTRUCTION_LIMIT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """What is timed. `artifact` is the number of a shared object that goes along and `symbol` its function; None for
+    """A kernel to time. `artifact` is the number of a shared object that goes along and `symbol` its function; None for
     the vendor's library (`library`: the best there is)."""
 
     name: str
@@ -21,7 +21,7 @@ class Contestant:
 
     @property
     def is_library(self) -> bool:
-        """Whether it is the vendor's GEMM."""
+        """True for the vendor's GEMM."""
         return self.artifact is None
 
 

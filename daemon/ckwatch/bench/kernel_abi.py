@@ -20,10 +20,10 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
 from ckwatch.model.kernel_problem import KernelArgument, KernelProblem
 
 Explain = Callable[[int], str]
-"""What a status says, in words to put behind it."""
+"""Explains a status in words to put behind it."""
 
 NOT_SUPPORTED = -23
-"""What Composable Kernel's `IsSupportedArgument` becomes in Inductor's wrapper."""
+"""The status for Composable Kernel's `IsSupportedArgument` in Inductor's wrapper."""
 
 INTEGERS: Final[dict[str, tuple[type[Any], int, int]]] = {
     "int8_t": (ctypes.c_int8, -(2**7), 2**7 - 1),

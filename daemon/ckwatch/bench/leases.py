@@ -99,7 +99,7 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
 
 
 def held_by(identity: str) -> str:
-    """What the last holder of the device wrote of itself; empty when nothing can be read."""
+    """Return the last holder's description of itself; empty when it cannot be read."""
     return _written_in(_folder() / _name(identity))
 
 
@@ -118,7 +118,7 @@ def _written_in(path: Path) -> str:
 
 
 def _is_made(folder: Path) -> bool:
-    """Whether the folder is there, made where it was not."""
+    """Return True if the folder exists, creating it if necessary."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -127,7 +127,7 @@ def _is_made(folder: Path) -> bool:
 
 
 def _present_holder(path: Path) -> str:
-    """What the holder says of itself; for another user's process also what the kernel says."""
+    """Return the holder's description of itself; for another user's process, also the kernel's."""
     said = _written_in(path)
     try:
         status = path.lstat()
@@ -144,7 +144,7 @@ def _present_holder(path: Path) -> str:
 
 
 def _blocked_by(path: Path) -> str:
-    """What is at the path that cannot be locked, and whose it is; empty where nothing is."""
+    """Name the file at the path that cannot be locked, and its owner; empty if there is none."""
     try:
         status = path.lstat()
     except OSError:

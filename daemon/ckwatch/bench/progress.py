@@ -19,7 +19,7 @@ SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified | StepTri
 
 @dataclass(slots=True)
 class Progress:
-    """What is being done, which the session is told, and for the report of a failure."""
+    """The current step, for the session and for the report of a failure."""
 
     tell: SendMessage
     stage: str = ""
@@ -34,7 +34,7 @@ class Progress:
 
 
 def or_failure(whereabouts: Progress, do: Callable[[], _Answer]) -> _Answer | BenchmarkFailure:
-    """What `do` returns, or the failure that an exception is."""
+    """Return what `do` returns, or the failure that its exception stands for."""
     try:
         return do()
     except BenchmarkError as failure:

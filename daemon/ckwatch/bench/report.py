@@ -1,4 +1,4 @@
-"""What comes of a benchmark: a report with raw samples, or a failure that says why there is none."""
+"""The result of a benchmark: a report with raw samples, or a failure that says why there is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnavailableKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """What a worker finds on its machine, the best first; behind them the devices of other machines."""
+    """The devices that a worker finds on its machine, the best first; behind them the devices of other machines."""
 
     devices: tuple[DeviceFacts, ...]
     absent: tuple[UnavailableKind, ...] = ()
@@ -96,8 +96,8 @@ class ContestantResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """What a device's events can tell, in microseconds: the least difference of times, and how far the times lie apart
-    of pairs of events with nothing between."""
+    """The resolution of a device's events in microseconds: the least difference of times, and the spread of pairs of
+    events with nothing between."""
 
     resolution_us: float
     jitter_us: float

@@ -60,7 +60,7 @@ _OTHERS_POLL_S = 0.25
 
 
 def list_devices(tell: SendMessage) -> Devices | BenchmarkFailure:
-    """What devices there are."""
+    """List the devices."""
     whereabouts = Progress(tell)
     whereabouts.at("looking for devices")
     return or_failure(whereabouts, find_all_devices)
@@ -159,8 +159,8 @@ OnStage = Callable[[str, str], None]
 """Gets the stage that begins, and whose it is (empty: of no contestant)."""
 
 USUAL_FLUSH_BYTES = 256 << 20
-"""What Triton's `do_bench` writes before each launch on a GPU. Under a power limit a kernel's clock depends on how long
-the device flushes between launches: times are comparable only with equal flushes."""
+"""The size that Triton's `do_bench` writes before each launch on a GPU. Under a power limit a kernel's clock depends on
+how long the device flushes between launches: times are comparable only with equal flushes."""
 
 FLUSH_FACTOR = 2
 UNKNOWN_CACHE_BYTES = 256 * 2**20
@@ -173,7 +173,7 @@ _CPU = "cpu"
 
 
 def flush_bytes(facts: DeviceFacts, cache_bytes: int) -> int:
-    """What is written before each launch to a cold cache of this size."""
+    """Return the bytes to write before each launch to a cold cache of this size."""
     return max(FLUSH_FACTOR * cache_bytes, USUAL_FLUSH_BYTES if facts.kind in ("hip", "cuda") else 0)
 
 

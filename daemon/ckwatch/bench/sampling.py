@@ -57,7 +57,7 @@ class ContestantRunner:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What the warm-up found: the clock that it reached, None where that cannot be read."""
+    """The result of the warm-up: the clock that it reached, None if that cannot be read."""
 
     clock_mhz: float | None
     steady: bool

@@ -47,7 +47,7 @@ class WaitingForDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStage:
-    """What the worker does now, which the report of a hang or a crash names. `contestant` where it is one's own."""
+    """The worker's current step, which the report of a hang or a crash names. `contestant` if it concerns one."""
 
     name: str
     contestant: str = ""
@@ -64,7 +64,7 @@ class TrialVerified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTried:
-    """What one step of a `SelfTestJob` has shown, by its number: a worker that ends later has not lost it."""
+    """The result of one step of a `SelfTestJob`, by its number: a worker that ends later has not lost it."""
 
     number: int
     trial: AssumptionTrial
@@ -85,8 +85,8 @@ class VerificationDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """What the session asks, followed by `artifacts` frames of bytes: shared objects. `job`, `verify` and `self_test`
-    None: which devices? `lasting`: another request may follow the answer."""
+    """A request of the session, followed by `artifacts` frames of bytes: shared objects. If `job`, `verify` and
+    `self_test` are None, it asks for the devices. `lasting`: another request may follow the answer."""
 
     protocol: int
     job: Job | None
@@ -178,7 +178,7 @@ def head(content: bytes, kind: bytes) -> bytes:
 
 
 def tag(value: Message) -> str:
-    """What the pipe calls this kind of message."""
+    """Return the name of this kind of message on the pipe."""
     return _TAGS[type(value)]
 
 
@@ -227,7 +227,7 @@ class FrameSplitter:
 
     @property
     def rest(self) -> bytes:
-        """What came and is no whole frame."""
+        """The bytes that arrived and are not a whole frame yet."""
         return bytes(self._pending)
 
     def _at_mark(self) -> bool:

@@ -234,11 +234,11 @@ class WorkerSession:
 
     @property
     def answer(self) -> Message | None:
-        """What it answered."""
+        """The worker's answer."""
         return self._answer
 
     async def timed_out(self) -> bool:
-        """Whether the time of `one_of_several` ran out."""
+        """Return True if the time of `one_of_several` ran out."""
         return self._timed_out
 
     async def run(
@@ -277,7 +277,7 @@ class WorkerSession:
         wanted: type[_Answer],
         conversation: Awaitable[bool],
     ) -> _Answer | BenchmarkFailure:
-        """What the conversation comes to, after which the process has ended."""
+        """Return the outcome of the conversation, after which the process has ended."""
         try:
             timed_out = await conversation
         finally:
@@ -431,8 +431,8 @@ class WorkerSession:
     def _death(
         self, ended: ProcessEnd | None, signalled: bool, arguments: Sequence[str], through_launcher: bool
     ) -> BenchmarkFailure:
-        """What it means that the worker ended without an answer. `signalled`: it would have run on; `ended` is None for
-        one that does not even end when it is killed."""
+        """Explain that the worker ended without an answer. `signalled`: it would have run on; `ended` is None for one
+        that does not even end when it is killed."""
         how = _how_it_ended(ended)
         if self._hello is None:
             if _MANGLED in self._splitter.rest:
@@ -532,6 +532,6 @@ class OutputExcerpt:
 
     @property
     def text(self) -> str:
-        """What was kept; what was left out is marked."""
+        """The retained output; omissions are marked."""
         gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
         return (self._head + gap + self._tail).decode("utf-8", "replace")

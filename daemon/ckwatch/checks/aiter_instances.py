@@ -70,7 +70,7 @@ class ListError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AiterList:
-    """What a list is for. `name` begins the names of its instances, whose other parts are the fields `parts`.
+    """One of AITER's lists. `name` begins the names of its instances, whose other parts are the fields `parts`.
 
     A kernel file is written for each of `operations`, which are by what they are called behind the list's name;
     `scale_blocks` says that scales are per block, whose sizes each instance has. `bk1`: BK1 where no field says it.
@@ -164,7 +164,7 @@ LISTS: Mapping[str, AiterList] = {
 
 
 def instance_name(family: AiterList, fields: Fields) -> str:
-    """What AITER calls an instance. Raises ListError."""
+    """Return AITER's name of an instance. Raises ListError."""
     try:
         parts = ["x".join(_words(fields[name]) for name in part) for part in family.parts]
         sched = fields["LOOP_SCHED"] if "LOOP_SCHED" in fields else fields["PIPELINE_Sched"]
@@ -175,8 +175,8 @@ def instance_name(family: AiterList, fields: Fields) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedInstance:
-    """What an instance's name says: its `list`, and its `parameters` under CK's names, none where a template for the
-    list is not known or the name is put together in another way.
+    """An instance as its name describes it: its `list`, and its `parameters` under CK's names; none if there is no
+    template for the list or the name has another form.
 
     Names of some lists do not say `MXdlPerWave` and `NXdlPerWave`. None says `GemmSpec`, of which AITER compiles both.
     """
@@ -267,7 +267,7 @@ def _words(value: ParameterValue) -> str:
 
 
 def aiter_name(parameters: Mapping[str, ParameterValue]) -> str | None:
-    """What AITER calls an instance with these parameters under CK's names; None where it has no name for it.
+    """Return AITER's name of an instance with these parameters under CK's names, or None if AITER has none.
 
     `GemmSpec` is in no name. A name is only given if it means exactly these parameters.
     """

@@ -62,7 +62,7 @@ OPERATION_KEYS = {
 """Template parameters that a kernel file gives under `[operation]`, by the key that settles them."""
 
 OPERATION = "[operation]"
-"""What `passed_values` calls the operation, which no parameter is called."""
+"""The name of the operation in `passed_values`; no parameter has it."""
 
 _IF_NOT_GIVEN = {"head_v": "head"}
 """The key that settles what another one does not say."""
@@ -107,7 +107,7 @@ def parameter_behind(unit: Unit, emitted: RenderedInstance, argument: str, sourc
 
 
 def passed_values(unit: Unit) -> Mapping[str, ParameterValue]:
-    """What a unit is to be compared with later: the values of its parameters, and a number for its operation."""
+    """Return the values of a unit's parameters, and a number for its operation, to compare it with later."""
     return {**unit.instance.parameters, OPERATION: crc32(repr(unit.kernel.operation).encode())}
 
 
@@ -143,7 +143,7 @@ class _Suspect:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What trying other values of a suspect has shown: the broken rules that end with the best of them, `value`.
+    """The result of trying other values of a suspect: the broken rules that end with the best of them, `value`.
 
     `share` is the part of the other instances that take it from the same place, `everywhere` says that `value` is right
     for these, too, `innocent` that one of them is right as it is, `warned` that with `value` it does not do what it
@@ -217,7 +217,7 @@ class Blame:
         return self._owns[argument]
 
     def span_of(self, argument: str) -> Span | None:
-        """Where the kernel file gives the value of an argument."""
+        """Return the place in the kernel file that gives the value of an argument."""
         own = self.own(argument)
         span = None if own is None else self._unit.instance.spans.get(own)
         if span is None and own is None and argument in OPERATION_KEYS:
@@ -314,7 +314,7 @@ class Blame:
         return _Suspect(name, own, span, made, value, tried, frozenset(borrowed), mirror)
 
     def _near(self, name: str, value: ParameterValue) -> list[ParameterValue]:
-        """What a parameter could be instead, the nearest first."""
+        """Return other values for a parameter, the nearest first."""
         description = parameter_description(self._emitted.device_operation, name)
         allowed = () if description is None else description.values
         near = candidate_values(value, allowed, ())[: VALUES_TRIED + 1]
@@ -343,7 +343,7 @@ class Blame:
         return made, present, tuple(one for one in _DTYPES_TRIED if one != present)
 
     def _mirror(self, name: str, value: ParameterValue) -> ParameterValue | None:
-        """What the same parameter of the other operand has."""
+        """Return the value of the same parameter of the other operand."""
         other = mirror_of(name)
         own = self.own(other) if other != name and other in self._emitted.arguments else None
         mirrored = None if own is None else self._unit.instance.parameters[own]
@@ -383,7 +383,8 @@ class Blame:
         )
 
     def _have_it(self, sharing: Sequence[Instance], rules: frozenset[str]) -> bool | None:
-        """Whether those that take the value from the same place break one of `rules`, too; None where nobody knows."""
+        """Return True if the instances that take the value from the same place break one of `rules`, too; None if
+        unknown."""
         answers = []
         for other in _some(sharing):
             arguments = self._arguments_of(other)
@@ -402,7 +403,7 @@ class Blame:
         return mended / failing if failing else 0.0
 
     def _is_good_for(self, suspect: _Suspect, value: ParameterValue, sharing: Sequence[Instance]) -> bool:
-        """Whether the others that take the value from the same place break no rule with another one, either."""
+        """Return True if the instances that take the value from the same place break no other rule with it."""
         for other in _some(sharing):
             arguments = self._arguments_of(other)
             if arguments is None or self._broken(self._with(arguments, suspect, value)):
@@ -485,7 +486,7 @@ def _some(instances: Sequence[Instance]) -> Iterable[Instance]:
 
 
 def _is_odd(value: ParameterValue) -> bool:
-    """Whether a value is unusual for a size: no power of two."""
+    """Return True for a size that is not a power of two."""
     if isinstance(value, tuple):
         return any(map(_is_odd, value))
     return type(value) is int and (value <= 0 or value & (value - 1) != 0)

@@ -96,7 +96,7 @@ def _indentation(line: str) -> int:
 
 
 def _is_namespace(text: str, brace: int) -> bool:
-    """Whether a `{` begins what is mostly not indented."""
+    """Return True if a `{` opens a block whose content is usually not indented."""
     start = max(text.rfind(end, 0, brace) for end in ";{}") + 1
     return _NAMESPACE.search(text, start, brace) is not None
 

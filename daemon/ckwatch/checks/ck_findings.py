@@ -48,7 +48,7 @@ SLICES: Mapping[str, tuple[str, str, str]] = {
 def thread_cluster_finding(
     requirement: FailedRequirement, message: ClangMessage, parameters: InstanceParameters, statements: Sequence[str]
 ) -> CkFinding | None:
-    """What a failed condition on a thread cluster says about the instance; None for any other condition."""
+    """Return the finding of a failed condition on a thread cluster; None for any other condition."""
     names = requirement.names
     about_slice = "BlockSliceLengths" in names
     if not about_slice and not any(name.startswith("thread_cluster_desc") for name in names):
@@ -201,7 +201,7 @@ CK_ERROR_PATTERNS: tuple[CkErrorPattern, ...] = (
 def find_ck_finding(
     message: ClangMessage, parameters: InstanceParameters, arch: str, read_line: ReadLine
 ) -> CkFinding | None:
-    """What `message` says about the instance, None when it says nothing that is understood."""
+    """Return the finding about the instance in `message`, or None if the message is not understood."""
     requirement = read_requirement(message, read_line)
     finding = None if requirement is None else _finding_of_requirement(requirement, message, parameters, read_line)
     return finding or _finding_of_pattern(message, parameters, arch)
@@ -263,7 +263,7 @@ def _finding_of_requirement(
 
 
 def _agrees(requirement: FailedRequirement, name: str, own: str, parameters: InstanceParameters) -> bool:
-    """Whether clang's value for `name` is the instance's value for `own` (or clang printed none)."""
+    """Return True if clang's value for `name` is the instance's value for `own` (or clang printed none)."""
     bound = requirement.bindings.get(name)
     if bound is None:
         return True

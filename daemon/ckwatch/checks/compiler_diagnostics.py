@@ -188,8 +188,8 @@ _FAULT_TEXT = {
 
 @dataclass(frozen=True, slots=True)
 class CompilerInputs:
-    """What a compiler gets besides the rendered text: the flags of `ckwatch.toml` and the kernel file with their
-    places, the folders in which the workspace's own headers are, and the folder of the built-in templates."""
+    """The inputs of a compiler besides the rendered text: the flags of `ckwatch.toml` and the kernel file with their
+    places, the folders of the workspace's own headers, and the folder of the built-in templates."""
 
     flags: tuple[GivenFlag, ...] = ()
     folders: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ NO_INPUTS = CompilerInputs()
 
 
 class _Cause(IntEnum):
-    """What an error is about, the most telling last."""
+    """The cause of an error, the most telling last."""
 
     VAGUE = 0
     """In a header that the user has not written, and nothing tells which line of theirs led there."""
@@ -318,7 +318,8 @@ def _with_reasons_first(placed: list[_Placed], mapper: _DiagnosticMapper) -> lis
 
 
 def _is_alike(known: _Placed, one: _Placed) -> bool:
-    """Whether both say the same of one place, but for the types and numbers of a loop's round or an instantiation."""
+    """Return True if both report the same at one place, apart from the types and numbers of a loop's round or an
+    instantiation."""
     mine, other = one.diagnostic, known.diagnostic
     if one.message.tool == known.message.tool == "ptxas" and mine.span == other.span and one.message.is_error:
         return True
@@ -486,8 +487,8 @@ class _DiagnosticMapper:
         return message
 
     def in_replaced_macro(self, message: ClangMessage, name: str) -> ClangMessage:
-        """What `in_macro` does for nvcc, which prints lines with their macros replaced: the macro that is used in the
-        line and has the name that the line has not."""
+        """Do the work of `in_macro` for nvcc, which prints lines with their macros replaced: find the macro of the line
+        that has the missing name."""
         line = self.line_of(message)
         if re.search(rf"\b{re.escape(name)}\b", line):
             return message
@@ -537,7 +538,8 @@ class _DiagnosticMapper:
         return replace(message, text=text, position=ClangPosition(message.position.line, column), ranges=())
 
     def is_about_braces(self, message: ClangMessage) -> bool:
-        """Whether a compiler complains of a brace too many, or of a `>` or, at the end of the text, a brace too few."""
+        """Return True if a compiler reports a brace too many, a missing `>`, or, at the end of the text, a missing
+        brace."""
         if _STRAY_BRACE.match(message.text):
             return self.rendered.is_at(message.path) or self.is_own_header(message.path)
         if _UNCLOSED_ANGLE.match(message.text):
@@ -617,7 +619,8 @@ class _DiagnosticMapper:
         return found[0] if len(found) == 1 else None
 
     def placed_message(self, one: _Placed) -> PlacedMessage:
-        """What `consequences` compares of a message; one in a foreign header stands where the user led to it."""
+        """Return the parts of a message that `consequences` compares; one in a foreign header is placed where the
+        user's code led to it."""
         message = one.message
         vague = one.cause is _Cause.VAGUE
         foreign = bool(message.path) and not self.rendered.is_at(message.path) and not self.is_own_header(message.path)
@@ -675,11 +678,11 @@ class _DiagnosticMapper:
         return (diagnostic.severity, diagnostic.code, about, diagnostic.span), _Placed(message, diagnostic, cause)
 
     def is_built_in(self, path: str) -> bool:
-        """Whether a file is one of the built-in templates."""
+        """Return True if a file is one of the built-in templates."""
         return bool(self.inputs.built_in) and path.startswith(f"{self.inputs.built_in}/")
 
     def is_own_header(self, path: str) -> bool:
-        """Whether a header is one of the workspace's own; a copy of CK in it is not."""
+        """Return True if a header is one of the workspace's own; a copy of CK in it is not."""
         below = any(path.startswith(f"{folder}/") for folder in self.inputs.folders)
         return below and not _CK_HEADER.search(path) and not self.is_built_in(path)
 
@@ -728,7 +731,8 @@ class _DiagnosticMapper:
         return tuple(found)
 
     def symbol_place(self, message: ClangMessage) -> SourcePlace | None:
-        """Where the symbol is used, or the kernel defined, that a linker or an assembler names; None for others."""
+        """Return the place where the symbol that a linker or assembler names is used, or the kernel defined; None for
+        other messages."""
         in_assembly = message.path == INLINE_ASSEMBLY
         if (message.position is not None and not in_assembly) or message.kind in TRANSIENT_KINDS:
             return None
@@ -932,7 +936,7 @@ class _DiagnosticMapper:
         return ()
 
     def extent_of(self, fixit: ClangFixit) -> tuple[Position, Position]:
-        """What a fix-it replaces, in the file that it names."""
+        """Return the range that a fix-it replaces, in the file that it names."""
         start, end = fixit.range.start, fixit.range.end
         line_at = partial(self.line_at, fixit.path)
         return position_in(line_at(start.line - 1), start), position_in(line_at(end.line - 1), end)

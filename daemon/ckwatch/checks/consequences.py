@@ -72,7 +72,7 @@ class PlacedMessage:
 
 
 def follows(later: PlacedMessage, earlier: PlacedMessage) -> bool:
-    """Whether the error `later` only follows from the error `earlier`, which was printed before it."""
+    """Return True if the error `later` only follows from the error `earlier`, which was printed before it."""
     new, old = later.message, earlier.message
     if _BREAKS_THE_REST.search(old.text) or later.vague:
         return True
@@ -118,7 +118,7 @@ def _follows_nearby(later: PlacedMessage, earlier: PlacedMessage, lines: int) ->
 
 
 def _is_repeat(new: ClangMessage, old: ClangMessage) -> bool:
-    """Whether the same is wrong with the same function, or with another member of the same class, once more."""
+    """Return True if the same function has the same error again, or another member of the same class has it."""
     hidden, known = _INACCESSIBLE.search(new.text), _INACCESSIBLE.search(old.text)
     if hidden is not None and known is not None and hidden["type"] and hidden.groups() == known.groups():
         return True
@@ -131,7 +131,8 @@ def _is_repeat(new: ClangMessage, old: ClangMessage) -> bool:
 
 
 def _is_on_the_wrong_side(later: PlacedMessage, earlier: PlacedMessage) -> bool:
-    """Whether a function whose head is wrong was taken for the host's, and `later` says what it may not do then."""
+    """Return True if a function with a wrong head was taken for a host function, and `later` is about what that
+    forbids."""
     texts = (later.message.text, *(note.text for note in later.message.notes))
     head = f"{earlier.statement} {earlier.line}"
     is_head = _ABOUT_KERNEL.search(earlier.message.text) or (
@@ -141,7 +142,7 @@ def _is_on_the_wrong_side(later: PlacedMessage, earlier: PlacedMessage) -> bool:
 
 
 def _of_one_class(new: ClangMessage, old: ClangMessage) -> bool:
-    """Whether one symbol is the virtual table of the class of which the other is a member."""
+    """Return True if one symbol is the virtual table of the class of which the other is a member."""
     symbols = symbol_of(new), symbol_of(old)
     for table, member in (symbols, symbols[::-1]):
         if table is not None and member is not None and table.problem is SymbolProblem.TYPE:
@@ -152,8 +153,8 @@ def _of_one_class(new: ClangMessage, old: ClangMessage) -> bool:
 
 
 def is_reason(warning: PlacedMessage, error: PlacedMessage) -> bool:
-    """Whether a warning is the reason for an error behind it: a string that is not closed, or a loop that a `;` ends,
-    so that its body does not know the loop's variable."""
+    """Return True if a warning is the reason for an error behind it: a string that is not closed, or a loop that a `;`
+    ends, so that its body does not know the loop's variable."""
     new, old = error.message, warning.message
     if new.position is None or old.position is None:
         return False
@@ -166,8 +167,8 @@ def is_reason(warning: PlacedMessage, error: PlacedMessage) -> bool:
 
 
 def warning_follows(warning: PlacedMessage, other: PlacedMessage) -> bool:
-    """Whether a warning only follows from another message: it lies in the line of an error, at the place of another
-    warning, or says of what an error hides that it is not used or returned."""
+    """Return True if a warning only follows from another message: it lies in the line of an error, at the place of
+    another warning, or reports as unused or not returned what an error hides."""
     new, old = warning.message, other.message
     if old.kind is MessageKind.LINKER and _WITHOUT_DEFINITION.match(new.option):
         undefined = symbol_of(old)
@@ -180,7 +181,7 @@ def warning_follows(warning: PlacedMessage, other: PlacedMessage) -> bool:
 
 
 def declares(text: str, name: str) -> bool:
-    """Whether a line or statement of C++ seems to declare `name`."""
+    """Return True if a line or statement of C++ seems to declare `name`."""
     pattern = (
         rf"\b(?:using|struct|class|union|enum|namespace|typename|#\s*define)\s+{name}\b|"
         rf"\b(?!return\b|else\b|case\b|goto\b|new\b|delete\b|throw\b)[A-Za-z_][\w:]*(?:\s*<[^;]*>)?(?:\s*[&*]+\s*|\s+){name}\s*"

@@ -75,7 +75,7 @@ def spelled(tokens: Sequence[str]) -> str:
 
 
 def _closes_template(tokens: Sequence[str], start: int) -> bool:
-    """Whether the `<` at `start` opens template arguments: a `>` closes it before any logical operator."""
+    """Return True if the `<` at `start` opens template arguments: a `>` closes it before any logical operator."""
     depth = 0
     for lexeme in tokens[start:]:
         if lexeme in ("&&", "||", ";"):
@@ -127,7 +127,7 @@ def split_at(tokens: Sequence[str], separators: Sequence[str]) -> list[tuple[tup
 
 
 def _in_template(tokens: Sequence[str], at: int) -> bool:
-    """Whether the angle bracket at `at` belongs to template arguments rather than to a comparison."""
+    """Return True if the angle bracket at `at` belongs to template arguments rather than to a comparison."""
     if tokens[at] == "<":
         return at > 0 and re.match(r"[A-Za-z_]", tokens[at - 1]) is not None and _closes_template(tokens, at)
     return any(
@@ -202,7 +202,7 @@ def _unify(
 
 
 def _operand_ends(value: tuple[str, ...], start: int, name: str) -> list[int]:
-    """Where an operand that `name` may stand for can end, when it begins at `start`."""
+    """Return the possible ends of an operand that `name` may stand for and that begins at `start`."""
     first = value[start]
     if first == name or re.match(r"\d|true$|false$", first):
         return [start + 1]

@@ -9,7 +9,7 @@ from ckwatch.checks.clang_output import ClangMessage, MessageKind
 from ckwatch.model.compiler_flags import GivenFlag, flag_groups
 
 COMMAND_LINE = ("<command line>", "<command-line>", "<built-in>")
-"""What compilers call the text that `-D` and `-include` make."""
+"""Compilers' names for the text that `-D` and `-include` make."""
 
 _SHORTEST = 2
 _DEFINITION = re.compile(r"#\s*define\s+(?P<name>[^\s(]+)")
@@ -42,7 +42,7 @@ def blamed_flag(message: ClangMessage, flags: Sequence[GivenFlag]) -> GivenFlag 
 
 
 def _names(text: str, spelling: str) -> bool:
-    """Whether the text has the spelling as a whole word."""
+    """Return True if the text has the spelling as a whole word."""
     return re.search(rf"(?<![\w.-]){re.escape(spelling)}(?![\w-]|\.\w)", text) is not None
 
 

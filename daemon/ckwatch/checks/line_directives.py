@@ -79,6 +79,6 @@ def _shifted(place: ClangPosition, lines: int) -> ClangPosition:
 
 
 def _names_word_at(text: str, line: str, column: int) -> bool:
-    """Whether a message has the word that stands at a byte column of a line."""
+    """Return True if a message has the word at a byte column of a line."""
     word = _WORD.match(line, code_point_column(line, column))
     return word is not None and word[0] in text

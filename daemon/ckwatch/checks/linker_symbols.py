@@ -27,7 +27,7 @@ _ASSEMBLER = re.compile(
     r"(?:instruction|near|modifier|operation|operand|label|name|[Ff]eature|directive|types?|variable|register|symbol)\b.*?'(?P<word>[^']+)'"
 )
 INLINE_ASSEMBLY = "<inline asm>"
-"""What clang calls the text of all assembly outside of functions."""
+"""clang's name for the text of all assembly outside of functions."""
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__|goto|inline))*\s*\(")
 _DEFINED_AGAIN = re.compile(r"is already defined|redefinition")
 _IN_ASSEMBLY = re.compile(r"[Pp]arsing error|[Ss]yntax error|[Aa]rguments? |[Oo]perand|[Ii]nstruction|[Mm]odifier")
@@ -39,7 +39,7 @@ _ANONYMOUS = "(anonymous namespace)::"
 
 
 class SymbolProblem(StrEnum):
-    """What is wrong with a symbol."""
+    """A problem with a symbol."""
 
     UNDEFINED = "undefined"
     DUPLICATE = "duplicate"
@@ -163,7 +163,7 @@ _NO_FUNCTIONS = frozenset({"if", "for", "while", "switch", "catch", "return", "s
 
 
 def occurrences(text: str, name: str) -> Iterator[Occurrence]:
-    """Where `name` stands in C++ `text` outside of comments, strings and directives, in order."""
+    """Yield the occurrences of `name` in C++ `text` outside of comments, strings and directives, in order."""
     word = re.fullmatch(r"[A-Za-z_]\w*", name)
     if not name or name not in text:
         return
@@ -222,8 +222,8 @@ def _defined(words: Sequence[str]) -> str:
 
 
 def uses(text: str, symbol: NamedSymbol) -> list[Occurrence]:
-    """Where `symbol` is used in `text`, those in the function that the linker names first; for a kernel or a type where
-    it is defined. Without any, where it is declared."""
+    """Return the uses of `symbol` in `text`, those in the function that the linker names first; for a kernel or a type
+    its definition. Without any, its declaration."""
     found = list(occurrences(text, symbol.name))
     if symbol.problem in (SymbolProblem.KERNEL, SymbolProblem.DUPLICATE):
         chosen = [one for one in found if one.defines]
@@ -236,7 +236,7 @@ def uses(text: str, symbol: NamedSymbol) -> list[Occurrence]:
 
 
 def declaration(text: str, symbol: NamedSymbol) -> Occurrence | None:
-    """Where `symbol` is declared at the level of a namespace or class; None where it is not."""
+    """Return the declaration of `symbol` at the level of a namespace or class, or None."""
     return next((one for one in occurrences(text, symbol.name) if not one.function), None)
 
 

@@ -29,7 +29,7 @@ _SAYS = {
     for spelling in spellings
     for letter, key in _OPERANDS.items()
 }
-"""What a parameter says of which operand, by its name without case and underscores."""
+"""Operand and role of a parameter, by its name without case and underscores."""
 
 _CONVOLUTION_LAYOUT = re.compile(r"[NGCKDHWXYZ]{3,6}")
 

@@ -32,7 +32,7 @@ class ValueProblem:
 
 
 def value_problem(name: str, declared: ParameterType, value: ParameterValue) -> ValueProblem | None:
-    """What is wrong with `value` for the parameter `name`; None where it is one of the type."""
+    """Return the problem with `value` for the parameter `name`, or None if it is of the declared type."""
     match declared.kind:
         case ValueKind.INTEGER:
             return _integer(name, declared, value)

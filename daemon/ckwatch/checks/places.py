@@ -45,7 +45,7 @@ class RenderedFile:
         self.lines = source_map.text.split("\n")
 
     def is_at(self, path: str) -> bool:
-        """Whether `path` is the rendered file."""
+        """Return True if `path` is the rendered file."""
         return bool(path) and posixpath.normpath(path) == self.path
 
     def line(self, number: int) -> str | None:
@@ -53,7 +53,7 @@ class RenderedFile:
         return self.lines[number].rstrip("\r") if 0 <= number < len(self.lines) else None
 
     def place(self, message: ClangMessage) -> SourcePlace | None:
-        """Where a message in this file was made; None when it is somewhere else or the text is empty."""
+        """Return the source place of a message in this file; None if it is elsewhere or the text is empty."""
         if message.position is None or not self.is_at(message.path):
             return None
         start, end = extent(self.line, message.position, message.ranges)
@@ -62,7 +62,8 @@ class RenderedFile:
         return place if place is None or not behind else self.end_of_expression(place, end)
 
     def end_of_expression(self, place: SourcePlace, end: Position) -> SourcePlace:
-        """Where something is missing behind `end`: at the end of the expression, if one printed what stands before."""
+        """Return the place where something is missing behind `end`: the end of the expression, if one printed the text
+        before it."""
         offset = self.source_map.lines.offset(end)
         segment = self.source_map.segment_at(max(offset - 1, 0))
         last = place.span.end
@@ -71,7 +72,7 @@ class RenderedFile:
         return replace(place, span=Span(place.span.path, Position(last.line, max(last.column - 1, 0)), last))
 
     def place_of_line(self, number: int) -> SourcePlace | None:
-        """Where the zero-based rendered line came from, without its indentation."""
+        """Return the source place of the zero-based rendered line, without its indentation."""
         text = self.line(number)
         if text is None:
             return None
@@ -79,7 +80,7 @@ class RenderedFile:
         return self.place_of(Position(number, indent), Position(number, max(len(text.rstrip()), indent)))
 
     def place_of(self, start: Position, end: Position) -> SourcePlace | None:
-        """Where a rendered range came from."""
+        """Return the source place of a rendered range."""
         origin = self.source_map.origin_of_span(start, end)
         if origin is None:
             return None
@@ -124,12 +125,12 @@ class RenderedFile:
         return () if segment is None or segment.verbatim else segment.site.names
 
     def place_at(self, start: int, end: int) -> SourcePlace | None:
-        """Where the characters [`start`, `end`) of the rendered text came from."""
+        """Return the source place of the characters [`start`, `end`) of the rendered text."""
         lines = self.source_map.lines
         return self.place_of(lines.position(start), lines.position(end))
 
     def printed_at(self, message: ClangMessage) -> str | None:
-        """What an expression printed at the place of a message in this file; None where template text stands."""
+        """Return the text that an expression printed at the place of a message in this file; None for template text."""
         if message.position is None or not self.is_at(message.path):
             return None
         at = position_in(self.line(message.position.line - 1), message.position)

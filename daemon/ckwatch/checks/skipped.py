@@ -1,4 +1,4 @@
-"""What sweeps skip: how many combinations the instance rules refuse, and which rules these are.
+"""Combinations that sweeps skip: how many the instance rules refuse, and by which rules.
 
 A sweep is a search, in which what cannot be compiled is no mistake. One message counts what it skips, at the value that
 all of it has, else at the sweep's name. It is an error where that is everything; if one value is the reason, it is
@@ -66,7 +66,7 @@ def skipped_text(total: int, codes: Iterable[str]) -> str:
 
 
 def condition_of(code: str) -> str:
-    """What must hold by the rule with this code; the code itself where there is no such rule."""
+    """Return the condition of the rule with this code, or the code itself if there is no such rule."""
     return _conditions().get(code, code)
 
 

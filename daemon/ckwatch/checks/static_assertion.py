@@ -80,7 +80,7 @@ class FailedRequirement:
         return tuple(dict.fromkeys(token for token in self.symbolic if re.match(r"[A-Za-z_]", token)))
 
     def outcome(self, shown: tuple[str, ...]) -> str:
-        """What a person reads after the condition: `128 % (32 * 3) = 32`. `shown` is `symbolic` in better names."""
+        """Return the text shown after the condition: `128 % (32 * 3) = 32`. `shown` is `symbolic` in better names."""
         sides = comparison(self.reduced)
         if sides is None:
             return "false"
@@ -98,7 +98,7 @@ class FailedRequirement:
         return f"{spelled(left)} {_NEGATED[operator]} {spelled(right)}"
 
     def holds_with(self, values: Mapping[str, int]) -> bool | None:
-        """Whether the condition holds with `values` for its names; None when that cannot be worked out."""
+        """Return True if the condition holds with `values` for its names; None if that cannot be determined."""
         known = {name: int(bound[0]) for name, bound in self.bindings.items() if len(bound) == 1 and bound[0].isdigit()}
         compared = comparison(tokens_of(self.evaluated))
         sides = comparison(self.symbolic)

@@ -31,7 +31,7 @@ from ckwatch.render.outcome import Rendered, RenderOutcome
 from ckwatch.workspace.toml import toml_value
 
 UNSUPPORTED = re.compile(r'static_assert\(false, "((?:[^"\\]|\\.)*)"\);  // \[operation\] ?([\w. ]*)$', re.MULTILINE)
-"""What the hook `unsupported` prints."""
+"""The output of the hook `unsupported`."""
 
 FOREIGN = 3
 """So many parameters that no instance sets are those of another template."""
@@ -88,7 +88,7 @@ def _without_unsupported(unit: Unit, found: list[Diagnostic]) -> list[Diagnostic
 
 
 def is_refused_by_rules(found: Iterable[Diagnostic]) -> bool:
-    """Whether there are errors, and all of them are those of instance rules."""
+    """Return True if there are errors, and all of them come from instance rules."""
     errors = [one.source for one in found if one.severity is Severity.ERROR]
     return bool(errors) and all(source is Source.RULE for source in errors)
 
@@ -281,7 +281,7 @@ def _wrong_value(unit: Unit, name: str, problem: ValueProblem) -> Diagnostic:
 
 
 def _follows(one: Diagnostic, wrong: Mapping[str, Diagnostic], builtin: str) -> bool:
-    """Whether a template's error follows from wrong values: where the template is right, or names one of them."""
+    """Return True if a template's error follows from wrong values: the template is right, or names one of them."""
     return _is_within(one.span.path, builtin) or any(f"'{name}'" in one.message for name in wrong)
 
 

@@ -1,4 +1,4 @@
-"""What an emulator has found in a kernel → diagnostics, at the instance and at the line of the template or header."""
+"""Findings of the emulator → diagnostics, at the instance and at the line of the template or header."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NOT_VERIFIED = "verify/not-verified"
 def verification_diagnostics(
     found: Verification, unit: str, instance: Span, *, placed: bool = True
 ) -> tuple[Diagnostic, ...]:
-    """What is wrong with `unit`, whose instance stands at `instance`. `placed`: the places of findings belong to the
-    present text; else what was found is shown at the instance alone."""
+    """Make diagnostics of a verification of `unit`, whose instance stands at `instance`. `placed`: the places of
+    findings belong to the present text; otherwise findings are shown at the instance alone."""
     problems = _unexplained(found)
     wrong = [one for one in problems if one.outcome is ProblemOutcome.WRONG]
     unknown = [one for one in problems if one.outcome is ProblemOutcome.NOT_VERIFIED]

@@ -84,8 +84,8 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 class _Bench:
-    """What came of a benchmark so far. `unbuilt`: units of which no shape was begun, and why. `warning`: why others may
-    have measured at the same time."""
+    """The results of a benchmark so far. `unbuilt`: units of which no shape was begun, and why. `warning`: why others
+    may have measured at the same time."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
@@ -225,7 +225,7 @@ def _print_line(output: Output, line: BenchLine) -> None:
 
 
 async def _devices(options: argparse.Namespace) -> int:
-    """What units can be timed on, and why nothing else is there. That there is nothing is no error."""
+    """List the devices that units can be timed on, and why others cannot be used. It is no error if there are none."""
     async with asking(options) as client:
         found = await client.devices(again=True)
     output = Output(options)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.imported_timings import ImportedTiming
 
 LEAST_BAR = 10
-"""Where less is left of the line, there are no bars."""
+"""The least width of bars; without it, there are none."""
 
 MOST_BAR = 40
 HEADING = ("RANK", "INSTANCE", "MEDIAN", "ERROR", "CLOCK", "RATE", "BOUND", "SOL", "COMPARED")
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OthersTimings:
-    """What others measured on the shapes of a kernel, and the archs that it is compiled for."""
+    """Timings by others on the shapes of a kernel, and the archs that it is compiled for."""
 
     timings: Sequence[ImportedTiming] = ()
     archs: Sequence[str] = ()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.messages import BuildLine, WorkspaceDetail
 
 AT_ONCE_S = 1.0
-"""What takes longer is followed, so that it can be seen that something goes on."""
+"""Builds that take longer show their progress."""
 
 _MORE = ("arch", "no_rules", "header_warnings", "force", "out", "aot", "runner")
 """Options for which the daemon has to know the client, or files are written."""
@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
 
 
 def _asked(options: argparse.Namespace, request: ExitStack, *, check_only: bool) -> _Answer | None:
-    """What a daemon that is there answers at once; None where it does not. `request` is open until it is closed.
+    """Return the immediate answer of a running daemon, or None. `request` stays open until it is closed.
 
     Raises CkwatchError without a workspace, and TerminatedError.
     """

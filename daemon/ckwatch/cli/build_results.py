@@ -1,4 +1,4 @@
-"""What a build or a check found, and how it is printed.
+"""The results of a build or a check, and their output.
 
 Nothing here needs an event loop, pydantic or rich: a check is over in less time than they take to load.
 """
@@ -57,7 +57,7 @@ class FinishedUnit:
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
     def to_json(self) -> dict[str, object]:
-        """What `--json` prints, a `ckwatch.cli.json_output.BuiltUnit`."""
+        """Return the object for `--json`, a `ckwatch.cli.json_output.BuiltUnit`."""
         unit = self.unit
         return {
             "event": "unit",
@@ -77,7 +77,8 @@ class FinishedUnit:
         }
 
     def line(self, width: int) -> StyledText | None:
-        """What is printed when it ends, with its name in `width` characters; None for what is counted at the end."""
+        """Return the line to print when the unit ends, with its name in `width` characters; None for what is counted at
+        the end."""
         if self.outcome in UNPRINTED:
             return None
         origin = "from the store" if self.from_store else duration(self.seconds) if self.seconds else ""

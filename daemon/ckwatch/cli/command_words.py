@@ -1,4 +1,4 @@
-"""What the words and options of a command mean, as far as no daemon is needed to tell."""
+"""The meaning of a command's words and options, as far as it needs no daemon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
 
 
 def is_private(options: argparse.Namespace) -> bool:
-    """Whether the command does without the workspace's daemon."""
+    """Return True if the command does without the workspace's daemon."""
     return bool(options.no_daemon or os.environ.get(NO_DAEMON_VARIABLE))
 
 
@@ -51,7 +51,8 @@ def path_of(word: str, here: Path) -> Path | None:
 
 
 def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
-    """Where to look for the workspace: `-C`, the first path among `words`, the working directory."""
+    """Return the folder from which to look for the workspace: `-C`, the first path among `words`, the working
+    directory."""
     here = working_folder()
     if options.workspace is not None:
         return Path(options.workspace)

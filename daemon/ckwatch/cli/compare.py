@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Compared
 
 KEPT = ("previous", "baseline", "library")
-"""What B may be besides a unit; `baseline:NAME` too."""
+"""Values of B besides a unit; `baseline:NAME` too."""
 
 HEADING = ("SHAPE", "CACHE", "A", "B", "A / B", "VERDICT", "HOW", "AGAINST", "STALE")
 _RIGHT = frozenset({2, 3, 4})

@@ -179,7 +179,7 @@ async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHa
 
 
 def _has_open(process: int, path: Path) -> bool:
-    """Whether the process has the file open: the number alone may be another's, of another container."""
+    """Return True if the process has the file open: the number alone may be another's, of another container."""
     with suppress(OSError):
         return any(os.path.realpath(entry) == str(path) for entry in Path(f"/proc/{process}/fd").iterdir())
     return False

@@ -57,7 +57,7 @@ def inspect_lines(found: Analysis) -> list[Line]:
 
 
 def inspected_unit(found: Analysis) -> InspectedUnit:
-    """What `inspect --json` prints."""
+    """Return the object of `inspect --json`."""
     from ckwatch.cli.json_output import InspectedUnit
 
     return InspectedUnit(
@@ -246,7 +246,7 @@ def calibrated_lines(found: Calibration | None, timed: int, notes: Sequence[str]
 
 
 def calibration_report(found: Calibrated) -> CalibrationReport:
-    """What `inspect --calibration --json` prints."""
+    """Return the object of `inspect --calibration --json`."""
     from ckwatch.cli.json_output import CalibrationReport
 
     known = found.calibration
@@ -340,7 +340,7 @@ def _basis_lines(found: Sequence[Prediction]) -> list[str]:
 
 
 def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
-    """What `rank --json` prints."""
+    """Return the object of `rank --json`."""
     from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
     from ckwatch.prediction.learned import learned_corrections
 
@@ -407,7 +407,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
-    """What the artifact is compared with, by what it is called. The one before comes first: warnings are against it."""
+    """Return earlier artifacts by name, to compare with. The previous one comes first: warnings are against it."""
     others = (("previous", found.previous), (f"baseline {found.baseline_name}", found.baseline))
     return tuple((name, report) for name, report in others if report is not None)
 

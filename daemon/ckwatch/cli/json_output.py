@@ -1,4 +1,4 @@
-"""What commands print with `--json`: a type for each object. `ckwatch schema` makes the JSON Schema from them."""
+"""The output of commands with `--json`: a type for each object. `ckwatch schema` makes the JSON Schema from them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class BenchStarted(Answer):
 
 
 class BenchStage(Printed):
-    """What is being done on a shape: it `began`, or is at a `stage`, which `text` names."""
+    """Progress on a shape: it `began`, or is at a `stage`, which `text` names."""
 
     event: Literal["began", "stage"]
     unit: str
@@ -145,7 +145,7 @@ class BenchTiming(Printed):
 
 
 class BenchSkipped(Printed):
-    """What is not timed, and why (`text`): a shape, or, where `shape` is null, all `shapes` of a unit."""
+    """A unit or shape that is not timed, and why (`text`): a shape, or, if `shape` is null, all `shapes` of a unit."""
 
     event: Literal["skipped"] = "skipped"
     unit: str
@@ -246,7 +246,7 @@ class VerifyStarted(Answer):
 
 
 class VerifyStage(Printed):
-    """What is being done with a unit: it `began`, or is at a `stage`, which `text` names."""
+    """Progress on a unit: it `began`, or is at a `stage`, which `text` names."""
 
     event: Literal["began", "stage"]
     unit: str
@@ -254,7 +254,7 @@ class VerifyStage(Printed):
 
 
 class VerifiedUnit(Printed):
-    """What came of a unit; `built` or why there was nothing to verify is in `built_as`.
+    """The result for a unit; `built_as` is `built` or the reason why there was nothing to verify.
 
     `known`: it was verified before. `verification`: each shape that was tried, and each finding with its place (lines
     and columns from zero); null where nothing was executed, as `summary` explains.
@@ -405,7 +405,7 @@ class TimedPass(PassTime):
 
 
 class CompileTime(Printed):
-    """Where the compile time goes, in seconds; no passes where the unit does not compile. `trace`: the file."""
+    """The compile time in seconds by pass; no passes if the unit does not compile. `trace`: the file."""
 
     granularity_us: int
     trace: str | None
@@ -413,7 +413,7 @@ class CompileTime(Printed):
 
 
 class ExplainedUnit(Answer):
-    """What a unit depends on, and why it is in its state.
+    """The dependencies of a unit, and the reason for its state.
 
     `by_hand` is a line for a shell that renders and compiles it. `templates` are the files that were read, with their
     hashes; `missed` would be read if they existed. `time`: with `--time` or `--trace`.
@@ -601,7 +601,7 @@ class ImportedKernelFile(Printed):
 
 
 class ImportedInstances(Answer):
-    """What became of CK's list of instances: `listed` of them, and how many are in no file, by the reason."""
+    """The result of importing CK's list of instances: `listed` of them, and how many are in no file, by the reason."""
 
     listed: int
     files: tuple[ImportedKernelFile, ...]
@@ -621,7 +621,7 @@ class ImportedTemplate(Answer):
 
 
 class ImportedTimingFiles(Answer):
-    """What became of each file whose timings were imported."""
+    """The result for each file whose timings were imported."""
 
     imported: tuple[TimingsImport, ...]
 
@@ -639,7 +639,7 @@ class ImportedTimingsRemoved(Answer):
 
 
 class StoreSize(Answer):
-    """What the store takes, in bytes, by its folders. `shared` is where the shared one is."""
+    """The size of the store in bytes, by folder. `shared` is the address of the shared one."""
 
     folder: str
     artifacts: int
@@ -714,4 +714,4 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "store size": (StoreSize,),
     "store gc": (StoreCleaned,),
 }
-"""What the lines of each command are; a `DiagnosticLine` may be among those of any."""
+"""The types of each command's lines; any command may print a `DiagnosticLine`, too."""

@@ -72,7 +72,7 @@ class LogFollower:
         return here
 
     def added(self) -> bytes:
-        """What has been written since, in whole files: the rest of one that was moved, then the new one."""
+        """Return the bytes written since then, across a rotation: the rest of the old file, then the new one."""
         parts = []
         if self._file is not None:
             if os.fstat(self._file.fileno()).st_size < self._file.tell():

@@ -28,7 +28,7 @@ class Mistakes:
 
     @property
     def are_errors(self) -> bool:
-        """Whether there is an error among those of concern."""
+        """True if a relevant error is among them."""
         return any(found.severity is Severity.ERROR for found in self.concerning)
 
     @property
@@ -83,7 +83,8 @@ def joined(workspace: Sequence[Diagnostic], units: Sequence[Diagnostic]) -> tupl
 
 @asynccontextmanager
 async def explained(client: Client, *patterns: str) -> AsyncIterator[None]:
-    """Where `patterns` name no unit: raise DiagnosedError with the mistakes because of which it may have been left out.
+    """Explain why `patterns` name no unit: raise DiagnosedError with the mistakes because of which it may have been
+    left out.
 
     Raises the UnknownUnitError itself where there are none; its hint then says that other files have some.
     """

@@ -1,4 +1,4 @@
-"""What a command prints: diagnostics with their source lines, text, rows in columns, or JSON lines."""
+"""The output of a command: diagnostics with their source lines, text, rows in columns, or JSON lines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Output:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there are no colours, by the options and by what rich looks at: then nothing of rich is needed."""
+        """True if there are no colours, by the options and by rich's own criteria: then nothing of rich is needed."""
         if self._color == "auto":
             return not sys.stdout.isatty() and not _FORCED_BY & os.environ.keys()
         return self._color == "never"

@@ -137,7 +137,7 @@ class CommandParser(_SuggestingParser):
         self.set_defaults(parser=self)
 
     def add_common(self) -> None:
-        """Where, and in which colors."""
+        """Add the options for the folder and for colours."""
         self.add_argument(
             "-C", "--workspace", type=Path, metavar="DIR", help="the workspace, or a folder in it (default: here)"
         )
@@ -207,7 +207,7 @@ class ProgramParser(_SuggestingParser):
 
     @property
     def has_commands(self) -> bool:
-        """Whether there is any; not where `only` is no command."""
+        """True if there is any; not if `only` is no command."""
         return bool(self._commands.choices)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -53,7 +53,7 @@ class BuildProgress:
 
     @property
     def moves(self) -> bool:
-        """Whether there are moving lines: colours can be forced into a file, these cannot."""
+        """True if there are moving lines: colours can be forced into a file, these cannot."""
         return sys.stdout.isatty() and not self._output.json
 
     async def follow(self, client: Client) -> None:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def next_words(given: Sequence[str]) -> list[str]:
-    """What may follow the words of a command's name, for a shell."""
+    """Return the possible next words of a command's name, for a shell."""
     known = [name.split() for name in OUTPUT]
     return [words[len(given)] for words in known if words[: len(given)] == [*given] and len(words) > len(given)]
 

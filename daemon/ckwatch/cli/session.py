@@ -144,7 +144,7 @@ def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
 
 
 async def asked_patterns(client: Client, words: Sequence[str]) -> tuple[str, ...]:
-    """What the daemon is asked for by a command's words; nothing means everything.
+    """Return the patterns for the daemon from a command's words; nothing means everything.
 
     A template stands for the units that are made from it. Raises CkwatchError for one from which none is made.
     """

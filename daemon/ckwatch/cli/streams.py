@@ -31,7 +31,7 @@ class _StandardOutput(io.FileIO):
 
 
 class _StandardError(io.FileIO):
-    """Where nobody can be told, nobody is."""
+    """Standard error, or nothing if it is closed."""
 
     def write(self, data: object) -> int:
         try:

@@ -78,7 +78,7 @@ def trusted_workspace(options: argparse.Namespace) -> Path | None:
 
 
 async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorCheck:
-    """Whether host and device passes can run side by side, which halves the compile time."""
+    """Check that host and device passes can run side by side, which halves the compile time."""
     from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
     from ckwatch.compile.request import CompileRequest
     from ckwatch.compile.staged_build import StagedCompiler
@@ -242,7 +242,7 @@ def remove_command(name: str) -> int:
 
 
 def environment_of(report: DoctorReport) -> CheckedEnvironment:
-    """What `--json` prints."""
+    """Return the object for `--json`."""
     from ckwatch.cli.json_output import CheckedEnvironment, CheckedRequirement, ToolchainFacts
 
     found = report.toolchain

@@ -1,4 +1,4 @@
-"""What a tuning run found as tables: all of it, and AITER's tuned CSV."""
+"""The results of a tuning run as tables: all of them, and AITER's tuned CSV."""
 
 from __future__ import annotations
 

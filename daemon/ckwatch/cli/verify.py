@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the wire types load pydantic
 
 MARKS = {"verified": ("✓", "green"), "failed": ("✗", "red"), "not verified": ("?", "yellow")}
 SKIPPED = "skipped"
-"""What becomes of an instance of a sweep that instance rules refuse: it is no mistake."""
+"""The outcome of a sweep's instance that instance rules refuse; it does not count as a mistake."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 class _Verify:
-    """What came of a verification so far."""
+    """The results of a verification so far."""
 
     def __init__(self, output: Output) -> None:
         self.output = output

@@ -90,7 +90,7 @@ async def _open_browser(root: Path, entrance: Callable[[Path], AbstractContextMa
 
 
 def _folder_for_browsers(root: Path) -> Path:
-    """Where only the user can read what is put, and a browser can. Raises CkwatchError.
+    """Return a folder that only the user can read, and a browser can. Raises CkwatchError.
 
     A browser that is a snap reads neither the runtime folder nor hidden ones.
     """

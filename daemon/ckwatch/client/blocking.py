@@ -204,7 +204,7 @@ class SyncTuning(Items["TuningStep"]):
 
     @property
     def record(self) -> TuningRecord:
-        """What was found so far."""
+        """The results so far."""
         return self._tuning.record
 
     def best(self, shape: str) -> BestInstance | None:

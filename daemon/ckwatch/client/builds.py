@@ -35,14 +35,14 @@ class UnitResult:
 
     @property
     def skipped(self) -> bool:
-        """Whether it is one of a sweep, and instance rules refuse it: there is nothing to compile, and no mistake."""
+        """True if it is one of a sweep, and instance rules refuse it: there is nothing to compile, and no mistake."""
         errors = [found for found in self.diagnostics if found.severity == "error"]
         refused = self.swept and bool(errors) and all(found.source == "rule" for found in errors)
         return refused or (self.unit is not None and self.problem is None and self.unit.outcome == "skipped")
 
     @property
     def ok(self) -> bool:
-        """Whether it compiled, or, where it was only checked, has no errors."""
+        """True if it compiled, or, if it was only checked, has no errors."""
         if self.problem is not None or self.unit is None or self.skipped:
             return False
         if self.checked:
@@ -68,7 +68,7 @@ class BuildResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every unit is, but for those that are skipped."""
+        """True if every unit is, apart from skipped ones."""
         return not self.failed
 
     @property

@@ -155,7 +155,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         everything: bool = False,
         unsaved: Literal["edited", "looked-at", "none"] = "edited",
     ) -> None:
-        """What this client looks at comes first: units, and those that files belong to.
+        """Put what this client views first: units, and those that files belong to.
 
         `everything`: every unit is built as long as this client is there. `unsaved`: which units that overlays have
         changed are compiled although no build asks for them. Holds until it is called again.
@@ -181,7 +181,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
 
     async def editor(self, *, shows: bool) -> None:
-        """Whether this client is an editor that shows places: its `events` then have the topic `show`.
+        """Declare that this client is an editor that shows places: its `events` then have the topic `show`.
 
         What others ask an editor to show is reported once, and only the last place to one that reads slowly. Holds
         until it is called again.

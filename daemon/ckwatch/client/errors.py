@@ -8,7 +8,7 @@ from typing import Any
 from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
 
 CLASSES: dict[int, type[CkwatchError]] = {403: UntrustedError, 404: UnknownUnitError}
-"""What an answer's status means; any other is a CkwatchError."""
+"""Errors by an answer's status; any other is a CkwatchError."""
 
 _MOST_DETAILS = 5
 

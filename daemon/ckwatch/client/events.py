@@ -44,7 +44,7 @@ _STATES_AT_A_TIME = 50
 """States that are handed on before other tasks have their turn."""
 
 _BYTES_AT_A_TIME = 2**15
-"""What is read of a snapshot before other tasks have their turn: less than 5 ms. A unit has 2 KB, and 1 KB more for
+"""Bytes of a snapshot to read before other tasks have their turn: less than 5 ms. A unit has 2 KB, and 1 KB more for
 each timing."""
 
 _STATES = b'"states":{'
@@ -95,7 +95,7 @@ Followed = TypeVar("Followed", bound="Change | ReadChange[Any]")
 
 
 class KnownStates:
-    """What the follower knows: topics and their last states."""
+    """The follower's knowledge: topics and their last states."""
 
     def __init__(self) -> None:
         self._states: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Where one request and its answer stand, in HTTP: what to send, and what the bytes that came mean.
+"""The state of one request and its answer, in HTTP: what to send, and the meaning of received bytes.
 
 It reads and writes no socket, so that asynchronous and blocking exchanges share it. h11 is the parser that httpx and
 uvicorn use; httpx itself takes longer to import than most commands take to run (`benchmarks/client_start.py`).

@@ -113,7 +113,7 @@ async def not_there(root: Path) -> DaemonGoneError:
 
 
 class StartWait:
-    """What is said of a daemon that takes long to start: after some seconds, when it does something else, and when it
+    """Messages about a daemon that takes long to start: after some seconds, when it does something else, and when it
     has taken twice as long."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class StartWait:
         self._next_s = SAID_S
 
     def line(self, passed_s: float, found: LockHolder | None) -> str | None:
-        """What to say after `passed_s`, None for nothing; `found` has the daemon's lock."""
+        """Return the message after `passed_s`, None for nothing; `found` has the daemon's lock."""
         doing = "its process starts" if found is None else found.starting or "it ends"
         if passed_s < SAID_S or (doing == self._said and passed_s < self._next_s):
             return None

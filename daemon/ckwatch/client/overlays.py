@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.messages import EditorRequest, FocusRequest, ViewRequest
 
 Key = tuple[str, str]
-"""What a request sets: `("overlays", PATH)`, `("focus", "")`, `("view", "")` or `("editor", "")`."""
+"""The subject of a request: `("overlays", PATH)`, `("focus", "")`, `("view", "")` or `("editor", "")`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -51,7 +51,7 @@ class ClientState:
 
     @property
     def differs(self) -> bool:
-        """Whether the client sees something else than the workspace on disk."""
+        """True if the client sees something else than the workspace on disk."""
         return bool(self._texts) or self.view is not None
 
     def set_text(self, path: str, text: str) -> OverlayText:
@@ -159,7 +159,7 @@ class ClientStateSync:
     def __init__(self, connection: Connection, client: str, tasks: TaskGroup) -> None:
         self.state = ClientState()
         self.has_sent = False
-        """Whether the daemon ever had anything."""
+        """True if the daemon ever had anything."""
         self._connection = connection
         self._client = client
         self._tasks = tasks

@@ -21,7 +21,7 @@ COMBINATIONS_LIMIT = 100_000
 
 Parameters = Mapping[str, ParameterValue]
 Values = ParameterValue | Iterable[ParameterValue]
-"""What a parameter is swept over: a list or another iterable, or one value for all. A tuple is one value."""
+"""The values of a swept parameter: a list or another iterable, or one value for all. A tuple is one value."""
 
 Condition = Callable[[Parameters], bool]
 Derived = Mapping[str, Callable[[Parameters], ParameterValue]]

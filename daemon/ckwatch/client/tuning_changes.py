@@ -102,7 +102,7 @@ class TuningChanges(ClosingIterator):
 
 
 class SeenRuns:
-    """What was seen of the runs; `tasks` wait for the processes that run some.
+    """The known state of the runs; `tasks` wait for the processes that run some.
 
     The journal stays open in between: whoever opens it, and closes it as the last one, changes files beside it.
     """

@@ -122,7 +122,7 @@ class WaveRegisters:
         self._masks = 0
 
     def value(self, operand: str) -> LaneValues | None:
-        """What an operand holds; None when the lanes' distances are not known."""
+        """Return what an operand holds, or None when the lanes' distances are not known."""
         held = self._value(operand)
         return None if held is None else held.lanes()
 
@@ -152,7 +152,7 @@ class WaveRegisters:
         return self._somewhere if operand.startswith(_SCALARS) else None
 
     def _mask(self, instruction: Instruction) -> None:
-        """Where some lanes may be switched off, a result is not that of all. `s_or` ends what the last mask began."""
+        """Forget results written while some lanes may be switched off. `s_or` ends what the last mask began."""
         if "saveexec" in instruction.mnemonic or instruction.mnemonic.startswith("v_cmpx"):
             self._masks += 1
         elif "exec" in instruction.text and _target(instruction) in ("exec", "exec_lo"):
@@ -235,7 +235,8 @@ def _computed(name: str, sources: list[LaneValues]) -> LaneValues | None:
 
 
 def _scales(name: str, sources: list[LaneValues]) -> bool:
-    """Whether a multiplication, by the same known number in all lanes, is all that happens to what is not exact."""
+    """Return True if a multiplication, by the same known number in all lanes, is all that happens to the inexact
+    value."""
     if name not in _SCALED:
         return False
     factor = {"v_lshlrev_b32": 0, "v_lshl_add_u32": 1, "v_add_lshl_u32": 2}.get(name)

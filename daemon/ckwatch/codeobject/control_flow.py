@@ -86,7 +86,7 @@ def control_flow_of(instructions: Sequence[Instruction]) -> ControlFlow:
 
 
 def _far_target(instructions: Sequence[Instruction], index: int) -> int | None:
-    """Where `s_getpc_b64 s[0:1]; s_add_u32 s0, s0, N; s_addc_u32 s1, s1, M; s_setpc_b64 s[0:1]` goes."""
+    """Return the target of `s_getpc_b64 s[0:1]; s_add_u32 s0, s0, N; s_addc_u32 s1, s1, M; s_setpc_b64 s[0:1]`."""
     for before in range(index - 1, max(-1, index - _FAR_BRANCH_LENGTH), -1):
         getpc = instructions[before]
         if not getpc.mnemonic.startswith("s_getpc"):

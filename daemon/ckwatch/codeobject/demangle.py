@@ -509,5 +509,5 @@ class _Demangler:
 
 
 def _returns(name: NameNode) -> bool:
-    """Whether the type that a function template returns is part of its name: not of constructors and conversions."""
+    """Return True if a function template's return type is part of its name: not for constructors and conversions."""
     return name.kind is NameNodeKind.NAME and not (name.children and name.text == last_name(name.children[0]))

@@ -136,7 +136,7 @@ class InstructionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionTraits:
-    """What one instruction does.
+    """The effects of one instruction.
 
     `bytes` of memory per lane (global memory for loads to LDS). `flops` are those of a wave for a matrix instruction
     and of a lane for any other, a fused multiply-add being two; integer operations of dot and matrix instructions
@@ -186,7 +186,8 @@ _COUNTED = tuple((re.compile(pattern), flops) for pattern, flops in _VALU_FLOPS)
 
 @cache
 def traits(mnemonic: str) -> InstructionTraits:
-    """What an instruction does; `Kind.OTHER` for one that is not known. Encodings (`_e32`, `_dpp`) make no difference.
+    """Return the effects of an instruction; `Kind.OTHER` for an unknown one. Encodings (`_e32`, `_dpp`) make no
+    difference.
 
     Both halves of a dual instruction of GFX11 and later count when they are given as `v_dual_a::v_dual_b`.
     """

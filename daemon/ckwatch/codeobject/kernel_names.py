@@ -56,7 +56,7 @@ _RUNTIME_HELPERS = "__amd_rocclr_"
 
 
 def is_helper(symbol: str) -> bool:
-    """Whether a kernel is one of CK's helpers (it empties a cache, fills a buffer, is a reference) or HIP's own."""
+    """Return True for one of CK's helper kernels (it empties a cache, fills a buffer, is a reference) or HIP's own."""
     if symbol.startswith(_RUNTIME_HELPERS):
         return True
     try:

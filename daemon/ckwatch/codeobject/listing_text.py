@@ -123,7 +123,7 @@ class _Layout:
             )
 
     def _sources(self, loop: int, depth: int) -> None:
-        """Where the main loop's instructions come from, at its first part."""
+        """Add the source places of the main loop's instructions, at its first part."""
         if not self.listing.loops[loop].main or self._parts[loop] > 1:
             return
         shares = line_shares(self.listing, loop)
@@ -214,7 +214,7 @@ FoldKind = Literal["loop", "block", "function"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsaViewLine:
-    """What is known of line `line` (from zero) of the text; see `ckwatch.wire.analysis.IsaLine`."""
+    """Source and explanation of line `line` (from zero) of the text; see `ckwatch.wire.analysis.IsaLine`."""
 
     line: int
     mnemonic: str
@@ -267,7 +267,7 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
 
 
 def _explanations(listing: Listing) -> dict[str, str]:
-    """What each mnemonic does, whatever its operands; empty for unknown ones."""
+    """Describe each known mnemonic in the listing, whatever its operands."""
     names = sorted({row.instruction.mnemonic for row in listing.rows})
     return {name: "" if (found := explain(name)) is None else found.text for name in names}
 

@@ -89,13 +89,13 @@ def rejected_instructions(stderr: str, body: Sequence[Instruction], left_out: Co
 
 
 def first_error(stderr: str) -> str:
-    """What is wrong when llvm-mca rejects no instruction and still gives no answer: its first line of error."""
+    """The first error line of llvm-mca, for a run that rejects no instruction and still gives no answer."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no output")
 
 
 def unknown_cpu(stderr: str) -> bool:
-    """Whether llvm-mca did not know the arch (and took a model of another one)."""
+    """Return True if llvm-mca did not know the arch (and took a model of another one)."""
     return _UNKNOWN_CPU.search(stderr) is not None
 
 
@@ -104,7 +104,7 @@ McaAnswer = Mapping[str, Any]
 
 
 def parse_answer(output: str) -> McaAnswer:
-    """What llvm-mca printed. Raises ValueError for what is no JSON."""
+    """Parse llvm-mca's output. Raises ValueError if it is not JSON."""
     try:
         document: McaAnswer = json.loads(output)
     except json.JSONDecodeError as error:
@@ -115,7 +115,7 @@ def parse_answer(output: str) -> McaAnswer:
 def loop_cycles_of(
     output: str | McaAnswer, body: Sequence[Instruction], left_out: Collection[int] = (), *, name: str = ""
 ) -> LoopCycles:
-    """What llvm-mca's JSON says of the body. Raises ValueError for an answer that is none of ours."""
+    """Return llvm-mca's figures for the body. Raises ValueError for an answer in another form."""
     document = parse_answer(output) if isinstance(output, str) else output
     try:
         regions = {region["Name"]: region for region in document["CodeRegions"]}
@@ -131,7 +131,8 @@ def loop_cycles_of(
 
 
 def unmodelled_matrix(prediction: LoopCycles, body: Sequence[Instruction]) -> bool:
-    """Whether there are matrix instructions whose time the model does not know, so that its cycles are too few.
+    """Return True if the body has matrix instructions whose time the model does not know, so that its cycles are too
+    few.
 
     LLVM's models of GFX11 and GFX12 give a WMMA the single cycle of any other VALU instruction.
     """

@@ -278,7 +278,7 @@ def _banks(
 
 
 def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...]:
-    """What the instructions themselves say against the loop, the worst first."""
+    """Signs in the instructions themselves that the loop is slow, the worst first."""
     hints = []
     found = [(instruction, traits(instruction.mnemonic)) for instruction in body]
     matrix = any(each.kind is InstructionKind.MFMA for _, each in found)

@@ -128,7 +128,7 @@ class CodeObjectMetadata:
 
 
 def read_metadata(data: bytes) -> CodeObjectMetadata:
-    """What the code object says of its kernels, and what could not be read and why.
+    """Read a code object's metadata about its kernels, with notes about what could not be read and why.
 
     Raises ValueError, with a sentence, for what is no code object and for one that is damaged.
     """

@@ -425,7 +425,7 @@ _CROSS_LANE = re.compile(r"\b(?:row_\w+|wave_\w+|quad_perm|dpp8):?(?:\[[^]]*\]|\
 
 
 def explain(mnemonic: str, operands: str = "") -> Explanation | None:
-    """What an instruction does; None when its name is not known.
+    """Explain an instruction; None for an unknown name.
 
     `operands` is the rest of the disassembled line: counters and modifiers make the sentence more precise and may be
     left out. A dual instruction is `v_dual_a::v_dual_b`, or has its second half in `operands`.

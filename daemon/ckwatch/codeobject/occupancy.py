@@ -111,7 +111,7 @@ def limits_of(arch: str) -> ArchLimits | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """What a kernel asks of a CU: `waves` and `lds_bytes` of its largest workgroup, registers of a lane.
+    """A kernel's demands on a CU: `waves` and `lds_bytes` of its largest workgroup, registers of a lane.
 
     `vgpr_word` is what its VGPRs are called in the next step.
     """
@@ -146,20 +146,20 @@ def occupancy_of(resources: KernelResources, arch: str, *, cu_mode: bool = False
 
 
 class ResourceUse(NamedTuple):
-    """What a kernel uses of a resource, and the most that it may for what is wanted."""
+    """A kernel's use of a resource, and the most that would fit the goal."""
 
     present: int
     most: int
 
     @property
     def excess(self) -> int:
-        """What is too much."""
+        """The amount above the limit."""
         return max(0, self.present - self.most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OccupancyStep:
-    """What it takes for one workgroup more on a CU, `workgroups` in all: at least one resource is used too much.
+    """The step to one more workgroup on a CU, `workgroups` in all: at least one resource exceeds its limit.
 
     `vgprs` of a lane, which `vgpr_word` names (on CDNA2 and later AGPRs are among them), `lds_bytes` of a workgroup.
     `waves` per SIMD are then held, None where those of the fullest SIMD stay as many.
@@ -174,8 +174,8 @@ class OccupancyStep:
 
 
 def step_of(resources: KernelResources, arch: str, *, cu_mode: bool = False) -> OccupancyStep | None:
-    """What would raise the occupancy of a kernel (`Occupancy.next_step`), None where nothing would, or where the arch
-    is not known."""
+    """Return the step that would raise a kernel's occupancy (`Occupancy.next_step`), or None if nothing would or the
+    arch is unknown."""
     limits = _limits(resources, arch, cu_mode=cu_mode)
     if limits is None:
         return None
@@ -267,7 +267,7 @@ def _workgroups(kernel: _Kernel, limits: ArchLimits) -> int:
 
 
 def _next_step(kernel: _Kernel, limits: ArchLimits, waves: int, workgroups: int) -> str:
-    """What it takes for one more workgroup, and what fewer there are than LLVM counts."""
+    """Describe what one more workgroup takes, and by how much LLVM's count is too high."""
     steps = []
     held = _waves(workgroups, kernel, limits)
     if held < waves:
@@ -281,7 +281,7 @@ def _next_step(kernel: _Kernel, limits: ArchLimits, waves: int, workgroups: int)
 
 
 def _step(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> OccupancyStep | None:
-    """What so many workgroups take; None where there is no place for them, or where it is not known what they lack."""
+    """Return what that many workgroups take, or None if there is no room for them or the limit is not known."""
     if workgroups > _slots(kernel.waves, limits):
         return None
     needed = -(-workgroups * kernel.waves // limits.simds)
@@ -300,7 +300,7 @@ def _step(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> OccupancyStep
 
 
 def _fewer(step: OccupancyStep) -> list[str]:
-    """What is too much of each resource."""
+    """List the excess of each resource."""
     vgprs, sgprs, lds = step.vgprs.excess, step.sgprs.excess, step.lds_bytes.excess
     words = {f"{vgprs} {step.vgpr_word}": vgprs, f"{sgprs} SGPR": sgprs, f"{lds:,} byte{'s' * (lds != 1)} of LDS": lds}
     return [word for word, excess in words.items() if excess]

@@ -11,7 +11,7 @@ from ckwatch.model.amounts import count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources:
-    """What the code object's metadata says of a kernel (NT_AMDGPU_METADATA, LLVM's AMDGPUUsage).
+    """A kernel's resources in the code object's metadata (NT_AMDGPU_METADATA, LLVM's AMDGPUUsage).
 
     `symbol` is the mangled name, `name` a readable form that tells the variants of one kernel apart. `vgprs` counts
     architectural VGPRs, `agprs` accumulation VGPRs; bytes are per workgroup (`lds_bytes`) or per lane
@@ -34,7 +34,7 @@ class KernelResources:
 
 
 class OccupancyLimit(StrEnum):
-    """What keeps more waves from a SIMD."""
+    """A limit that keeps more waves from a SIMD."""
 
     VGPR = "VGPR"
     SGPR = "SGPR"

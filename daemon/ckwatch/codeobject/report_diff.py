@@ -171,7 +171,7 @@ def match_kernels(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelWarning:
-    """What deserves a warning: `code` as in diagnostics, `kernel` its readable name."""
+    """A warning about a kernel: `code` as in diagnostics, `kernel` its readable name."""
 
     code: str
     message: str

@@ -206,7 +206,7 @@ def _call_chain(symbols: list[dict[str, Any]]) -> CallChain:
 
 
 def same_instructions(one: DisassembledFunction, other: DisassembledFunction) -> bool:
-    """Whether two functions have the same instructions, whatever their addresses."""
+    """Return True if two functions have the same instructions, whatever their addresses."""
     return len(one.instructions) == len(other.instructions) and all(
         (mine.text, mine.size) == (theirs.text, theirs.size)
         for mine, theirs in zip(one.instructions, other.instructions, strict=True)

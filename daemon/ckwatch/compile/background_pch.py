@@ -32,7 +32,7 @@ UNITS_KEPT = 256
 
 
 LadderOf = Callable[[], "StagedCompiler | None"]
-"""What takes apart the compiles of a request, if anything does."""
+"""Returns the compiler that takes apart the compiles of a request, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class BackgroundPch:
 
     @property
     def making(self) -> bool:
-        """Whether a header is being made."""
+        """Return True if a header is being made."""
         return self._made_now is not None
 
     @property
     def pending(self) -> bool:
-        """Whether there may be headers to make."""
+        """Return True if there may be headers to make."""
         return self.making or bool(self._noted)
 
     def note(

@@ -111,7 +111,7 @@ class _Build:
     on_event: OnBuildEvent
 
     def outcome(self, artifact: Artifact | None, compiled: CompileOutcome) -> BuildOutcome:
-        """What came of a compile."""
+        """The outcome of a compile."""
         return BuildOutcome(self.key, artifact, compiled, False, compiled.log, self.request.source)
 
 
@@ -123,7 +123,7 @@ class _Claim:
     found: BuildOutcome | None
     folder: Path | None = None
     refused: str | None = None
-    """What is wrong with headers that a compiler would not finish to read; None where nobody has looked."""
+    """The problem with headers that a compiler would not finish reading; None if they were not examined."""
 
 
 class Builder:
@@ -165,15 +165,15 @@ class Builder:
 
     @property
     def ladder(self) -> StagedCompiler | None:
-        """What takes compiles apart, where that is done. Most builds find everything in the store; it is loaded when
-        something must be compiled."""
+        """The compiler that takes compiles apart, if enabled. Most builds find everything in the store; it is loaded
+        when something must be compiled."""
         if self._ladder_made is None and self._make_ladder is not None:
             self._ladder_made = self._make_ladder()
         return self._ladder_made
 
     @property
     def takes_apart(self) -> bool:
-        """Whether there is a ladder, and nothing is known that it cannot take apart."""
+        """Return True if there is a ladder, and nothing is known that it cannot take apart."""
         made = self._ladder_made
         return self._make_ladder is not None and (made is None or made.no_plan is None)
 
@@ -192,13 +192,13 @@ class Builder:
         return self._store.contents.look()
 
     async def find(self, request: CompileRequest, look: ContentSnapshot | None = None) -> BuildOutcome | None:
-        """What the store, or the shared one, has of `request`; nothing is compiled."""
+        """Return the outcome of `request` in the store, or the shared one; nothing is compiled."""
         return await self.find_and(request, lambda found: found, look)
 
     async def find_and(
         self, request: CompileRequest, take: Callable[[BuildOutcome], _Taken], look: ContentSnapshot | None = None
     ) -> _Taken | None:
-        """What `take` makes of what the store has of `request`. It runs in a thread, the one that has looked."""
+        """Return what `take` makes of the stored outcome of `request`. It runs in the thread that has looked."""
         if (other := await self._cuda.builder_of(request.language)) is not None:
             return await other.find_and(request, take, look)
         arch = await self._arch(request)
@@ -323,7 +323,7 @@ class Builder:
     async def _undisturbed(
         self, build: _Build, claim: _Claim, folder: Path, checked: PendingHostPass | None
     ) -> CompileOutcome:
-        """What came of a compile, unless the store was deleted under it: then its messages do not count."""
+        """Return the outcome of a compile, unless the store was deleted under it: then its messages do not count."""
         try:
             outcome = await self._compile_in(build, folder, checked, claim.refused)
         except (OSError, CkwatchError):
@@ -358,7 +358,7 @@ class Builder:
         )
 
     async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
-        """What the host pass says, which the next `build` of the same request does not repeat.
+        """Report the host pass, which the next `build` of the same request does not repeat.
 
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
         """
@@ -438,7 +438,7 @@ class Builder:
                 self._flights[key] = (lock, waiting - 1)
 
     async def _claim(self, build: _Build) -> _Claim:
-        """What the store has, or the right to compile: one process at a time per key.
+        """Return the stored outcome, or the right to compile: one process at a time per key.
 
         A store that cannot be locked is written without: publishing bears it.
         """
@@ -486,13 +486,14 @@ class Builder:
 
 
 def _unreadable(request: CompileRequest) -> str:
-    """What is wrong with headers that a compiler would not finish to read, as a log. For a thread."""
+    """Return the problem with headers that a compiler would not finish reading, as a log. Blocks; call from a worker
+    thread."""
     folders = [Path(flag[2:]) for flag in request.flags if flag.startswith("-I/")]
     return unreadable_includes(request.source, request.language.source_name, [*request.include_folders, *folders])
 
 
 def _try_lock(path: Path) -> tuple[bool, int | None]:
-    """Whether there can be locks, and the lock unless another has it."""
+    """Return two values: locks are supported, and the lock unless another process has it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return True, try_lock(path)

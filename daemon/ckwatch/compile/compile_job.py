@@ -108,7 +108,7 @@ class CompileJob:
         return replace(command, begun_s=begun_s)
 
     def outcome(self, status: CompileStatus, **more: Any) -> CompileOutcome:
-        """What came of it, with all that was printed."""
+        """Make the outcome of a compile, with all that was printed."""
         log = "".join(text if text.endswith("\n") else f"{text}\n" for text in self.log if text)
         return CompileOutcome(
             status, log, tuple(self.commands), self.begun_ns, missing=tuple(missing_headers(log)), **more
@@ -116,7 +116,8 @@ class CompileJob:
 
 
 def source_id(request: CompileRequest) -> str:
-    """What tells equal names of different device code apart in one program: an edit of host code does not change it."""
+    """Return an id that tells equal names of different device code apart in one program: an edit of host code does not
+    change it."""
     seen = token_key(device_text(request.source))
     parts = [seen, *request.flags, "defines:", *request.defines, request.arch]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -174,7 +175,7 @@ def unwritten(job: CompileJob, error: OSError) -> CompileOutcome:
 
 
 def not_exported(names: list[str]) -> str:
-    """What the linker would say if it knew what the source should export."""
+    """Return the message that the linker would print if it knew what the source should export."""
     return "".join(
         f"ld: error: the source defines no exported function '{name}': "
         'declare it extern "C" PT_EXPORT, under the name KERNEL_NAME\n'

@@ -66,13 +66,14 @@ def read_headers(folder: Path, dependency_file: str, header_list: str) -> tuple[
 
 @lru_cache(maxsize=8)
 def _sorted_names(dependency_file: str, header_list: str) -> tuple[tuple[str, ...], bool]:
-    """What both name, and whether all are absolute paths: a thousand compiles of one kernel name the same."""
+    """Return the names in both files, and True if all are absolute paths: a thousand compiles of one kernel name the
+    same."""
     names = tuple(sorted({*parse_dependency_file(dependency_file), *parse_header_list(header_list)}))
     return names, all(name.startswith("/") for name in names)
 
 
 def outside(names: Iterable[str], folder: Path) -> set[str]:
-    """What a compile in `folder` has named, as absolute paths, those in `folder` itself left out."""
+    """Return the absolute paths that a compile in `folder` has named, without those in `folder` itself."""
     here = {f"{folder}/", f"{folder.resolve()}/"}
     paths = (name if name.startswith("/") else f"{folder}/{name.removeprefix('./')}" for name in names)
     return {path for path in paths if not any(path.startswith(prefix) for prefix in here)}

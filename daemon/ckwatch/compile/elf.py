@@ -133,7 +133,7 @@ class ElfFile:
         return self.data[offset : offset + size]
 
     def content(self, section: ElfSection) -> bytes:
-        """What the file holds of a section; nothing of one that is made when it is loaded."""
+        """Return the bytes of a section; empty for one that is made when the file is loaded."""
         return b"" if section.kind == SHT_NOBITS else self.bounded(section.offset, section.size)
 
     def symbols(self, kind: int) -> Iterator[ElfSymbol]:
@@ -207,8 +207,8 @@ def machine(data: bytes) -> int | None:
 
 
 def names_interpreter(path: Path) -> bool | None:
-    """Whether a dynamically linked file names a program that loads it; None for any other file. Reads only its header
-    and its table of segments."""
+    """Return True if a dynamically linked file names a program that loads it; None for any other file. Reads only its
+    header and its table of segments."""
     with path.open("rb") as file:
         try:
             header = ElfHeader.read(file.read(64))

@@ -44,7 +44,8 @@ def unreadable(path: str) -> str | None:
 
 
 def unreadable_includes(source: str, source_name: str, folders: Sequence[Path]) -> str:
-    """What a compiler would say of includes that lead to what is no header, as a log; empty where there are none.
+    """Return a compiler's message about includes that lead to something other than a header, as a log; empty if there
+    are none.
 
     `folders` are searched in this order, and for the files in them it is looked into what they include. For a thread.
     """

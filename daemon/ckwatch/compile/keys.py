@@ -129,7 +129,7 @@ async def native_cpu(toolchain: CompilerToolchain, memo_folder: Path | None = No
 
 
 def _cpuinfo() -> str:
-    """What the kernel says of the first processor; empty where it says nothing."""
+    """Return the kernel's description of the first processor; empty if it has none."""
     with suppress(OSError):
         first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
         return "\n".join(_CPUINFO.findall(first))

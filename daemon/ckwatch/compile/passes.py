@@ -45,7 +45,7 @@ class PassResult:
 
     @property
     def log(self) -> str:
-        """What it printed."""
+        """The output of the pass."""
         return "".join(self.job.log)
 
 
@@ -80,12 +80,12 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
 
 
 def joined_log(passes: list[PassResult]) -> str:
-    """What all of them printed, the host's first."""
+    """Join the output of all passes, the host's first."""
     return "".join(one.log for one in sorted(passes, key=lambda one: one.side is PassSide.DEVICE))
 
 
 def failed(passes: list[PassResult]) -> CompileOutcome | None:
-    """What is reported when a pass has failed: the output of all of them; None when none has failed.
+    """Return the outcome of a compile in which a pass has failed: the output of all of them; None if none has failed.
 
     A fault of the host wins: it says nothing about the kernel.
     """
@@ -111,7 +111,7 @@ _COMPLAINTS = ("precompiled file", "precompiled header", "PCH file", "AST file",
 
 
 def _complaint(finished: ProcessResult, header: PrecompiledHeader) -> str | None:
-    """What the compiler has against the header, None when it speaks of the source."""
+    """Return the compiler's complaint about the header, or None if it is about the source."""
     if finished.exit_status == 0 or finished.exit_reason is not ExitReason.EXITED:
         return None
     errors = [line for line in finished.stderr.splitlines() if "error:" in line]

@@ -24,7 +24,7 @@ LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class HostPassReport:
-    """What the host pass alone has reported. `transient`: it could not be run, which says nothing about the kernel."""
+    """The report of the host pass alone. `transient`: it could not be run, which says nothing about the kernel."""
 
     ok: bool
     log: str

@@ -105,7 +105,7 @@ def shared_plan(plan: CompilePlan, prefix: str, request: CompileRequest) -> Comp
 
 
 def can_warm_up(source: str) -> bool:
-    """Whether the template takes part."""
+    """Return True if the template takes part."""
     return WARM_UP in source
 
 
@@ -121,7 +121,7 @@ def differing_lines(source: str, other: str) -> int:
 
 
 def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:
-    """Whether a comment is open behind `line`, and what of the line lies in none."""
+    """Return the code of `line` outside of comments, and True if a comment is open behind it."""
     if in_comment:
         _, closed, line = line.partition("*/")
         if not closed:
@@ -132,7 +132,7 @@ def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:
 
 
 PCH_FLAGS = ("-fno-cxx-modules",)
-"""Where headers are made and used."""
+"""Flags with which headers are made and used."""
 
 INSTANTIATE_FLAG = "-fpch-instantiate-templates"
 """Templates are instantiated when the header is made, not by each source that uses it."""
@@ -189,7 +189,7 @@ class PrecompiledHeaderStore:
         self._failed: dict[str, float] = {}
 
     def wanted(self, side: PassSide, text: str, plan: CompilePlan) -> HeaderSpec:
-        """What `text` precompiled for one side would be."""
+        """Describe the header that `text`, precompiled for one side, would be."""
         command = plan.pass_command(
             side,
             source=SOURCE_NAME,
@@ -253,7 +253,7 @@ class PrecompiledHeaderStore:
         self._failed[wanted.key] = time.monotonic()
 
     def worth_trying(self, wanted: HeaderSpec) -> bool:
-        """Whether it has not failed lately, and the compiler has not refused."""
+        """Return True if it has not failed lately, and the compiler has not refused it."""
         since = self._failed.get(wanted.key)
         return (since is None or time.monotonic() - since > _IN_USE_S) and self.refusal() is None
 
@@ -369,7 +369,7 @@ class HeaderWarmup:
     def lacking(
         self, request: CompileRequest, plan: CompilePlan, sides: Iterable[PassSide] = PassSide, *, warm: bool = True
     ) -> list[HeaderSpec]:
-        """What to make next for requests like this one; runs in a thread."""
+        """Return the headers to make next for requests like this one. Blocks; call from a worker thread."""
         found = []
         for side in sides:
             candidates = self.candidates(request, side, plan, warm=warm)
@@ -480,8 +480,8 @@ class HeaderWarmup:
 
 
 def _says_more(log: str, wanted: HeaderSpec) -> bool:
-    """Whether a source that uses the header would say less than by itself (a warning in what it includes, that would
-    not be read again), or more (a macro that it defines anew)."""
+    """Return True if a source that uses the header would print other messages: fewer (a warning in what it includes,
+    which would not be read again), or more (a macro that it redefines)."""
     own = f"/{wanted.key}/{SOURCE_NAME}"
     placed = (message for message in parse_clang_log(log) if message.position is not None)
     return any(not message.path.endswith(own) or message.option == "macro-redefined" for message in placed)

@@ -47,7 +47,7 @@ def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awa
 
 
 def has_all_headers(toolchain: Toolchain | NvccToolchain) -> bool:
-    """Whether no text can lack headers of AMD's libraries."""
+    """Return True if no text can lack headers of AMD's libraries."""
     return not isinstance(toolchain, Toolchain) or (toolchain.ck is not None and toolchain.ck_tile is not None)
 
 
@@ -78,8 +78,8 @@ _SYSTEM_FOLDERS = ("/usr/local/include", "/usr/include")
 
 
 def own_include_folders(workspace: Workspace, unit: Unit, rendered: Rendered) -> tuple[Path, ...]:
-    """Where headers of the workspace are looked for: beside the templates that took part, in the folders of templates,
-    beside the kernel file, and in the workspace's folder."""
+    """Return the folders in which the workspace's headers are looked for: beside the templates that took part, in the
+    folders of templates, beside the kernel file, and the workspace's folder."""
     return _own_folders(rendered.folders, workspace.template_folders, unit.kernel.path, workspace.root)
 
 
@@ -98,7 +98,7 @@ LOG_EXCERPT_CHARACTERS = 4000
 
 
 def compiler_inputs(workspace: Workspace, unit: Unit, rendered: Rendered) -> CompilerInputs:
-    """What a unit's compiler gets besides the rendered text, to place messages about it."""
+    """Return the inputs of a unit's compiler besides the rendered text, to place messages about it."""
     root = str(workspace.root)
     kernel = unit.kernel
     flags = (*workspace.flags, *given_flags(kernel.flags, kernel.flag_spans, root))

@@ -1,4 +1,4 @@
-"""What is asked of the compiler, and what came of it."""
+"""A request to the compiler, and its outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ckwatch.model.targets import Language
 
 
 class ProductKind(StrEnum):
-    """What a compile can leave behind."""
+    """A kind of file that a compile can produce."""
 
     SHARED_OBJECT = "shared-object"
     OBJECT = "object"
@@ -60,7 +60,7 @@ class CompileRequest:
 
 
 class CompilerToolchain(Protocol):
-    """What a compile needs of a toolchain.
+    """The parts of a toolchain that a compile needs.
 
     `hipcc` and `clangxx` are programs; `hip_arguments`, `cpp_arguments` and `link_arguments` come before all others
     (`--rocm-path=…`; `-L…`). `include_folders` hold CK's headers, in the order of the search; their warnings are not
@@ -116,7 +116,7 @@ class CompileFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompileOutcome:
-    """What came of a compile.
+    """The outcome of a compile.
 
     `log` is what was printed, with the source called `request.language.source_name`. `files` lie in the folder the
     compile ran in. `headers` are absolute paths, `missing` the names of headers that were not found. `begun_ns` is the
@@ -157,7 +157,7 @@ class BuildOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether there is a shared object."""
+        """Return True if there is a shared object."""
         return self.artifact is not None and self.artifact.ok
 
     @property
@@ -167,5 +167,5 @@ class BuildOutcome:
 
     @property
     def message(self) -> str:
-        """What `fault` means, for a person."""
+        """Describe `fault` for a reader."""
         return "" if self.outcome is None else self.outcome.message

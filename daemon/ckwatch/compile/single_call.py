@@ -121,7 +121,7 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
 def ended(
     job: CompileJob, files: Mapping[ProductKind, Path], headers: tuple[str, ...], exports: tuple[str, ...]
 ) -> CompileOutcome:
-    """What came of a compile that has linked: its files, unless a name that it should export is not there."""
+    """Return the outcome of a compile that has linked: its files, unless a name that it should export is missing."""
     absent = [name for name in job.request.exports if name not in exports]
     if absent:
         job.log.append(not_exported(absent))
@@ -298,7 +298,7 @@ def _linker_flag_for_nvcc(flag: str) -> str:
 
 
 def _nvcc_headers(folder: Path) -> tuple[str, ...]:
-    """What was read, without the way through nvcc's own folder (`bin/../targets`)."""
+    """Return the headers that were read, without the way through nvcc's own folder (`bin/../targets`)."""
     found = {os.path.normpath(path) for path in read_headers(folder, DEPENDENCIES, HEADER_LIST)}
     return tuple(sorted(path for path in found if not path.startswith("/proc/")))
 

@@ -15,7 +15,8 @@ from ckwatch.model.text import Span
 SLOW_COMPILE = "compile/slow"
 
 USUAL_S = 30.0
-"""Where no compile of the kernel is known: device passes of docs/compiling.md take 7 to 30 s, one of them 70."""
+"""The usual time if no compile of the kernel is known: device passes of docs/compiling.md take 7 to 30 s, one of them
+70."""
 
 FAR_LONGER = 3.0
 """So many times as long as usual is reported, and again after each doubling of that."""
@@ -29,7 +30,8 @@ BUSY_S = 10.0
 
 
 def processor_wait(used_s: float, passed_s: float) -> str:
-    """What a stage waits for that has used so much of the processor in `passed_s`; empty where it gets its share."""
+    """Describe what a stage waits for that has used so much of the processor in `passed_s`; empty if it gets its
+    share."""
     return "the processor: the machine is busy" if passed_s >= BUSY_S and used_s < passed_s / 2 else ""
 
 
@@ -43,8 +45,8 @@ class SlowCompile:
         self._report_at_s = max(FAR_LONGER * (usual_s or USUAL_S), SHORTEST_S)
 
     def take(self, stage: str, used_s: float) -> Diagnostic | None:
-        """What to report when a process of the compile, in this stage, has used so much of the processor; None when
-        there is nothing new."""
+        """Return the diagnostic when a process of the compile, in this stage, has used so much of the processor; None
+        if there is nothing new."""
         passed_s = 0.0
         while used_s >= self._report_at_s:
             passed_s = self._report_at_s

@@ -67,7 +67,7 @@ class PendingHostPass:
 
     @property
     def ok(self) -> bool:
-        """Whether the host pass found no mistake."""
+        """Return True if the host pass found no mistake."""
         return self.host.failure is None
 
 

@@ -65,7 +65,7 @@ def _is_cared_for(state: State, unit: UnitState) -> bool:
 
 
 def _is_seen(state: State, unit: UnitState) -> bool:
-    """Whether a client wants everything: then it gets the figures that are kept."""
+    """Return True if a client requests everything: then it gets the stored figures."""
     name = unit.key.unit
     return any(focus.everything and state.seen(client, name) is unit for client, focus in state.focus.items())
 

@@ -29,13 +29,13 @@ def priority(state: State, unit: UnitState) -> Priority:
 
 
 def is_in_focus(state: State, unit: UnitState) -> bool:
-    """Whether this state of the unit is in a client's focus."""
+    """Return True if this state of the unit is in a client's focus."""
     name = unit.key.unit
     return any(name in focus.units and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
 def is_awaited(state: State, unit: UnitState) -> bool:
-    """Whether a client waits for this state of the unit, or shows it: its compilers make way for nothing."""
+    """Return True if a client waits for this state of the unit, or shows it: its compilers make way for nothing."""
     name = unit.key.unit
     return any(not request.check_only for request in awaiting(state, unit)) or any(
         (focus.everything or name in focus.units) and state.seen(client, name) is unit
@@ -56,7 +56,7 @@ def auto_build_of(state: State, unit: UnitState) -> AutoBuild:
 
 
 def is_wanted(state: State, unit: UnitState) -> bool:
-    """Whether to compile the unit when the store does not have it."""
+    """Return True if the unit is to be compiled when the store does not have it."""
     if unit.demand.wanted or unit.demand.force or any(not request.check_only for request in awaiting(state, unit)):
         return True
     if unit.demand.paused or auto_build_of(state, unit) is AutoBuild.NONE:

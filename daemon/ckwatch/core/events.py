@@ -48,7 +48,7 @@ class Cause:
 
 
 class WorkKind(StrEnum):
-    """What a task does."""
+    """The kind of work that a task does."""
 
     LOAD = "load"
     SCAN = "scan"
@@ -75,7 +75,7 @@ class Work:
     generation: int = 0
     """The unit's when it began."""
     tokens: str = ""
-    """What is compiled; of an analysis, a measurement or a verification, the artifact."""
+    """The tokens that are compiled; of an analysis, a measurement or a verification, the artifact."""
     expected_memory_bytes: int = 0
     """Set aside for it."""
     exclusive: bool = False
@@ -113,9 +113,9 @@ class ViewOverrides:
     archs: tuple[str, ...] = ()
     """In place of the workspace's; none: the same."""
     rules: bool = True
-    """Whether instances are checked by rules."""
+    """Check instances by rules."""
     header_warnings: bool | None = None
-    """Whether warnings in headers are shown; None: as the workspace has it."""
+    """Show warnings in headers; None: as the workspace has it."""
 
 
 class AutoBuild(StrEnum):
@@ -222,7 +222,7 @@ class ShapeTiming:
     artifact: str
     """`CompileFacts.artifact`."""
     wire_json: bytes
-    """What clients are shown: a list of `ckwatch.wire.benchmarks.Timing`. The core does not read it."""
+    """The timings that clients are shown: a list of `ckwatch.wire.benchmarks.Timing`. The core does not read it."""
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
     """The device time that it took; 0 where an earlier measurement held."""
@@ -246,7 +246,7 @@ class ArtifactVerification:
     """The kernel file's then."""
 
     def is_of_shapes(self, shapes: tuple[Shape, ...]) -> bool:
-        """Whether these are the same shapes, wherever they stand in the kernel file."""
+        """Return True if these are the same shapes, wherever they stand in the kernel file."""
         return [(one.name, one.sizes, one.runtime) for one in self.shapes] == [
             (one.name, one.sizes, one.runtime) for one in shapes
         ]
@@ -268,7 +268,7 @@ class ArtifactFigures:
     artifact: str
     """`CompileFacts.artifact`."""
     wire_json: bytes
-    """What clients are shown: fields of `ckwatch.wire.state.Figures`. The core does not read it."""
+    """The figures that clients are shown: fields of `ckwatch.wire.state.Figures`. The core does not read it."""
     warned: tuple[KernelWarning, ...] = ()
 
 
@@ -285,7 +285,7 @@ class RememberedUnit:
 
 @dataclass(frozen=True, slots=True)
 class RecalledUnit:
-    """What is remembered of a unit and holds for the files as they are now: it is built, without any messages."""
+    """A remembered unit that is valid for the files as they are now: it is built, without any messages."""
 
     unit: Unit
     """As it was loaded when this was looked at."""
@@ -487,7 +487,7 @@ class CompileStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CompileWaits(Event):
-    """What a compile waits for; empty when it goes on."""
+    """A compile waits for something; empty when it goes on."""
 
     work: Work
     waits_for: str
@@ -495,7 +495,7 @@ class CompileWaits(Event):
 
 @dataclass(frozen=True, slots=True)
 class CompilerOutput(Event):
-    """What the compilers of this work have reported so far, errors among it."""
+    """The output so far of the compilers of this work, with its errors."""
 
     work: Work
     diagnostics: tuple[Diagnostic, ...]

@@ -184,7 +184,7 @@ def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts
 
 
 def is_quiet(state: State) -> bool:
-    """Whether all news is acted upon: settled units belong to the files as they are known."""
+    """Return True if all news is acted upon: settled units belong to the files as they are known."""
     return not (
         state.has_news
         or state.scanning

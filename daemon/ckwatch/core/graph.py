@@ -94,7 +94,8 @@ class DependencyGraph:
         return self._reads[key][0] if key in self._reads else {}
 
     def contradicts(self, reads: Mapping[str, str], missed: frozenset[str], headers: HeaderFacts | None) -> bool:
-        """Whether another unit has read one of these files with other contents, or found one where there was none."""
+        """Return True if another unit has read one of these files with other contents, or found one where there was
+        none."""
         known = self._known
         if any(known.get(path, digest) != digest for path, digest in reads.items()):
             return True
@@ -107,7 +108,8 @@ class DependencyGraph:
         )
 
     def differs(self, key: UnitKey, texts: Mapping[str, str | None]) -> bool:
-        """Whether the unit's last render read or looked for one of `texts` (path → SHA-256) and found another."""
+        """Return True if the unit's last render read or looked for one of `texts` (path → SHA-256) and found
+        another."""
         reads, missed = self._reads.get(key, ({}, frozenset()))
         return any(path in missed or (path in reads and reads[path] != digest) for path, digest in texts.items())
 
@@ -157,7 +159,7 @@ class DependencyGraph:
         return 0 if name is None else len(self._header_sets[name].facts.present)
 
     def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:
-        """What was last read of each file (None: it must not be there), and files of which units may have read
+        """Return the last digest of each file (None: it must not exist), and files of which units may have read
         different contents."""
         return self._known.copy(), frozenset(self._disputed)
 

@@ -1,4 +1,4 @@
-"""What must hold after every step. Tests check it each time; a daemon never needs to."""
+"""Invariants after every step. Tests check them each time; a daemon never needs to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_invariants(state: State) -> None:
 
 
 def is_at_rest(state: State) -> bool:
-    """Whether nothing is left to do: then every unit is settled and no client waits."""
+    """Return True if nothing is left to do: every unit is settled and no client waits."""
     return not state.busy and is_quiet(state)
 
 
@@ -86,7 +86,7 @@ class ProgressCheck:
 
 
 def _is_news(event: AnyEvent) -> bool:
-    """Whether it may give reason to do something again: it is not what came of a unit's task."""
+    """Return True if the event may give reason to do something again: it is not the result of a unit's task."""
     if isinstance(event, Continued | MemoryMeasured | WarningChanged):
         return False
     return isinstance(event, LoadFinished | ScanFinished) or not hasattr(event, "work")

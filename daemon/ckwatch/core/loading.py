@@ -153,7 +153,7 @@ def take_over(state: State, out: Effects, at: float) -> None:
 
 
 def _order_as_in_files(view: View) -> None:
-    """What was added last may stand first."""
+    """Restore the order of the files: units that were added last may stand first."""
     members = {unit.id: unit for kernel in view.found.values() for unit in kernel.units if unit.id in view.members}
     if members.keys() == view.members.keys():
         view.members = {name: view.members[name] for name in members}

@@ -84,7 +84,7 @@ def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: 
 
 
 def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
-    """Whether the answer for the unit, which is done, waits for the analysis of its code object."""
+    """Return True if the answer for the unit, which is done, waits for the analysis of its code object."""
     if request.check_only or unit.figures.depth is None or unit.compile.result is None:
         return False
     kept = unit.figures.depth is AnalysisDepth.KEPT or not unit.compile.result.from_store
@@ -92,7 +92,7 @@ def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
 
 
 def can_compile(state: State, unit: UnitState) -> bool:
-    """Whether there is a compiler, and it has all the headers of libraries that the unit includes."""
+    """Return True if there is a compiler, and it has all the headers of libraries that the unit includes."""
     if unit.render.facts is not None and unit.render.facts.lacks:
         return False
     workspace = state.views[unit.key.scope].workspace or state.main.workspace

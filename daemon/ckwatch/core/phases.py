@@ -24,7 +24,7 @@ from ckwatch.model.errors import CkwatchError
 
 
 class Phase(StrEnum):
-    """Where a unit is on the way from its present input to a result."""
+    """A unit's position on the way from its present input to a result."""
 
     WAITING = "waiting"
     """For a renderer."""

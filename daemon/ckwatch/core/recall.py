@@ -46,7 +46,7 @@ def consider(state: State, out: Effects) -> None:
 
 
 def is_due(state: State) -> bool:
-    """Whether so many files have changed that results are looked at before units are rendered."""
+    """Return True if so many files have changed that results are looked up before units are rendered."""
     return state.files_changed >= state.recall_after_files and bool(state.unrecalled) and _can_recall(state)
 
 
@@ -110,7 +110,7 @@ def _end_if_done(state: State) -> None:
 
 
 def _holds(state: State, unit: UnitState, found: RecalledUnit) -> bool:
-    """Whether what was found is what a render and a look-up would find now."""
+    """Return True if a render and a look-up would find the same now."""
     work, facts, result = state.recalling, found.render, found.result
     if work is None or unit.phase is not Phase.WAITING or unit.demand.force or unit.key in state.invalidated:
         return False

@@ -70,7 +70,8 @@ def start_work(state: State, out: Effects) -> None:
 
 
 def _awaits_recall(state: State) -> bool:
-    """Whether the next unit may have a remembered result. Unsaved texts have none, and somebody is typing them."""
+    """Return True if the next unit may have a remembered result. Unsaved texts have none, and somebody is typing
+    them."""
     first = state.render_queue.first()
     return first is not None and first.scope == MAIN and (state.recalling is not None or recall.is_due(state))
 
@@ -176,13 +177,13 @@ def _fill_farm(state: State, out: Effects) -> None:
 
 
 def _goes_to_farm(unit: UnitState) -> bool:
-    """Whether any machine can compile the unit: not what is made for this one's processor, or for its CUDA."""
+    """Return True if any machine can compile the unit: not code for this machine's processor, or for its CUDA."""
     host = unit.unit.kernel.template.endswith(f".{Language.CPP}.j2")
     return not unit.compile.not_on_farm and not host and unit.unit.arch.startswith("gfx")
 
 
 def _is_occupied(state: State) -> bool:
-    """Whether a measurement is running that must not be disturbed."""
+    """Return True if a measurement is running that must not be disturbed."""
     return state.is_measuring_alone
 
 
@@ -209,7 +210,7 @@ def _reserved(state: State) -> int:
 
 
 def _waits_for(state: State) -> str:
-    """What the units in the queue wait for, now that all compilers that there is room for have been started."""
+    """Return what the units in the queue wait for, after all compilers that fit have been started."""
     if not state.compile_queue or state.unwanted:
         return ""
     if _is_occupied(state):
@@ -221,7 +222,7 @@ def _waits_for(state: State) -> str:
 
 
 def _fits(state: State) -> bool:
-    """Whether the next compiler has a core and memory. One may always run, however little memory there is."""
+    """Return True if the next compiler has a core and memory. One may always run, however little memory there is."""
     if len(state.storing) >= STORED_AT_ONCE:
         return False
     processes = _processes(state)

@@ -95,7 +95,7 @@ class WorkQueue:
 
 
 Effects = list[Effect]
-"""What a step asks for so far."""
+"""The effects that a step has requested so far."""
 
 
 @dataclass(slots=True)
@@ -158,13 +158,13 @@ class View:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a client's view is as MAIN."""
+        """Return True if a client's view is the same as MAIN."""
         options = self.options
         return not self.overlays and not options.archs and options.rules and options.header_warnings is None
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that a load found is taken over, and no load is awaited."""
+        """Return True if everything that a load found is taken over, and no load is awaited."""
         awaited = self.load_again or (self.loading is not None and self.urgent) or self.aside is not None
         return not (awaited or self.pending or self.taking)
 
@@ -228,13 +228,13 @@ class PendingBuild:
 
     @property
     def awaits_asking(self) -> bool:
-        """Whether units are still to be asked for: they are not known yet, or not all have had their turn."""
+        """Return True if units are still to be requested: they are not known yet, or have not all had their turn."""
         return self.pending is None or bool(self.not_yet_asked)
 
 
 @dataclass(slots=True)
 class Focus:
-    """What a client has in view."""
+    """The files and units that a client has in view."""
 
     units: frozenset[str]
     everything: bool
@@ -309,7 +309,7 @@ class State:
     on_farm: set[int] = field(default_factory=set)
     """Compiles that workers of the farm do."""
     waits_for: str = ""
-    """What units in QUEUED wait for."""
+    """The resource that units in QUEUED wait for."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)
@@ -355,13 +355,13 @@ class State:
     editors: frozenset[str] = frozenset()
     """Clients that show places."""
     shown: ShowRequested | None = None
-    """What they were asked to show last."""
+    """The place that they were asked to show last."""
 
     # Tasks of which one runs at a time.
     recalling: Work | None = None
     """It ends when all of `recalled` has been taken over. Until then no unit of the workspace is rendered."""
     recalled: dict[str, RecalledUnit] = field(default_factory=dict)
-    """What it has found and what is still to be taken over, by unit."""
+    """Recalled units that are still to be taken over, by unit."""
     scanning: Work | None = None
     scan_again: bool = False
     """A scan is to follow the running one."""
@@ -391,7 +391,7 @@ class State:
     """Units to be removed from the history's present ones."""
 
     warnings: dict[str, str] = field(default_factory=dict)
-    """What limits the daemon on this host, by topic."""
+    """Limits of the daemon on this host, by topic."""
     imported_at: float | None = None
     """When timings of others were imported or removed last, since the daemon has started."""
 
@@ -448,18 +448,18 @@ class State:
 
     @property
     def is_compiling(self) -> bool:
-        """Whether a compiler is at work, or a unit is on its way to one."""
+        """Return True if a compiler is at work, or a unit is on its way to one."""
         running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in self.running.values())
         return running or bool(self.compile_queue or self.render_queue or self.look_queue)
 
     @property
     def is_measuring_alone(self) -> bool:
-        """Whether a measurement is running that needs this machine's processor for itself."""
+        """Return True if a measurement is running that needs this machine's processor for itself."""
         return any(work.exclusive for work in self.measuring.values())
 
     @property
     def has_news(self) -> bool:
-        """Whether there is news that has not been acted upon."""
+        """Return True if there is news that has not been acted upon."""
         return bool(
             self.changed
             or self.invalidated
@@ -473,7 +473,7 @@ class State:
 
     @property
     def busy(self) -> bool:
-        """Whether anything runs or waits to run."""
+        """Return True if anything runs or waits to run."""
         before = (self.render_queue, self.look_queue, self.compile_queue)
         queues = (*before, self.analyze_queue, self.measure_queue, self.verify_queue)
         return bool(self.running or any(queues) or self.has_news)

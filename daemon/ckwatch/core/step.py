@@ -154,7 +154,7 @@ def _look_up_finished(state: State, out: Effects, event: LookUpFinished) -> None
 
 
 def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Invalidation | None) -> bool:
-    """Whether the unit's compiler, which has ended, missed a change; then the unit is renewed."""
+    """Return True if the unit's compiler, which has ended, missed a change; then the unit is renewed."""
     if missed is not None:
         state.invalidate([unit.key], missed)
     if unit.key not in state.invalidated:

@@ -101,7 +101,7 @@ def _forget(state: State, out: Effects, unit: UnitState) -> None:
 
 
 def is_written_as_sizes(shape: str) -> bool:
-    """Whether it is `M=64,N=64,K=128`, which the kernel file need not have (`workspace.shapes.find_shape`)."""
+    """Return True if it is `M=64,N=64,K=128`, which the kernel file need not have (`workspace.shapes.find_shape`)."""
     return "=" in shape
 
 
@@ -157,7 +157,7 @@ def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
 
 
 def is_alone(state: State, unit: UnitState) -> bool:
-    """Whether timing the unit needs this machine's processor for itself."""
+    """Return True if timing the unit needs this machine's processor for itself."""
     return unit.unit.kernel.template.endswith(f".{Language.CPP}.j2") and not state.benchmarks.elsewhere
 
 
@@ -221,7 +221,7 @@ def _next_turn(state: State) -> _Turn | None:
 
 
 def _turn_of(state: State, unit: UnitState) -> _Turn | None:
-    """Where the unit's first shape is timed; None while what it must be timed on has something to do."""
+    """Return where the unit's first shape is timed, or None while its device is busy."""
     shape, request = next(iter(unit.timing.requested.items()))
     fitting = _fitting(state, unit, request)
     if fitting and fitting.keys() <= state.measuring.keys():
@@ -291,7 +291,7 @@ def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None
 
 
 def _try_elsewhere(state: State, unit: UnitState, failed: str) -> bool:
-    """Whether the shape waits for another device, once."""
+    """Return True if the shape waits for another device, once."""
     shape, request = next(iter(unit.timing.requested.items()), ("", None))
     if not failed or request is None:
         return False

@@ -108,11 +108,11 @@ class CompileState:
     host_pass_done: bool = False
     """The host pass over the present tokens has ended, and the device pass has not; only in QUEUED and COMPILING."""
     live_diagnostics: tuple[Diagnostic, ...] = ()
-    """What the compilers of the present input have reported so far."""
+    """The diagnostics that the compilers of the present input have reported so far."""
     not_on_farm: bool = False
     """The farm could not compile the present input."""
     waits_for: str = ""
-    """What the compiler waits for, while it runs."""
+    """The resource that the compiler waits for, while it runs."""
 
 
 @dataclass(slots=True)
@@ -184,12 +184,13 @@ class UnitState:
 
     @property
     def settled(self) -> bool:
-        """Whether it needs no more work: what is known of it belongs to its present input."""
+        """Return True if it needs no more work: what is known of it belongs to its present input."""
         return self.phase is Phase.DONE or self.phase is Phase.IDLE
 
     @property
     def compile_has_begun(self) -> bool:
-        """Whether the present input is being compiled, also where the next of its compilers waits for its turn."""
+        """Return True if the present input is being compiled, also while the next of its compilers waits for its
+        turn."""
         between = self.compile.host_pass_done or self.compile.not_on_farm
         return self.phase is Phase.COMPILING or (self.phase is Phase.QUEUED and between)
 
@@ -210,7 +211,7 @@ class UnitState:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What is known of the unit; of an earlier input unless it is settled."""
+        """The last known outcome of the unit; of an earlier input unless it is settled."""
         render, result = self.render.facts, self.compile.result
         if render is not None and not render.ok:
             return Outcome.SKIPPED if render.skipped else Outcome.FAILED
@@ -238,11 +239,11 @@ class UnitState:
         return (*found, *result.diagnostics, *known)
 
     def is_at_work(self, work: Work) -> bool:
-        """Whether this is the unit's render, look-up or compiler."""
+        """Return True if this is the unit's render, look-up or compiler."""
         return self.render.work is work or self.compile.look_up is work or self.compile.compiler is work
 
     def has_built(self, artifact: str) -> bool:
-        """Whether this still is the unit's artifact, as far as is known."""
+        """Return True if this still is the unit's artifact, as far as is known."""
         result, render = self.compile.result, self.render.facts
         if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT:
             return False
@@ -280,14 +281,14 @@ class UnitState:
 
     @property
     def has_placed_findings(self) -> bool:
-        """Whether the places of the last verification belong to the present text."""
+        """Return True if the places of the last verification belong to the present text."""
         latest = self.verification.latest
         return latest is not None and (latest.key, latest.generation) == (self.key, self.input.generation)
 
     @property
     def _verification_diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the verification of the last artifact has found, at the instance wherever it stands now; at lines of
-        templates only where they are those of the present text, or the unit is at work."""
+        """Return the findings of the verification of the last artifact, at the instance wherever it stands now; at
+        lines of templates only if they are those of the present text, or the unit is at work."""
         latest, result = self.verification.latest, self.compile.result
         if latest is None or result is None or latest.artifact != result.artifact:
             return ()

@@ -30,7 +30,7 @@ from ckwatch.model.kernels import Outcome, Unit
 
 
 def difference(old: Unit, new: Unit) -> str | None:
-    """What changed from `old` to `new`; None when only places in the kernel file did."""
+    """Describe the change from `old` to `new`; None when only places in the kernel file changed."""
     file = new.kernel.path.rsplit("/", 1)[-1]
     changes = _changes(old.instance.parameters, new.instance.parameters)
     if changes:
@@ -45,7 +45,7 @@ def difference(old: Unit, new: Unit) -> str | None:
 
 
 def has_moved(old: Unit, new: Unit) -> bool:
-    """Whether messages about the unit belong to other places in the kernel file."""
+    """Return True if messages about the unit belong to other places in the kernel file."""
     return (
         old.instance.span != new.instance.span
         or old.instance.spans != new.instance.spans
@@ -107,7 +107,7 @@ def _note_edit(state: State, unit: UnitState) -> None:
 
 
 def compiles_alike(state: State, view: View, main: Unit, unit: Unit) -> bool:
-    """Whether equal tokens are compiled alike in the view and in the workspace, and equal messages shown."""
+    """Return True if equal tokens are compiled alike in the view and in the workspace, and equal messages shown."""
     own, theirs = view.workspace, state.main.workspace
     settings = own is None or theirs is None or own.settings == theirs.settings
     options = view.options.rules and view.options.header_warnings is None
@@ -244,12 +244,12 @@ def _take_render(state: State, unit: UnitState, facts: RenderFacts, at: float) -
 
 
 def _is_new(unit: UnitState) -> bool:
-    """Whether nothing was known of the unit since the daemon started."""
+    """Return True if nothing was known of the unit since the daemon started."""
     return unit.render.facts is None and unit.compile.result is None
 
 
 def recalled(state: State, out: Effects, unit: UnitState, found: RecalledUnit, at: float) -> None:
-    """What was rendered and built earlier holds for the present input."""
+    """Take over earlier results of a unit that are valid for its present input."""
     in_history = _is_new(unit) and unit.key.unit not in state.unrecorded
     _take_render(state, unit, found.render, at)
     _stop_compiler(state, out, unit)
@@ -369,7 +369,7 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
 
 
 def unforce(state: State, out: Effects, unit: UnitState) -> None:
-    """What the store has is good enough again."""
+    """Accept results from the store again."""
     unit.demand.force = False
     if unit.phase is Phase.QUEUED:
         state.compile_queue.remove(unit.key)

@@ -32,7 +32,7 @@ from ckwatch.core.unit_state import UnitState, VerificationRequest
 from ckwatch.model.verification import Verification, VerificationDepth
 
 RANKS = {REQUESTED: 0, IN_FOCUS: 1, EDITED: 2}
-"""What a client waits for comes first: it does not wait for compilers either."""
+"""The order of verifications: requested ones come first and do not wait for compilers either."""
 
 
 def consider(state: State, out: Effects, unit: UnitState) -> None:
@@ -73,7 +73,7 @@ def _known(state: State, unit: UnitState, result: CompileFacts, *, thorough: boo
 
 
 def _knows(state: State, unit: UnitState, result: CompileFacts, *, thorough: bool = False) -> bool:
-    """Whether it also belongs to this text."""
+    """Return True if the result also belongs to this text."""
     known = _known(state, unit, result, thorough=thorough)
     return known is not None and (not known.findings or unit.has_placed_findings)
 

@@ -18,8 +18,8 @@ from ckwatch.model.kernels import Unit
 
 
 def differs(state: State, view: View, unit: Unit) -> bool:
-    """Whether a client's unit differs from the workspace's: by the kernel file, the options, the settings or a text
-    that it reads."""
+    """Return True if a client's unit differs from the workspace's: by the kernel file, the options, the settings or a
+    text that it reads."""
     main = state.main.units.get(unit.id)
     options = view.options
     if main is None or not view.alike or not options.rules or options.header_warnings is not None:

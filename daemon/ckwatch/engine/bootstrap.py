@@ -262,7 +262,7 @@ class _Parts:
 
 
 def priority_warning(own_niceness: int) -> str | None:
-    """What a daemon of this niceness says of its compilers, which cannot have less."""
+    """Return the warning of a daemon of this niceness about its compilers, which cannot have less."""
     if own_niceness <= 0:
         return None
     return (

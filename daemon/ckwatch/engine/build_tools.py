@@ -138,12 +138,12 @@ class BuildTools:
 
     @property
     def precompiles(self) -> bool:
-        """Whether precompiled headers are enabled, and the compiler can use them."""
+        """True if precompiled headers are enabled, and the compiler can use them."""
         return self._precompile and self.runs_passes_apart
 
     @property
     def ladder_of(self) -> LadderOf | None:
-        """What makes precompiled headers at the time; None where none are to be made."""
+        """The present maker of precompiled headers; None if none are to be made."""
         return self._ladder if self.precompiles else None
 
     def _ladder(self) -> StagedCompiler | None:
@@ -151,7 +151,7 @@ class BuildTools:
 
     @property
     def runs_passes_apart(self) -> bool:
-        """Whether the passes of a compile can run as processes of their own, as far as is known."""
+        """True if the passes of a compile can run as processes of their own, as far as is known."""
         builder = None if self.compiler is None else self.compiler.builder
         return builder is not None and builder.takes_apart
 
@@ -179,7 +179,7 @@ class BuildTools:
 
     @property
     def render_cache_folder(self) -> Path | None:
-        """Where renders of earlier daemons are."""
+        """The folder of earlier daemons' renders."""
         return None if self.store is None else self.store.folder / "renders"
 
     async def rest(self) -> None:

@@ -52,11 +52,11 @@ class ChangeFeed:
         self._marks.pop(scope, None)
 
     def has(self, scope: str) -> bool:
-        """Whether anything has changed in exactly this scope."""
+        """Return True if anything has changed in exactly this scope."""
         return scope in self._marks
 
     def is_known(self, seq: int) -> bool:
-        """Whether a follower that has seen everything up to `seq` can go on from there."""
+        """Return True if a follower that has seen everything up to `seq` can go on from there."""
         return self._first <= seq <= self.seq
 
     def last(self, scope: str, topic: str) -> int:

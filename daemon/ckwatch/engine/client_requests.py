@@ -68,7 +68,7 @@ class ClientRequests:
     async def focus(
         self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: AutoBuild
     ) -> None:
-        """What the client views. Raises UnknownUnitError, but not for the id of a unit, which may be gone."""
+        """Set what the client views. Raises UnknownUnitError, but not for the id of a unit, which may be gone."""
         self._clients.add(client)
         names: set[str] = set()
         if patterns:
@@ -92,7 +92,7 @@ class ClientRequests:
         await self._loop.post(OptionsChanged(client, options, at=time.time()))
 
     async def editor(self, client: str, *, shows: bool) -> None:
-        """Whether the client is an editor that shows places."""
+        """Set if the client is an editor that shows places."""
         self._clients.add(client)
         await self._set_editors(self._editors | {client} if shows else self._editors - {client})
 

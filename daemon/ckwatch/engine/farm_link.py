@@ -186,7 +186,7 @@ class FarmLink:
         return slots if most is None or not slots else max(slots, most)
 
     def status(self, compiling: int) -> FarmStatus | None:
-        """What the farm is while it can be reached; `compiling` there are so many compiles."""
+        """Return the farm's status while it can be reached; `compiling` counts its compiles."""
         if self.connection is None:
             return None
         workers = len(self.connection.workers)

@@ -28,7 +28,7 @@ class TrackedPaths:
 
     @classmethod
     def of(cls, root: Path, workspace: Workspace | None, tracked: Collection[str]) -> TrackedPaths:
-        """What matters to `workspace`; only its `ckwatch.toml` while it could not be read."""
+        """Return the paths that matter to `workspace`; only its `ckwatch.toml` while it could not be read."""
         if workspace is None:
             return cls((), tracked, frozenset({str(root / FILE_NAME)}), (), (str(root),))
         patterns = tuple(compile_glob(pattern) for pattern in workspace.settings.workspace.kernels)
@@ -48,7 +48,8 @@ class RelevantChanges:
 
 
 def relevant_changes(paths: Iterable[str], interest: TrackedPaths, digest: Digest) -> RelevantChanges:
-    """What changed paths mean. A folder that came or went may hide any number of files: then everything is scanned."""
+    """Return the meaning of changed paths. A folder that came or went may hide any number of files: then everything is
+    scanned."""
     digests: dict[str, str | None] = {}
     reload, complete = False, True
     for path in paths:

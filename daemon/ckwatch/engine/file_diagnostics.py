@@ -106,7 +106,7 @@ def refused_shapes(
 
 
 def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tuple[model.Diagnostic, ...]:
-    """What the sweeps of all kernel files skip."""
+    """Return what the sweeps of all kernel files skip, as diagnostics."""
     view = state.views.get(scope, state.main)
     own = view if view.workspace is not None else state.main
     paths = dict.fromkeys(

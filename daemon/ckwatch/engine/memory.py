@@ -12,7 +12,7 @@ _PARENT, _RESIDENT_PAGES = 1, 21
 
 
 def resident_bytes() -> int:
-    """What this process has in memory."""
+    """Return the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 

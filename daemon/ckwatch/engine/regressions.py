@@ -103,7 +103,8 @@ def _comparisons(
 
 
 def _is_close(found: Sequence[Comparison]) -> bool:
-    """Whether turns may decide what two measurements apart do not: a small difference, or one that clocks explain."""
+    """Return True if measuring in turns may decide what two measurements apart do not: a small difference, or one that
+    clocks explain."""
     previous = (one for one in found if one.against == PREVIOUS)
     return any(
         one.verdict == "UNSURE" or (one.verdict != "SAME" and abs(one.ratio - 1) <= CLOSE_RATIO) for one in previous

@@ -51,7 +51,8 @@ class UnitInputs:
 
 
 def is_remembered(unit: Unit) -> bool:
-    """Whether results of the unit are: those for the host depend on its processor, and CUDA has another compiler."""
+    """Return True if results of the unit are remembered: those for the host depend on its processor, and CUDA has
+    another compiler."""
     return language_of(unit.kernel.template) is Language.HIP
 
 
@@ -79,7 +80,7 @@ def settled_unit(state: State, name: str) -> SettledUnit | None:
 
 
 def stored_results(root: str, units: Iterable[SettledUnit]) -> list[StoredResult]:
-    """What to keep of the units; for a thread."""
+    """Return the results of the units to keep. Blocks; call from a worker thread."""
     inputs: dict[str, UnitInputs] = {}
     shared: dict[object, ResultFiles] = {}
     found = []

@@ -61,7 +61,7 @@ class RenderWorker:
         self._process: AsyncProcess | None = None
         self._unread = bytearray()
         self._is_asked = False
-        """Whether it has got a question whole."""
+        """True once it has received a whole request."""
         self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
         self._kernels: Sent[Kernel] = Sent(KERNELS_SENT)
         self._writers: Sent[Writers] = Sent(WRITERS_SENT)
@@ -70,7 +70,7 @@ class RenderWorker:
 
     @property
     def runs(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What crosses the pipe between the daemon and a render worker: one request, and its answer.
+"""The protocol of the pipe between the daemon and a render worker: one request, and its answer.
 
 What many requests have in common (the kernel, who may write the workspace) is sent once, and named by a number then.
 """

@@ -81,7 +81,7 @@ class _Work:
 
 
 def _has_no_finding(unit: Unit, outcome: RenderOutcome, checks: SentChecks) -> bool:
-    """Whether the template has no error, and the checks find nothing either."""
+    """Return True if the template has no error, and the checks find nothing either."""
     from ckwatch.checks.static_checks import static_checks  # a first render that is not checked need not wait for it
 
     if outcome.rendered is None or outcome.diagnostics:

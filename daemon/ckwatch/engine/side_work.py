@@ -11,7 +11,7 @@ from ckwatch.core.events import UnitKey
 
 
 class SideWork:
-    """What is at work for which unit, so that it can be cancelled by others than who asked."""
+    """The work for each unit, so that others than its requester can cancel it."""
 
     def __init__(self) -> None:
         self._running: list[tuple[UnitKey, CancelScope]] = []

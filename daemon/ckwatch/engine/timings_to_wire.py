@@ -20,7 +20,7 @@ READINGS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
 def record_to_wire(record: TimingRecord, present_key: str | None) -> list[Timing]:
-    """What clients are shown: a timing for each cache state, or one that says why there is none.
+    """Return the timings that clients are shown: one for each cache state, or one that says why there is none.
 
     `present_key`: the key of the unit's present artifact; a timing of another one is stale.
     """

@@ -70,14 +70,14 @@ def shown_phase(unit: UnitState) -> Phase:
 
 
 def compile_wait(unit: UnitState) -> str:
-    """What the unit's compile waits for; empty for others."""
+    """Return what the unit's compile waits for; empty for others."""
     if unit.phase is Phase.COMPILING:
         return unit.compile.waits_for
     return "a compiler for its device pass" if unit.compile_has_begun else ""
 
 
 def slow_compile(unit: UnitState) -> str:
-    """What is reported of a compile that runs far longer than usual; empty for others."""
+    """Return the warning about a compile that runs far longer than usual; empty for others."""
     return next((one.message for one in unit.compile.live_diagnostics if one.code == SLOW_COMPILE), "")
 
 

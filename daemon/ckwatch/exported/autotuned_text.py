@@ -37,7 +37,7 @@ CHOICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredShape:
-    """What is known of a shape: the instance that it is for, and the time that this one took on it.
+    """A measured shape: the instance chosen for it, and the time of that instance.
 
     `arguments` are the sizes and runtime arguments it was measured with; `taken_at` is in seconds since 1970.
     """
@@ -52,7 +52,7 @@ class MeasuredShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutotunedKernel:
-    """What is exported: built units of one kernel by the names of their instances, and what each is for."""
+    """The exported units: built units of one kernel by the names of their instances, and the shapes of each."""
 
     name: str
     units: Mapping[str, ExportedUnit]
@@ -71,7 +71,7 @@ def autotuned_name(kernel: str, arch: str) -> str:
 
 
 def library_names(module: str, instances: Sequence[str]) -> dict[str, str]:
-    """What the shared objects of instances are called, each differently, without `.kernel.so`."""
+    """Return a distinct file name for each instance's shared object, without `.kernel.so`."""
     found: dict[str, str] = {}
     for number, instance in enumerate(instances, 1):
         name = module_name(module, instance, "host")

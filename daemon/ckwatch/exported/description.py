@@ -98,14 +98,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "i64": ("int64",), "u8": ("uint8",), "bool": ("bool",),
     "e8m0": ("float8_e8m0fnu", "uint8"), "f4": ("float4_e2m1fn_x2", "uint8"),
 }  # fmt: skip
-"""What torch, numpy and ml_dtypes call an element type. What numpy alone does not have may also come as its bits."""
+"""Names of element types in torch, numpy and ml_dtypes. Types that numpy alone does not have may also come as their
+bits."""
 
 ACTIVATION_NAMES = {"gelu_tanh": "gelu (tanh form)"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedUnit:
-    """What is exported: a built unit. `parameters` are the instance's, `key` the artifact's, `name` the module's."""
+    """The exported unit, which is built. `parameters` are the instance's, `key` the artifact's, `name` the module's."""
 
     unit: str
     kernel: str
@@ -156,7 +157,7 @@ def dtypes_of(tensor: Tensor, arch: str) -> tuple[str, ...]:
 
 
 def defaults_of(exported: ExportedUnit) -> dict[str, str]:
-    """What leading dimensions are, as expressions of sizes, where no strides tell them: as small as possible."""
+    """Return default leading dimensions as expressions of sizes, for calls without strides: as small as possible."""
     operation = exported.operation
     tensors = dict(operation.inputs) | dict(operation.outputs)
     found = {name: text for name, text in operation.size_defaults.items() if name in exported.sizes}
@@ -201,7 +202,7 @@ def kernel_literal(exported: ExportedUnit) -> str:
 
 
 def formula(operation: Operation) -> str:
-    """What a contraction computes, as one line; of other kernels the names of their tensors."""
+    """Return a contraction as one line; of other kernels the names of their tensors."""
     computed = operation.contraction
     if computed is None:
         given = ", ".join(name for name, tensor in operation.inputs if tensor is not None)

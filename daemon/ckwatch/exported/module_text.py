@@ -195,7 +195,7 @@ NEEDS = "There is no gradient. Needs nothing but Python 3.10; torch and numpy ar
 
 
 def usage_lines(exported: ExportedUnit, module: str, function: str) -> list[str]:
-    """What a module computes, on what, and how it is called."""
+    """Describe what a module computes, on what, and how to call it."""
     where = KIND_NAMES[exported.kind].format(arch=exported.arch)
     arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
     operation = exported.operation

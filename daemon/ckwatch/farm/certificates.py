@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority-key.pem"
 MEMBER, MEMBER_KEY = "member.pem", "member-key.pem"
 MEMBER_FILES = (AUTHORITY, MEMBER, MEMBER_KEY)
-"""What a member needs."""
+"""The files that a member needs."""
 
 AUTHORITY_DAYS = 3650
 MEMBER_DAYS = 365
@@ -40,13 +40,13 @@ MAKE_HINT = "`ckwatch farm certificates` makes them; on other machines, copy the
 
 
 def default_certificates_folder() -> Path:
-    """Where certificates are kept unless `[farm] certificates` names another folder."""
+    """Return the folder of certificates, unless `[farm] certificates` names another."""
     return user_config_path("ckwatch", appauthor=False) / "farm"
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCertificates:
-    """What `make_certificates` did: whether there is a new authority, and folders whose member is new."""
+    """The result of `make_certificates`: whether there is a new authority, and folders whose member is new."""
 
     folder: Path
     new_authority: bool
@@ -98,7 +98,7 @@ _ROLES = ("client", "scheduler", "worker")
 
 
 def problem_of_certificates(folder: Path) -> CkwatchError | None:
-    """What is wrong with a member's files; None where nothing is."""
+    """Return the problem with a member's files, or None."""
     try:
         for name in MEMBER_FILES:
             (folder / name).stat()

@@ -55,7 +55,7 @@ CONNECT_OPTIONS = {"connect_timeout": 20, "keepalive_interval": 15}
 """Of ssh, in seconds, so that a host that is gone is noticed."""
 
 ON_LOOPBACK = "127.0.0.1:0"
-"""Where the HTTP server listens that dask starts beside everything, until the preloads stop it."""
+"""The address of the HTTP server that dask starts beside everything, until the preloads stop it."""
 
 CONFIGURATION = {
     "distributed.scheduler.worker-ttl": WORKER_TTL,
@@ -79,19 +79,19 @@ QUEUES = {
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """Where a cluster's scheduler listens, and the cluster's process."""
+    """The address of a cluster's scheduler, and the cluster's process."""
 
     address: str
     pid: int
 
 
 def cluster_file(root: Path) -> Path:
-    """Where the cluster of the workspace at `root` says what it is; its lock is beside it."""
+    """Return the file in which the cluster of the workspace at `root` is described; its lock is beside it."""
     return endpoint_of(root).log.with_name("farm.json")
 
 
 def cluster_log(root: Path) -> Path:
-    """What the cluster's process and its workers on this machine print."""
+    """Return the log of the cluster's process and its workers on this machine."""
     return endpoint_of(root).log.with_name("farm.log")
 
 
@@ -100,7 +100,7 @@ def _lock_of(root: Path) -> Path:
 
 
 def is_up(root: Path) -> bool:
-    """Whether a cluster's process lives."""
+    """Return True if a cluster's process is alive."""
     return is_locked(_lock_of(root))
 
 
@@ -114,7 +114,8 @@ def running_cluster(root: Path) -> RunningCluster | None:
 
 
 def farm_address(settings: FarmSection, root: Path) -> str | None:
-    """Where the farm's scheduler listens; None where the workspace's own cluster is not up. For a thread."""
+    """Return the address of the farm's scheduler, or None if the workspace's own cluster is not up. Blocks; call from a
+    worker thread."""
     if settings.scheduler is not None:
         return settings.scheduler
     found = running_cluster(root)

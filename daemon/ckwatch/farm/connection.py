@@ -145,7 +145,7 @@ class FarmConnection:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _on_client_loop(self, make: Callable[[], Awaitable[_T]]) -> _T:
-        """What a coroutine answers that runs where the client does. Raises FarmError once the farm was let go."""
+        """Run a coroutine on the client's loop and return its result. Raises FarmError once the farm was released."""
         if self._closed:
             raise FarmError(ENDED)
         return await _on(self._loop, make)
@@ -219,7 +219,7 @@ class FarmConnection:
             self._facts[address] = facts
 
     async def _told(self, question: str, address: str, **arguments: Any) -> Any:
-        """What a worker answers. Raises FarmError for what it raises."""
+        """Ask a worker. Raises FarmError for what it raises."""
         scheduler: Any = self._client.scheduler
         try:
             return (await scheduler.broadcast(msg={"op": question, **arguments}, workers=[address]))[address]
@@ -229,7 +229,7 @@ class FarmConnection:
             raise FarmError(_reason(error)) from error
 
     def _accepted(self, value: object, kind: type[_T], address: str) -> _T | None:
-        """What a worker sent; None for what is not acceptable, and then the worker gets nothing more."""
+        """Return what a worker sent, or None if it is not acceptable; the worker then gets no more work."""
         from ckwatch.farm.plain_data import UnacceptableError, opened
 
         try:
@@ -349,7 +349,7 @@ class FarmConnection:
         message: bytes,
         kind: type[_T],
     ) -> _T:
-        """What a task answers. Raises FarmError where nothing came of it."""
+        """Run a task and return its answer. Raises FarmError if there is none."""
         if allowed is not None and not allowed:
             raise FarmError("no worker of the farm is left for it")
         try:
@@ -490,7 +490,7 @@ def _amount(told: Any) -> float:
 
 
 def _problem_of(facts: WorkerFacts) -> str | None:
-    """What is wrong with what a worker says of itself."""
+    """Return the problem with the facts that a worker reports, or None."""
     words = [facts.machine, facts.toolchain, *facts.identities]
     words += [word for one in facts.devices for word in (one.name, one.description, one.arch, one.pci or "")]
     if not facts.machine or any(len(word) > LONGEST_WORD or not word.isprintable() for word in words):
@@ -540,8 +540,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _on(loop: asyncio.AbstractEventLoop, make: Callable[[], Awaitable[_T]]) -> _T:
-    """What a coroutine answers that runs on the other loop; cancelling cancels it there. Raises FarmError where that
-    loop ends before."""
+    """Run a coroutine on the other loop and return its result; cancelling cancels it there. Raises FarmError if that
+    loop ends first."""
 
     async def run() -> _T:
         return await make()

@@ -51,7 +51,7 @@ class PackedToolchain:
     sha256: str
 
     def pieces(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """What is behind `begin`, each piece with its offset; for a thread."""
+        """Yield the rest behind `begin` in pieces, each with its offset. Blocks; call from a worker thread."""
         with self.path.open("rb") as file:
             file.seek(begin)
             while piece := file.read(PIECE_BYTES):
@@ -89,7 +89,7 @@ def pack_toolchain(toolchain: Toolchain, identity: str, folder: Path) -> PackedT
 
 
 def given_folder(farm: Path) -> Path:
-    """Where a worker that keeps to the folder `farm` has what it was given."""
+    """Return the folder of files given to a worker that keeps to the folder `farm`."""
     return farm / "given"
 
 

@@ -1,4 +1,4 @@
-"""What a daemon and its workers send each other. Both are of one version: the names of a worker's resources hold it."""
+"""Messages between a daemon and its workers. Both are of one version: the names of a worker's resources hold it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READY = f"ckwatch:{__version__}:{PROTOCOL}"
 
 DESCRIBE, LOOK_AGAIN = "ckwatch-describe", "ckwatch-look-again"
 RECEIVED, RECEIVE, INSTALL = "ckwatch-received", "ckwatch-receive", "ckwatch-install"
-"""What a worker is asked, through the scheduler, beside tasks. `DESCRIBE` is answered by `WorkerFacts`."""
+"""Requests to a worker, through the scheduler, beside tasks. `DESCRIBE` is answered by `WorkerFacts`."""
 
 
 def compile_resource(identity: str) -> str:
@@ -89,7 +89,7 @@ class FarmCompile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmCompiled:
-    """What came of a `FarmCompile`: with a `fault` nothing was learned of the source, and `message` says why. With
+    """The result of a `FarmCompile`: with a `fault` nothing was learned of the source, and `message` says why. With
     `lacks` nothing was done: the worker has no files with these SHA-256, and must be sent the job with them.
 
     `log`, `commands` and `headers` (path and SHA-256 of what was read) have names of roots in place of folders.
@@ -110,7 +110,7 @@ class FarmCompiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What a worker is: its machine's name, the identities of its toolchains and the version of the first (empty where
+    """Facts about a worker: its machine's name, the identities of its toolchains and the version of the first (empty if
     it has none), and the devices that it times on."""
 
     machine: str
@@ -121,7 +121,7 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileTask:
-    """What a worker is sent: a compile, and contents of its files by SHA-256."""
+    """A compile for a worker, with contents of its files by SHA-256."""
 
     job: FarmCompile
     contents: Mapping[str, bytes] = field(default_factory=dict)
@@ -140,7 +140,8 @@ class FarmMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmMeasured:
-    """What came of a `FarmMeasure`: a report or a failure as JSON (`ckwatch.bench.worker_protocol`), or a `problem`."""
+    """The result of a `FarmMeasure`: a report or a failure as JSON (`ckwatch.bench.worker_protocol`), or a
+    `problem`."""
 
     report: bytes = b""
     problem: str = ""

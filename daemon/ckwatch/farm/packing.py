@@ -139,7 +139,7 @@ def _named_folders(toolchain: CompilerToolchain, folders: tuple[str, ...]) -> di
 
 
 def unpack(packed: PackedCompile, done: FarmCompiled, folder: Path, contents: ContentHashes) -> CompileOutcome:
-    """What a compiler here would have left in `folder`.
+    """Unpack into `folder` what a compiler here would have left there.
 
     Raises FarmError where nothing was learned, for a product that is not what was sent, and where a header that
     was read there is another one here (`UnfitWorkerError`). Raises OSError where the folder cannot be written.

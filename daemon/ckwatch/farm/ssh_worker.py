@@ -34,7 +34,7 @@ class SshWorker(Worker):
         self._reading = asyncio.ensure_future(self._read(self.proc))
 
     async def _read(self, process: Any) -> None:
-        """What is not read would stop the workers when the connection is full of it."""
+        """Read and drop the output: unread, it would stop the workers once the connection is full."""
         async for line in process.stderr:
             log.info("%s: %s", self.address, line.rstrip())
         self.status = Status.closed

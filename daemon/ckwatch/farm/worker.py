@@ -1,4 +1,4 @@
-"""What a dask worker does for ckwatch: it compiles with the toolchain of its machine, and times on its devices.
+"""The dask worker of ckwatch: it compiles with the toolchain of its machine, and times on its devices.
 
 Loaded by `dask worker … --preload ckwatch.farm.worker`, which then listens for no HTTP. The worker announces what it
 has as resources, so that the scheduler sends it what it can do. Everything is kept below one folder:
@@ -78,7 +78,7 @@ CONTENTS_KEPT = 5000
 CLEANUP_S = 600.0
 POLL_S = 0.05
 END_S = 10.0
-"""What runs gets so long to end."""
+"""Seconds that running work gets to end."""
 
 NAME = "ckwatch"
 
@@ -95,7 +95,7 @@ async def dask_setup(worker: Worker) -> None:
 
 
 def default_farm_folder() -> Path:
-    """Where a worker keeps everything."""
+    """Return the folder in which a worker keeps everything."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named else Path(platformdirs.user_cache_dir("ckwatch")) / "farm"
 
@@ -206,7 +206,7 @@ class FarmWorker(WorkerPlugin):
             await worker.set_resources(**gone, **self.resources(worker.state.nthreads))
 
     def resources(self, threads: int) -> dict[str, float]:
-        """What is announced, by name."""
+        """Return the announced resources by name."""
         found: dict[str, float] = {READY: float(threads)}
         found |= {compile_resource(identity): float(threads) for identity in self._toolchains}
         for device in self._facts.devices:
@@ -215,7 +215,7 @@ class FarmWorker(WorkerPlugin):
         return found
 
     async def facts(self) -> WorkerFacts:
-        """What the worker has, as soon as it is known."""
+        """Return the worker's facts as soon as they are known."""
         await self._known.wait()
         first = next(iter(self._toolchains.values()), None)
         version = "" if first is None else first.clang_version
@@ -279,7 +279,7 @@ class FarmWorker(WorkerPlugin):
         return await to_thread.run_sync(self._packed, result, roots, PathRoots(toolchain.roots), store)
 
     def _has_room(self) -> bool:
-        """Whether both passes of a compile have a core."""
+        """Return True if both passes of a compile have a core."""
         return 2 * len(self._running) <= (os.cpu_count() or 1)
 
     def _tree(self, job: FarmCompile, contents: Mapping[str, bytes]) -> Path | tuple[str, ...]:
@@ -346,7 +346,7 @@ class FarmWorker(WorkerPlugin):
         return StagedCompiler(toolchain, store, self._launch, precompile=lambda: precompile)
 
     def _packed(self, result: BuildOutcome, roots: PathRoots, own: PathRoots, store: ArtifactStore) -> FarmCompiled:
-        """What came of it, as it travels. The store knows the toolchain's folders alone, `own`, by name."""
+        """Pack a result for transport. The store knows the toolchain's folders alone, `own`, by name."""
         artifact = result.artifact
         machine = self._facts.machine
         if artifact is None:

@@ -57,7 +57,8 @@ def flag_groups(flags: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def concerns_linking(group: tuple[str, ...]) -> bool:
-    """Whether a group of `flag_groups` is for the linker: a library or its folder, an object file, its own options."""
+    """Return True if a group of `flag_groups` is for the linker: a library or its folder, an object file, its own
+    options."""
     flag = group[0]
     if flag in _LINK_FLAGS or _LINK_INPUT.fullmatch(flag):
         return True
@@ -76,14 +77,14 @@ def given_flags(flags: Sequence[str], spans: Sequence[Span], folder: str) -> tup
 
 
 def define_flag(name: str, value: str | int | bool) -> str:
-    """What follows `-D` for an entry of `[compile.defines]`."""
+    """Return the text after `-D` for an entry of `[compile.defines]`."""
     if isinstance(value, bool):
         return name if value else f"{name}=0"
     return f"{name}={value}"
 
 
 def lacks_value(group: tuple[str, ...]) -> bool:
-    """Whether the value that a flag takes from the next element is missing."""
+    """Return True if the value that a flag takes from the next element is missing."""
     return len(group) == 1 and group[0] in _TAKES_A_VALUE
 
 

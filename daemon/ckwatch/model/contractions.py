@@ -55,7 +55,7 @@ OtherT = TypeVar("OtherT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueStep(Generic[OperandT]):
-    """What is done with a value: `multiply` by `factor` · `operand`, `add` that, or apply an `activation`.
+    """A step applied to a value: `multiply` by `factor` · `operand`, `add` that, or apply an `activation`.
 
     `operand` (`MatrixAxes`, or evaluated a `MatrixView`; by name where it is no contraction) has the indices of the
     output; None counts as 1. `scale`: it holds scales, and may be absent (null) when the kernel is called, which counts
@@ -92,8 +92,8 @@ EXACT_ACTIVATIONS = frozenset({"none", "relu"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """What an operation computes, in size expressions. Operands of the `steps` have the indices of `y`; `x_scale` has
-    those of `x` and `w_scale` those of `w`: a scale per block of them."""
+    """The computation of an operation, in size expressions. Operands of the `steps` have the indices of `y`; `x_scale`
+    has those of `x` and `w_scale` those of `w`: a scale per block of them."""
 
     x: MatrixAxes
     w: MatrixAxes

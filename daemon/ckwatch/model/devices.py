@@ -10,7 +10,8 @@ AUTO = "auto"
 
 
 def names_another_device(wanted: str, kind: str) -> bool:
-    """Whether `wanted` chooses among devices of this kind, so that no other one of them is taken in its place."""
+    """Return True if `wanted` chooses among devices of this kind, so that no other one of them is taken in its
+    place."""
     name = wanted.rpartition("/")[2]
     return name == kind or name.startswith((f"{kind}:", "0000:"))
 
@@ -33,7 +34,7 @@ def devices_for(devices: Iterable[DeviceFacts], kind: str, arch: str, wanted: st
 
 
 def are_alike(one: DeviceFacts, other: DeviceFacts) -> bool:
-    """Whether two devices are the same product, so that times on both say something of each other."""
+    """Return True if two devices are the same product, so that times on them can be compared."""
     return (one.description, one.arch) == (other.description, other.arch)
 
 
@@ -43,7 +44,7 @@ def preferred(devices: Sequence[DeviceFacts], last: str) -> DeviceFacts:
 
 
 def can_run(arch: str, device: DeviceFacts) -> bool:
-    """Whether code for `arch` runs on `device`.
+    """Return True if code for `arch` runs on `device`.
 
     AMD: the same processor, and each target feature that both name (`:xnack-`) set alike. NVIDIA: the same major
     version and at least the minor one, with `a` exactly the version, with `f` the same family (CUDA programming guide,

@@ -124,7 +124,7 @@ NVIDIA_GPUS: tuple[tuple[str, GpuSpecs], ...] = (
     (r"L4", _nvidia("L4", 58, 2040, _peaks(121.0, 242.5, 242.5, 60.0, 0.5), 0.3, 99, 48)),
     (r"A10", _nvidia("A10", 72, 1695, _peaks(125.0, 125.0, 250.0, 62.5, 0.5), 0.6, 99, 6)),
 )
-"""What the description says, and the part; the first that fits.
+"""Pairs of text in a device's description and its part; the first that fits counts.
 
 Peaks of the SXM parts belong to 1830 MHz, not to the highest clock of 1980 MHz: 132 · 4096 · 1.83 GHz = 989.4 TFLOP/s.
 """
@@ -204,12 +204,12 @@ class DeviceFacts:
 
     @property
     def identity(self) -> str:
-        """What tells the device from others of one machine, also when their numbers change."""
+        """An identity that tells the device from others of one machine, also when their numbers change."""
         return self.pci or self.name
 
     @property
     def key(self) -> str:
-        """What tells the device from all others."""
+        """A key that tells the device from all others."""
         return f"{self.machine}/{self.identity}" if self.machine else self.identity
 
     @property
@@ -218,6 +218,7 @@ class DeviceFacts:
         return f"{self.name} on {self.machine}" if self.machine else self.name
 
     def is_called(self, wanted: str) -> bool:
-        """Whether a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of `hip:0`."""
+        """Return True if a setting or a request means it: `hip:0`, `gpu-box/hip:0`, or the PCI address in place of
+        `hip:0`."""
         machine, _, name = wanted.rpartition("/")
         return machine == self.machine and name in (self.name, self.pci)

@@ -30,7 +30,7 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory."""
+        """The size in memory."""
         return DTYPES[self.dtype].bytes_for(self.elements)
 
 
@@ -112,17 +112,17 @@ class KernelProblem:
 
     @property
     def gemm(self) -> Gemm | None:
-        """What it must compute, if that is a contraction."""
+        """The product to compute, if it is a contraction."""
         return self.computed if isinstance(self.computed, Gemm) else None
 
     @property
     def rows(self) -> ComputedRows | None:
-        """What it must compute, if that is computed row by row."""
+        """The rows to compute, if it is computed row by row."""
         return self.computed if isinstance(self.computed, ComputedRows) else None
 
     @property
     def fnuz(self) -> bool | None:
-        """Whether 8-bit floats are those of gfx90a and gfx942; None where it is not known what it computes."""
+        """True if 8-bit floats are those of gfx90a and gfx942; None if the computation is unknown."""
         return None if self.computed is None else self.computed.fnuz
 
     def buffer(self, name: str) -> Buffer:
@@ -148,7 +148,7 @@ FNUZ_ARCHS = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942"})
 
 
 def is_fnuz(arch: str) -> bool:
-    """Whether 8-bit floats of `arch` (`gfx942`, `gfx942:sramecc+`, `sm_90`, …) are the fnuz forms."""
+    """Return True if 8-bit floats of `arch` (`gfx942`, `gfx942:sramecc+`, `sm_90`, …) are the fnuz forms."""
     return arch.partition(":")[0] in FNUZ_ARCHS
 
 

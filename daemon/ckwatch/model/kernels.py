@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def is_integers(value: object) -> TypeIs[tuple[int, ...]]:
-    """Whether a parameter is an array of integers, which one without elements is, too."""
+    """Return True if a parameter is an array of integers; an array without elements is one, too."""
     return isinstance(value, tuple) and all(isinstance(element, int) for element in value)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorLayout:
-    """What PyTorch Inductor calls a tensor's layout."""
+    """A tensor's layout in PyTorch Inductor's terms."""
 
     dtype: str
     size: tuple[str, ...]
@@ -77,7 +77,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the kernel computes, apart from how.
+    """The computation of a kernel, apart from how.
 
     `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
     keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
@@ -99,12 +99,12 @@ class Operation:
 
     @property
     def contraction(self) -> Contraction | None:
-        """What it computes, if that is a contraction."""
+        """The contraction that it computes, if it is one."""
         return self.computation if isinstance(self.computation, Contraction) else None
 
     @property
     def rows(self) -> RowComputation | None:
-        """What it computes, if that is computed row by row."""
+        """The row computation, if it is computed row by row."""
         return self.computation if isinstance(self.computation, RowComputation) else None
 
     @property
@@ -158,7 +158,7 @@ class Instance:
     sweep: SweepOrigin | None = None
 
     def is_derived(self, parameter: str) -> bool:
-        """Whether an expression stands at the parameter's place instead of its value."""
+        """Return True if an expression stands at the parameter's place instead of its value."""
         return self.sweep is not None and parameter in self.sweep.derived
 
 
@@ -185,7 +185,7 @@ class Kernel:
     key_spans: Mapping[Span, Span] = field(default_factory=dict)
 
     def key_span(self, instance: Instance, parameter: str) -> Span:
-        """Where the parameter's key stands; the instance's name where the file does not say."""
+        """Return the place of the parameter's key; the instance's name if the file does not say."""
         value = instance.spans.get(parameter, instance.span)
         return self.key_spans.get(value, value)
 
@@ -205,7 +205,7 @@ class Unit:
 
 
 class Outcome(StrEnum):
-    """What is known of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel.
+    """The outcome of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel.
 
     `skipped`: its sweep makes it, and an instance rule refuses it.
     """

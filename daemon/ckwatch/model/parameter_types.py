@@ -45,7 +45,8 @@ class ParameterType:
 
 @dataclass(frozen=True, slots=True)
 class ParameterDeclaration:
-    """What the template at `path` says of its parameter `name`; or, of `operation`, that it takes all parameters."""
+    """The declaration of the parameter `name` in the template at `path`; or, of `operation`, that it takes all
+    parameters."""
 
     path: str
     name: str
@@ -61,7 +62,7 @@ _NUMBERS = re.compile(
 )
 _CHOICE = re.compile(r"one of (.+)")
 OPERATION_NAME = r"(?:Device|CkTile)\w+"
-"""What a device operation of CK is called, and what the templates of CK Tile put together."""
+"""Names of CK's device operations, and of what the templates of CK Tile assemble."""
 
 
 def declarations(path: str, text: str) -> tuple[ParameterDeclaration, ...]:

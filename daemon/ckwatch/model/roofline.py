@@ -56,7 +56,7 @@ def _matrix_us(problem: KernelProblem, part: GpuSpecs, clock_mhz: float) -> floa
 
 
 class CacheState(StrEnum):
-    """What the caches hold when a launch begins: nothing of its operands, or what the launch before left."""
+    """The content of the caches when a launch begins: nothing of its operands, or what the launch before left."""
 
     COLD = "cold"
     HOT = "hot"

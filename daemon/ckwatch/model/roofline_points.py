@@ -40,7 +40,7 @@ class Roofline:
         return self.peak_tflops / self.bandwidth_tbs
 
     def limit_of(self, point: RooflinePoint) -> Literal["matrix", "memory", ""]:
-        """What the point's bound comes from; empty where that is not shown, as with a hot cache."""
+        """Return the limit behind the point's bound; empty if that is not shown, as with a hot cache."""
         if point.bound_tflops is None or point.cache != "cold":
             return ""
         if self.peak_tflops is not None and point.bound_tflops >= self.peak_tflops * (1 - ON_THE_ROOF):

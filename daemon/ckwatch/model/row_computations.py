@@ -1,4 +1,4 @@
-"""What an operation computes that is no sum of products over fixed indices: attention, norms, products of groups.
+"""Operations other than sums of products over fixed indices: attention, norms, products of groups.
 
 It is computed row by row. A row are the elements of an output along its last axis; rows count through the other axes,
 the last of them fastest. How a row follows from the inputs says a reference by name, one module of
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from ckwatch.model.contractions import EpilogueStep
 
 OptionValue = int | float | bool | str | tuple[int | str | tuple[int, ...] | tuple[str, ...], ...]
-"""What is fixed when a kernel is compiled."""
+"""An option that is fixed when a kernel is compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowComputation:
-    """What an operation computes, row by row.
+    """A computation that is done row by row.
 
     `reference` names it. `tensors` says which tensor of the operation has which role in it; a role without one is
     absent. `sizes` are expressions of size arguments by the names that the reference has for them, `options` what is

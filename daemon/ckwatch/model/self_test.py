@@ -11,7 +11,7 @@ ALL_KINDS = ("hip", "cuda", "cpu")
 
 
 class TrialOutcome(StrEnum):
-    """What trying an assumption has shown; skipped: it could not be tried, or is none of this device's."""
+    """The result of trying an assumption; skipped: it could not be tried, or does not concern this device."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -20,8 +20,8 @@ class TrialOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """What timings rest on. `otherwise`: what it would mean for them if it did not hold. `kinds`: of which devices it
-    is assumed; `why_not` of all others."""
+    """An assumption that timings rest on. `otherwise`: the meaning for timings if it did not hold. `kinds`: the devices
+    that it is assumed for; `why_not` for all others."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumptionTrial:
-    """What trying an assumption has shown. `subject`: of what, where several things are tried, such as an instance.
+    """The result of trying an assumption. `subject`: the thing tried if there are several, such as an instance.
 
     `found` is a sentence; `figures` are what it rests on, with the unit at the end of each name.
     """

@@ -22,7 +22,7 @@ from ckwatch.model.text import LineIndex, Position, Span, advance
 
 
 class SiteKind(StrEnum):
-    """What stands at a site in a template."""
+    """The kind of text at a site in a template."""
 
     TEXT = "text"
     EXPRESSION = "expression"
@@ -142,17 +142,17 @@ class SourceMap:
         return self.segments[max(bisect_right(self._starts, offset) - 1, 0)]
 
     def origin(self, position: Position) -> Origin | None:
-        """Where the character at `position` came from; None in an empty text."""
+        """Return the origin of the character at `position`; None in an empty text."""
         offset = self.lines.offset(position)
         return self.origin_of_range(offset, offset + 1)
 
     def origin_of_span(self, start: Position, end: Position) -> Origin | None:
-        """Where the characters between two rendered positions came from."""
+        """Return the origin of the characters between two rendered positions."""
         first = self.lines.offset(start)
         return self.origin_of_range(first, max(self.lines.offset(end), first + 1))
 
     def origin_of_range(self, start: int, end: int) -> Origin | None:
-        """Where [start, end) came from: the first segment's origin, extended over those of the same file and frame."""
+        """Return the origin of [start, end): the first segment's, extended over those of the same file and frame."""
         segment = self.segment_at(start)
         if segment is None:
             return None

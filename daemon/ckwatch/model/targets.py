@@ -63,7 +63,7 @@ ARCHS: dict[str, tuple[str, ...]] = {
 }
 
 CUDA_ARCH = "sm_90a"
-"""What `*.cu.j2` templates are compiled for where no arch is set and there is no NVIDIA GPU: Hopper."""
+"""The arch of `*.cu.j2` templates if none is set and there is no NVIDIA GPU: Hopper."""
 
 NATIVE = "native"
 """The archs of the devices in this machine, resolved when a unit is compiled."""
@@ -103,7 +103,7 @@ def arch_base(arch: str) -> str:
 
 
 def arch_has_language(arch: str, language: Language) -> bool:
-    """Whether sources of a language can be compiled for a known arch."""
+    """Return True if sources of a language can be compiled for a known arch."""
     if language is Language.CPP:
         return arch == HOST
     return arch == NATIVE or arch.startswith(_LANGUAGES[language])
@@ -117,7 +117,7 @@ def default_archs(archs: Iterable[str], language: Language) -> tuple[str, ...]:
 
 
 def arch_mismatch(language: Language) -> str:
-    """What to say where an arch does not fit."""
+    """Return the message for an arch that does not fit."""
     if language is Language.CPP:
         return "a *.cpp.j2 template is compiled for `host` only"
     wanted = "an NVIDIA arch, such as sm_90a" if language is Language.CU else "an AMD arch, such as gfx942"

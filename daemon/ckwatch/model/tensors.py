@@ -129,5 +129,5 @@ def contiguous_strides(sizes: Sequence[str], layout: str) -> tuple[str, ...]:
 
 
 def is_atom(text: str) -> bool:
-    """Whether a size needs no parentheses in a product."""
+    """Return True if a size needs no parentheses in a product."""
     return isinstance(parse_size(text), (ast.Constant, ast.Name))

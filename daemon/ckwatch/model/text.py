@@ -79,7 +79,7 @@ class LineIndex:
 
 
 def advance(position: Position, text: str) -> Position:
-    """Where `position` comes to lie after `text`."""
+    """Return the position that follows `position` after `text`."""
     newlines = text.count("\n")
     if not newlines:
         return Position(position.line, position.column + len(text))
@@ -94,16 +94,16 @@ class Range:
     end: Position
 
     def holds(self, position: Position) -> bool:
-        """Whether a cursor at `position` touches it: its end counts."""
+        """Return True if a cursor at `position` touches it: its end counts."""
         return self.start <= position <= self.end
 
     def covers(self, other: Range) -> bool:
-        """Whether nothing of `other` is outside."""
+        """Return True if nothing of `other` is outside."""
         return self.start <= other.start and other.end <= self.end
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Return True if it is empty."""
         return self.start == self.end
 
 

@@ -19,13 +19,13 @@ TILE_PARAMETERS = (
     ("tile_m", "tile_n", "tile_k"),
     ("ThreadblockM", "ThreadblockN", "ThreadblockK"),
 )
-"""What templates call the sizes of a workgroup's tile: CK's own names and CK Tile's, each followed by those of PyTorch
-Inductor, and CUTLASS's."""
+"""Names of the sizes of a workgroup's tile: CK's own and CK Tile's, each followed by those of PyTorch Inductor, and
+CUTLASS's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """What one workgroup computes: `m` × `n` of the result, `k` deep at a time."""
+    """The tile of one workgroup: `m` × `n` of the result, `k` deep at a time."""
 
     m: int
     n: int
@@ -83,7 +83,7 @@ class LaunchGrid:
 
     @property
     def flops_per_workgroup(self) -> int:
-        """What a workgroup computes, padding included; a multiply-add is two."""
+        """Operations of one workgroup, padding included; a multiply-add is two."""
         return 2 * self.tile.m * self.tile.n * self.tile.k * self.rounds
 
     @property

@@ -9,15 +9,15 @@ from ckwatch.model.kernel_problem import KernelProblem
 
 
 class GapFill(StrEnum):
-    """What the gaps that leading dimensions leave in the inputs hold."""
+    """The content of the gaps that leading dimensions leave in the inputs."""
 
     NAN = "nan"
     INFINITY = "infinity"
 
 
 class Contents(StrEnum):
-    """What the inputs hold. `largest`: each row of X picks rows of W, whose elements are as large as a result may be;
-    `signed scales`: scales of -1, 0 and 1."""
+    """The content of the inputs. `largest`: each row of X picks rows of W, whose elements are as large as a result may
+    be; `signed scales`: scales of -1, 0 and 1."""
 
     RANDOM = "random"
     ZEROS = "zeros"

@@ -31,7 +31,7 @@ class UnitPattern:
         self._match = re.compile(fnmatch.translate(text)).match
 
     def matches(self, kernel: str, instance: str, unit_id: str, path: str) -> bool:
-        """Whether it names the unit, its instance or its kernel, whose file is `path`."""
+        """Return True if it names the unit, its instance or its kernel, whose file is `path`."""
         if self._below is not None:
             return f"{path}/".startswith(self._below)
         if self._kernel is not None and kernel != self._kernel:
@@ -40,7 +40,8 @@ class UnitPattern:
 
 
 def may_name(pattern: str, kernel: str, path: str) -> bool:
-    """Whether a pattern may name a unit of the kernel file at `path` of which only the kernel's name is known."""
+    """Return True if a pattern may name a unit of the kernel file at `path` of which only the kernel's name is
+    known."""
     if pattern.startswith("/"):
         return UnitPattern(pattern).matches(kernel, "", "", path)
     wildcard = re.search(r"[*?[]", pattern)

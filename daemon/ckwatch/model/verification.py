@@ -1,4 +1,4 @@
-"""What executing a kernel's compiled code on the CPU showed: right or wrong on some problems, and misuse of memory.
+"""Results of executing a kernel's compiled code on the CPU: right or wrong on some problems, and misuse of memory.
 
 It never holds a time: an emulated launch takes as long as the machine at hand needs, which says nothing of a GPU.
 """
@@ -127,7 +127,7 @@ NOT_MODELLED = (
     "caches and their coherence between workgroups",
     "hazards between instructions that the compiler separates by s_nop",
 )
-"""Where a real GPU may differ from what was verified."""
+"""Ways in which a real GPU may differ from what was verified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +149,14 @@ class Verification:
 
     @property
     def is_final(self) -> bool:
-        """Whether another try would find the same: what was not verified was left out by the emulator, not by a worker
-        that was killed or took too long."""
+        """Return True if another try would find the same: unverified problems were left out by the emulator, not by a
+        worker that was killed or took too long."""
         missing = any(one.outcome is ProblemOutcome.NOT_VERIFIED for one in self.problems)
         return not missing or any(one.kind in EMULATOR_LIMITS for one in self.findings)
 
     @property
     def outcome(self) -> VerificationOutcome:
-        """What all problems together say."""
+        """The outcome of all problems together."""
         outcomes = {problem.outcome for problem in self.problems}
         if self.mistakes or ProblemOutcome.WRONG in outcomes:
             return VerificationOutcome.FAILED

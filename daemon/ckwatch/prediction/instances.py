@@ -67,7 +67,7 @@ class GemmInstance:
         return max(1, self.tile.n // (self.instruction[1] * self.repeats[1]))
 
     def loaded_bytes(self, x_bytes: float, w_bytes: float) -> float:
-        """What a workgroup loads for one round, of elements that take `x_bytes` and `w_bytes`."""
+        """Bytes that a workgroup loads in one round, for elements of `x_bytes` and `w_bytes`."""
         return (self.tile.m * x_bytes + self.tile.n * w_bytes) * self.tile.k
 
     def stages(self, x_bytes: float, w_bytes: float) -> int:

@@ -1,4 +1,4 @@
-"""What public measurements say beyond the formulas: a factor for the time of a product of 8-bit matrices.
+"""A learned factor, from public measurements, for the predicted time of a product of 8-bit matrices.
 
 log(time) = log(time by `gemm_time`) + Σ weight · feature + the instance's own weight. Each feature is a number that has
 a name and a meaning: how much a resource decides, which pipeline it is, what padding and the last turn of workgroups
@@ -31,7 +31,7 @@ from ckwatch.prediction.times import GemmSizes, GemmTime, Resource
 FILE = "learned.json"
 
 _USUAL_DEPTH, _USUAL_THREADS, _USUAL_TILE = 128, 256, 128 * 128
-"""Where sizes of an instance have feature 0."""
+"""Sizes of an instance at which a feature is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Correction:
     instances: Mapping[str, float]
 
     def factor(self, instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_units: int) -> float:
-        """What the time by formulas is multiplied by."""
+        """Return the factor by which to multiply the time that the formulas give."""
         features_of = features(instance, sizes, found, compute_units)
         total = sum(self.weights.get(name, 0.0) * value for name, value in features_of.items())
         return exp(total + self.instances.get(instance_key(instance), 0.0))
@@ -96,7 +96,7 @@ def learned_corrections() -> LearnedCorrections:
 
 
 def read_corrections(text: str) -> LearnedCorrections:
-    """What `benchmarks.predictions --fit` has written."""
+    """Read what `benchmarks.predictions --fit` has written."""
     stored = json.loads(text)
     return LearnedCorrections(
         corrections={name: Correction(**one) for name, one in stored["corrections"].items()},
@@ -152,7 +152,7 @@ def _repeats(axes: Axes) -> tuple[int, ...]:
 
 
 def _repeated(view: MatrixView) -> tuple[bool, bool]:
-    """Whether all rows are the same, and all columns."""
+    """Return two flags: all rows are the same, and all columns are."""
     return bool(_repeats(view.rows)), bool(_repeats(view.columns))
 
 

@@ -131,7 +131,7 @@ class _Estimate:
         self._present = present
 
     def is_covered(self, instance: GemmInstance) -> bool:
-        """Whether the tile is covered by as many waves as that of the present instance, without a rest."""
+        """Return True if as many waves as in the present instance cover the tile without a remainder."""
         (m, n), (repeats_m, repeats_n) = instance.instruction, instance.repeats
         covered = instance.waves_m * m * repeats_m, instance.waves_n * n * repeats_n
         waves = instance.waves_m * instance.waves_n

@@ -109,7 +109,7 @@ class PredictionTarget:
         return self.part.dies or max(1, round(self.part.compute_units / self.rates.cus_per_die))
 
     def machine(self, dtypes: Iterable[str]) -> Machine | None:
-        """What a product of operands of these dtypes runs on; None where it has no peak for one of them."""
+        """Return the machine that multiplies operands of these dtypes, or None if it has no peak for one of them."""
         part = self.part
         peaks = [part.peak_tflops.get(dtype, 0.0) for dtype in dtypes]
         if not all(peaks):
@@ -175,7 +175,7 @@ NOT_MODELLED = (
     "what the data do to power and clocks, and what else the device does",
     "where only a loop is known (no CK or CK Tile parameters): latencies, launch, prologue and epilogue",
 )
-"""What no prediction here knows."""
+"""Effects that no prediction here includes."""
 
 VALU_CLOCKS = 4
 """Clocks that a vector instruction of a 64-lane wave holds a 16-lane SIMD (CDNA instruction set manuals)."""
@@ -189,7 +189,7 @@ SAME_TIME = 0.999
 
 
 class Bottleneck(StrEnum):
-    """What takes the time; of terms that take the same, the first."""
+    """The resource that limits the time; of equal terms, the first."""
 
     MATRIX = "matrix units"
     LOOP = "main loop"
@@ -203,7 +203,7 @@ class Bottleneck(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a predicted time comes from: the parameters alone, or also the compiled code object."""
+    """The source of a predicted time: the parameters alone, or also the compiled code object."""
 
     PARAMETERS = "parameters"
     CODE_OBJECT = "code object"
@@ -211,7 +211,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileQuantization:
-    """What whole tiles cost: `useful` of the work is not padding, `balance` of the SIMDs' time is used."""
+    """The cost of whole tiles: `useful` of the work is not padding, `balance` of the SIMDs' time is used."""
 
     workgroups: int
     rounds: int
@@ -224,7 +224,7 @@ class TileQuantization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What is predicted for an instance on one shape of a part. Times in microseconds; what is not known is None, and
+    """A prediction for an instance on one shape of a part. Times are in microseconds; unknown values are None, and
     `notes` say why.
 
     `roofline_us` knows only the part, `bound_us` the tiles too, `time_us` the compiled loop as well; `bound_tflops` and
@@ -407,8 +407,8 @@ def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem,
 
 
 def _compiled_figures(kernel: KernelReport, estimated: KernelFigures) -> KernelFigures:
-    """What a compile knows in place of the estimates. llvm-mca's clocks of the loop are not taken: with them, fewer of
-    AITER's winners are chosen (84 instead of 92 % are among the first five)."""
+    """Replace estimates by figures of the compiled kernel. llvm-mca's clocks of the loop are not used: with them, fewer
+    of AITER's winners are chosen (84 instead of 92 % are among the first five)."""
     return KernelFigures(
         waves_per_simd=_waves_by_registers(kernel) or estimated.waves_per_simd,
         lds_bytes=kernel.resources.lds_bytes or estimated.lds_bytes,
@@ -422,7 +422,7 @@ def _waves_by_registers(kernel: KernelReport) -> int:
 
 
 def _limit_text(known: Prediction, found: GemmTime) -> str:
-    """What takes the time, and what comes next where it takes more than half as long."""
+    """Name the bottleneck, and the next one if it takes more than half as long."""
     first, second, *_ = sorted(known.terms.items(), key=lambda term: -term[1])
     text = f"{first[0]} alone would take {first[1]:.4g} µs"
     if first[0] is Bottleneck.LATENCY:
@@ -487,8 +487,8 @@ def _tile_terms(
     matrix: Bound | None,
     memory: Bound | None,
 ) -> dict[Bottleneck, float]:
-    """What follows from the tiles alone. Split-K writes and reads a partial result per slice, in the accumulator's
-    dtype, as the shipped templates do: that is not part of the bound."""
+    """Return the terms that follow from the tiles alone. Split-K writes and reads a partial result per slice, in the
+    accumulator's dtype, as the shipped templates do: that is not part of the bound."""
     terms: dict[Bottleneck, float] = {}
     if matrix is not None and matrix.limited_by == "matrix":
         terms[Bottleneck.MATRIX] = matrix.time_us / (grid.useful * spread.balance)
@@ -606,7 +606,7 @@ def _reason(known: Prediction, problem: KernelProblem) -> str:
 
 
 def _losses(known: Prediction) -> tuple[str, ...]:
-    """What padding and tail cost, the dearer first."""
+    """Describe the cost of padding and tail, the larger first."""
     found = known.quantisation
     if found is None:
         return ()

@@ -79,7 +79,7 @@ def _has_place(entry: RankingCandidate, found: Prediction) -> bool:
 
 
 def _formula_time(found: Prediction) -> float:
-    """What decides within a tie first: the time itself where it counts all resources together."""
+    """Return the time that decides within a tie: the time itself if it counts all resources together."""
     return (found.time_us or 0.0) if found.formula_us is not None else 0.0
 
 
@@ -111,7 +111,7 @@ def _tied(found: Prediction, first: Prediction) -> str:
 
 
 def _slower(found: Prediction, first: Prediction) -> str:
-    """What explains most of the difference: another limit, or the factor of the computing time that differs most."""
+    """Name the main reason for the difference: another limit, or the factor of the computing time that differs most."""
     if found.formula_us is not None:
         return "; ".join(found.why)
     computing = (Bottleneck.LOOP, Bottleneck.MATRIX)
@@ -128,7 +128,7 @@ def _slower(found: Prediction, first: Prediction) -> str:
 
 
 def _factors(found: Prediction) -> dict[str, float]:
-    """What the peak is multiplied by where computing is the limit; none of them is 0."""
+    """Return the factors that reduce the peak where computing is the limit; none of them is 0."""
     factors = {"matrix use of the loop": found.matrix_use or 1.0}
     if found.quantisation is not None:
         factors["CUs in use (wave quantization)"] = found.quantisation.balance

@@ -73,7 +73,7 @@ ACCUMULATOR_BYTES = 4
 
 
 class Resource(StrEnum):
-    """What a product of matrices needs."""
+    """A resource that a product of matrices needs."""
 
     MATRIX = "matrix"
     LDS = "lds"

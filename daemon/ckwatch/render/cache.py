@@ -28,7 +28,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 """An entry begins with the SHA-256 of the rest, which is MessagePack: reading one executes nothing."""
 
 SIZE_LIMIT_BYTES = 400_000_000
-"""What `prune` leaves: ten thousand entries."""
+"""The size to which `prune` reduces the cache: ten thousand entries."""
 
 Entry = tuple[str, bytes, str, str, tuple[str, ...], tuple[str, ...], dict[str, str], tuple[str, ...]]
 """Text, source map, symbol, token key, names mentioned, templates' folders, files read and their hashes, files looked

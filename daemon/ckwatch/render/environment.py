@@ -53,7 +53,7 @@ from ckwatch.render.values import describe, did_you_mean
 
 
 class ExpressionCode(NamedTuple):
-    """Where the generated code of an expression stands, in lines from 1 and columns of UTF-8."""
+    """The place of an expression's generated code, in lines from 1 and columns of UTF-8."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -62,7 +62,7 @@ class ExpressionCode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModuleTables:
-    """What a generated module refers to, and where its lines and expressions came from."""
+    """The tables that a generated module refers to, and the origin of its lines and expressions."""
 
     source: TemplateSource
     pieces: tuple[Piece, ...]
@@ -182,7 +182,7 @@ class MappingCodeGenerator(CodeGenerator):
         return result
 
     def _attempt(self, write: Callable[[], Any], otherwise: str = "") -> None:
-        """What `write` writes, with another value where that raises an error."""
+        """Call `write`, and retry with another value if it raises an error."""
         self._depth += 1
         self.write("environment.attempt(lambda: ")
         write()
@@ -298,7 +298,7 @@ class MappingCodeGenerator(CodeGenerator):
         self.writeline(f"yield {s}" if frame.buffer is None else f"{frame.buffer}.append({s})", node)
 
     def _constant(self, node: nodes.Expr, frame: Frame) -> Piece | None:
-        """What `node` always prints; None where that is known only when it runs."""
+        """Return the constant that `node` always prints, or None if it is known only at run time."""
         finalize = self._make_finalize()._replace(const=self.environment.printed)
         try:
             text = self._output_child_to_const(node, frame, finalize)
@@ -431,7 +431,7 @@ def _is_text(value: object) -> bool:
 
 
 class Budget:
-    """What one render may use; `start` begins a new one."""
+    """The limits of one render; `start` begins a new one."""
 
     def __init__(self) -> None:
         self.output_limit = 0
@@ -703,7 +703,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
 
 _COUNTED = frozenset({list, tuple, dict, range, str, MappedText})
-"""What can be taken in chunks without anybody noticing."""
+"""Types that can be consumed in chunks without a visible difference."""
 
 
 def _chunks(values: Iterator[Any], step: Callable[[], None]) -> Iterator[tuple[Any, ...]]:

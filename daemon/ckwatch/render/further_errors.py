@@ -43,7 +43,7 @@ _ARE_NOTHING = {
 
 
 class _Errors:
-    """What was found: each error of a tag once."""
+    """The errors found: each error of a tag once."""
 
     def __init__(self) -> None:
         self.found: Tolerated = []
@@ -51,7 +51,7 @@ class _Errors:
         self._seen = 0
 
     def full(self) -> bool:
-        """Whether nothing more is to be found. Counts how often it is asked."""
+        """Return True if the limit of errors is reached. Counts its calls."""
         self._seen += 1
         return len(self.found) >= ERRORS_REPORTED or self._seen > FAILURES_SEEN
 
@@ -101,7 +101,7 @@ def tolerating(environment: TemplateEnvironment) -> Iterator[Tolerated]:
 
 
 def _follows(error: Exception, place: Place, earlier: Tolerated, tolerant: type[TemplateUndefined]) -> bool:
-    """Whether `error` comes from one of the `earlier` ones, or may."""
+    """Return True if `error` comes from one of the `earlier` ones, or may."""
     if isinstance(error, UndefinedError):
         return False
     mentioned = {name for name, _ in place.tag.names} if place.tag is not None else set()
@@ -139,7 +139,8 @@ def _made_of_nothing(errors: Tolerated) -> set[str]:
 
 
 def _values_in(traceback: TracebackType | None, mentioned: set[str]) -> Iterator[Any]:
-    """What the failing expression of a template works with: `mentioned` variables, and arguments of what it calls."""
+    """Yield the values that the failing expression of a template works with: `mentioned` variables, and arguments of
+    calls."""
     frames: list[FrameType] = []
     while traceback is not None:
         frame = traceback.tb_frame
@@ -165,7 +166,7 @@ _GIVES_VALUES = re.compile(r"(?:set|with)\s+(?P<names>[^=]*)=|for\s+(?P<loop>.*?
 _VARIABLE = re.compile(r"l_\d+_(\w+)")
 
 DECLARING_HOOK = "def_kernel"
-"""What other hooks say depends on what this one was told."""
+"""The hook on whose arguments the others depend."""
 
 
 def _tolerant(errors: _Errors, noted: dict[int, TemplateUndefined]) -> type[TemplateUndefined]:

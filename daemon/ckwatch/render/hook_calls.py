@@ -51,7 +51,7 @@ class Hook:
         return ", ".join(one.name for one in parameters if one.default is one.empty)
 
     def _misused(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError) -> HookError:
-        """What is wrong with the arguments."""
+        """Describe the mistake in the arguments."""
         signature = inspect.signature(self._function)
         names = list(signature.parameters)
         how = f"{self.name}({', '.join(map(str, names))})"

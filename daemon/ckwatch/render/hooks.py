@@ -55,7 +55,7 @@ INDUCTOR_ORDER = ("inputs", "outputs", "size_args", "names_str", "input_reorder"
 """PyTorch Inductor's order of `def_kernel`'s arguments: meant where the third one is a list."""
 
 _LAST_NAME = re.compile(r"[^\W\d]\w*\Z", re.ASCII)
-"""What a C declaration such as `int32_t M` declares."""
+"""The name that a C declaration such as `int32_t M` declares."""
 
 
 class HookError(Exception):
@@ -140,7 +140,7 @@ class KernelHooks:
         return self._signature
 
     def get_signature(self) -> str:
-        """What `def_kernel` gave."""
+        """Return the signature from `def_kernel`."""
         if not self._signature:
             raise UndeclaredError("there is no signature yet: def_kernel must be called before", name="get_signature")
         return self._signature
@@ -331,7 +331,7 @@ class KernelHooks:
 
 
 def _absent(tensor: object) -> TypeIs[None]:
-    """Whether there is no such tensor. Raises HookError for what is no tensor at all."""
+    """Return True if there is no such tensor. Raises HookError for anything that is not a tensor."""
     if tensor is None:
         return True
     if not isinstance(tensor, Tensor):

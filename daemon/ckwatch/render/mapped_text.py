@@ -31,7 +31,7 @@ With a negative length the characters all stand for the one at `start`, as those
 """
 
 Event = tuple[Any, ...]
-"""What a template writes at once: a piece, and the values and pieces that follow it. The piece knows which (`refs`)."""
+"""A single write of a template: a piece, and the values and pieces that follow it. The piece knows which (`refs`)."""
 
 EVENTS_PER_CHECK = 512
 """Events that are taken from a stream before its length is looked at."""
@@ -88,7 +88,7 @@ UNKNOWN = Unknown()
 
 
 class Recording:
-    """What a template wrote, without the text of it: `refs` of each event, and the length of each piece and value.
+    """The writes of a template without their text: `refs` of each event, and the length of each piece and value.
 
     Values that are mapped text have their index in `indices`, their origin and their start in it in `inner` and
     `starts`. `pieces` has pieces by number.

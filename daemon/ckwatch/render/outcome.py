@@ -35,7 +35,7 @@ class RenderLimits:
 
 @dataclass(slots=True)
 class Lookups:
-    """What one render read (absolute path → SHA-256 of the bytes), and looked for in vain or could not read."""
+    """The files that one render read (absolute path → SHA-256 of the bytes), did not find, or could not read."""
 
     read: dict[str, str] = field(default_factory=dict)
     missed: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class RenderOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether there is something to compile."""
+        """Return True if there is something to compile."""
         errors = any(one.severity is Severity.ERROR for one in self.diagnostics)
         return self.rendered is not None and not errors and not self.skipped
 

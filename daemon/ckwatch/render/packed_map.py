@@ -291,7 +291,7 @@ class _Unpacking:
         return _Visit(run.inner, run.at + offset, length, site, frame, run.stands)
 
     def _position(self, piece: int, offset: int) -> Position:
-        """Where the character `offset` of the text of `piece` stands in its template."""
+        """Return the place in its template of the character `offset` of the text of `piece`."""
         _, _, site, _, line_ends = self._pieces[piece]
         start = self._sites[site].span.start
         line = bisect_left(line_ends, offset)

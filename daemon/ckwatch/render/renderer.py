@@ -89,7 +89,7 @@ class Renderer:
     def _about_parameters(
         self, unit: Unit, lookups: Lookups
     ) -> tuple[tuple[ParameterDeclaration, ...], dict[str, frozenset[str]]]:
-        """What the templates that were read declare, and which parameters each of them mentions."""
+        """Return the parameters that the templates declare, and which of them each template mentions."""
         # a template that cannot be parsed has been read, and has no source
         known = self._environment.sources
         sources = {path: known[path] for path in lookups.read if path in known}

@@ -108,7 +108,7 @@ def _tags(text: str) -> Iterator[_Tag]:
 
 
 def _end_of_tag(text: str, start: int) -> int:
-    """Where the tag at `start` ends. Raises _FoundError for a tag, string or bracket that is not closed."""
+    """Return the end of the tag at `start`. Raises _FoundError for a tag, string or bracket that is not closed."""
     closing = "}}" if text.startswith("{{", start) else "%}"
     unclosed = f"this tag is not closed: `{closing}` is missing"
     opened: list[int] = []

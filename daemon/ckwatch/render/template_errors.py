@@ -182,7 +182,7 @@ def _missing_name(error: BaseException) -> str:
 
 
 def _name_span(place: Place, wanted: str) -> Span | None:
-    """Where the name `wanted` stands in the tag."""
+    """Return the place of the name `wanted` in the tag."""
     for name, offset in place.tag.names if place.tag is not None and wanted else ():
         if name == wanted and place.source.text.startswith(wanted, offset):
             return place.source.span(offset, offset + len(name))
@@ -200,7 +200,7 @@ def _use_of(name: str, environment: TemplateEnvironment, first: TemplateSource) 
 
 
 def _argument_span(place: Place, error: BaseException) -> Span | None:
-    """Where the argument stands that a hook complains of."""
+    """Return the place of the argument that a hook rejects."""
     argument, call = getattr(error, "argument", None), place.node
     if unexpected := _NO_KEYWORD.search(str(error)):
         argument = unexpected[1]
@@ -230,7 +230,7 @@ def _node_span(place: Place) -> Span | None:
 
 
 def _span_of(source: TemplateSource, node: nodes.Node) -> Span | None:
-    """Where a person looks for `node`: a call is what is called, a filter its name."""
+    """Return the place that a reader expects for `node`: of a call the callee, of a filter its name."""
     if isinstance(node, nodes.Filter) and node.name == ROUNDS and node.node is not None:
         return _span_of(source, node.node)
     if isinstance(node, nodes.Call):

@@ -82,7 +82,7 @@ class _Scan:
     """Empty where they were not asked for."""
 
     places: bool
-    """Whether what the text compiles to can depend on lines and columns."""
+    """True if the result of a compile can depend on lines and columns."""
 
 
 def _scan(text: str, *, offsets: bool) -> _Scan:
@@ -212,7 +212,7 @@ class TokenIndex:
         return (token, min(offset - self._offsets[token], self._length(token)))
 
     def position(self, anchor: Anchor) -> Position:
-        """Where `anchor` lies in this text, clamped to it."""
+        """Return the place of `anchor` in this text, clamped to it."""
         token, delta = anchor
         if token < 0 or not self._offsets:
             return Position(0, 0)

@@ -34,7 +34,7 @@ KINDS = {
     "generator": "a sequence",
     "map": "a sequence",
 }
-"""What values are, by the name of their class."""
+"""Kinds of values in words, by the name of their class."""
 
 _OPERANDS = re.compile(r"unsupported operand type\(s\) for (?P<operator>\S+?):? '(?P<left>\w+)' and '(?P<right>\w+)'")
 _COMPARED = re.compile(r"'(?P<operator>\S+)' not supported between instances of '(?P<left>\w+)' and '(?P<right>\w+)'")
@@ -91,7 +91,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """What Python says of a template's values, without Python's classes."""
+    """Phrase Python's message about a template's values without Python's class names."""
     text = str(error)
     if isinstance(error, ZeroDivisionError):
         return "division by zero"

@@ -22,7 +22,7 @@ from ckwatch.model.errors import CkwatchError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What clients may use. Seconds and bytes."""
+    """Limits for clients, in seconds and bytes."""
 
     clients: int = 256
     """Clients at a time."""

@@ -68,7 +68,7 @@ class RequestMiddleware:
                     await json_response(OUR_FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)(scope, receive, send)
 
     async def _checked(self, scope: Scope, receive: Receive) -> Receive:
-        """What the application receives. Raises RequestRefusedError."""
+        """Return the request's body as the application receives it. Raises RequestRefusedError."""
         headers = Headers(scope=scope)
         if "origin" in headers:
             raise RequestRefusedError(HTTPStatus.FORBIDDEN, "requests of web pages are refused")

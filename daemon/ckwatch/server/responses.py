@@ -63,7 +63,7 @@ def problem_response(status: int, error: str, hint: str | None = None, details: 
 
 
 def problem_of(error: CkwatchError) -> Problem:
-    """What a user did wrong, as a value."""
+    """Convert a user's mistake to a value."""
     details: tuple[str, ...] = ()
     if isinstance(error, DiagnosedError):
         details = tuple(f"{diagnostic.span}: {diagnostic.message}" for diagnostic in error.diagnostics)
@@ -71,7 +71,7 @@ def problem_of(error: CkwatchError) -> Problem:
 
 
 def error_response(error: CkwatchError) -> Response:
-    """What a user did wrong."""
+    """Convert a user's mistake to a response."""
     status = next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), HTTPStatus.BAD_REQUEST)
     return json_response(problem_of(error), status)
 

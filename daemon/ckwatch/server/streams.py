@@ -82,7 +82,7 @@ class SerializedStates:
 
 
 class StreamContext:
-    """What all streams of a daemon share.
+    """The resources that all streams of a daemon share.
 
     `turns` is held for a moment before each piece: when many followers have something to be sent at the same time, one
     piece is made in each round of the event loop, and whatever else waits has its turn in between.
@@ -186,7 +186,7 @@ class Stream(Response):
 
 
 class EventStream(Stream):
-    """What changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
+    """Changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
 
     Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`. One that is
     `quiet` has heartbeats only.

@@ -125,7 +125,7 @@ class _Protocol(H11Protocol):
             self._limit_head()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is answered as all else that is wrong; in the middle of an answer it cannot be."""
+        """Answer what is not HTTP like any other mistake; in the middle of an answer that is impossible."""
         body = json_bytes(Problem(error=msg))
         headers = [
             (b"content-type", b"application/json"),
@@ -210,7 +210,7 @@ class _ActiveRequest:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the process at the other end is the user's."""
+    """Return True if the process at the other end is the user's."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _pid, uid, _gid = struct.unpack("3i", credentials)
     return bool(uid == os.getuid())

@@ -1,4 +1,4 @@
-"""What every room needs of the operating system: processes that end with their parent, locks, durable files.
+"""Services of the operating system for every room: processes that end with their parent, locks, durable files.
 
 Nothing here knows what a kernel is. It stands below `workspace`, so that every room can use it.
 """

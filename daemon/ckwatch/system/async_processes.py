@@ -53,7 +53,7 @@ OnUsed = Callable[[float], None]
 _OUTPUT_LIMIT_BYTES = 16 * 2**20
 _GRACE_S = 2.0
 _KILLED_S = 10.0
-"""What the system, or a driver whose device is busy, may need to end a process that was killed."""
+"""Seconds that the system, or a driver whose device is busy, may need to end a killed process."""
 _LAST_WORDS_S = 2.0
 _CHUNK_BYTES = 1 << 16
 

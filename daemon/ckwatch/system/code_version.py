@@ -73,7 +73,7 @@ def without_remarks(source: str, language: re.Pattern[str] = PYTHON) -> list[str
 
 
 def _is_statement(source: str, string: re.Match[str]) -> bool:
-    """Whether a string outside of brackets is a statement of its own, which does nothing."""
+    """Return True if a string outside of brackets is a statement of its own, which does nothing."""
     start = source.rfind("\n", 0, string.start()) + 1
     after = source[string.end() : source.find("\n", string.end())].lstrip(" \t")
     before = source[start : string.start()].strip(" \t")

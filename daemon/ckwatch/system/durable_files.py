@@ -69,7 +69,7 @@ def temporary_beside(path: Path) -> Path:
 
 
 NAME_LIMIT_BYTES = 255
-"""What Linux's file systems take."""
+"""The limit of Linux file systems."""
 
 _MARK_DIGITS = 12
 

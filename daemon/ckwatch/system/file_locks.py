@@ -48,7 +48,8 @@ def try_lock(path: Path, opened: Callable[[Path], int] = _open, *, follow_symlin
 
 
 def is_in_place(path: Path, descriptor: int, *, follow_symlinks: bool = True) -> bool:
-    """Whether the lock file at `path` is the one that is held: it may have been deleted, and made anew by another."""
+    """Return True if the lock file at `path` is still the held one: it may have been deleted and made anew by another
+    process."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=follow_symlinks))
     except OSError:
@@ -76,8 +77,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock; shares it for a moment where none does. No file is no lock, and neither is a
-    symbolic link. Raises OSError for a file that cannot be read."""
+    """Return True if a process holds the lock; shares it for a moment if none does. A missing file or a symbolic link
+    is not a lock. Raises OSError for a file that cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

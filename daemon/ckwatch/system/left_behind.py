@@ -39,7 +39,7 @@ class TimeLimitedCalls:
         self._idle: list[_Asker] = []
 
     def ask(self, question: Callable[[], _Answer], limit_s: float) -> _Answer:
-        """What `question` returns or raises. Raises LeftBehindError after the limit."""
+        """Return what `question` returns, or raise what it raises. Raises LeftBehindError after the limit."""
         with self._lock:
             asker = self._idle.pop() if self._idle else _Asker(self._name)
         asker.questions.put(question)

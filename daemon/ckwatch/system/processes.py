@@ -172,7 +172,7 @@ class ProcessHandle:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process with this number, of any user."""
+    """Return True if there is a process with this number, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -189,7 +189,7 @@ def own_age_s() -> float:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal (SIGSTOP, Ctrl-Z) has suspended the process."""
+    """Return True if a signal (SIGSTOP, Ctrl-Z) has suspended the process."""
     with suppress(OSError, IndexError):
         return Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
     return False
@@ -202,12 +202,12 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 
 def group_runs(group: int) -> bool:
-    """Whether a process of `group` still runs. Zombies do not count: their parent may never ask for them."""
+    """Return True if a process of `group` still runs. Zombies do not count: their parent may never ask for them."""
     return has_group(group) and any(fields[0] not in "ZX" for fields in _members(group))
 
 
 def group_usage(group: int) -> GroupUsage:
-    """What the processes of `group` have used of the processor."""
+    """Return the processor time that the processes of `group` have used."""
     ticks, ready = 0, False
     for fields in _members(group):
         # utime, stime, cutime, cstime (proc_pid_stat(5)): its own, and that of children that it has waited for
@@ -217,7 +217,7 @@ def group_usage(group: int) -> GroupUsage:
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process holds in memory; 0 for one that has ended."""
+    """Return the resident memory of a process; 0 for one that has ended."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc", str(pid), "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
@@ -247,7 +247,7 @@ def drop_niceness() -> None:
 
 
 def has_group(group: int) -> bool:
-    """Whether there is a process of `group`, or a zombie; much faster than `group_runs`."""
+    """Return True if there is a process of `group`, or a zombie; much faster than `group_runs`."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -27,7 +27,7 @@ class Overrun(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupUsage:
-    """What the processes of a group have used so far, those that have ended and were waited for included."""
+    """Resources that the processes of a group have used so far, ended and reaped ones included."""
 
     processor_s: float
     ready: bool
@@ -46,7 +46,7 @@ class TimeLimits:
 
     @property
     def used_s(self) -> float:
-        """What the group has used of the processor, as of the last sample."""
+        """Processor time of the group as of the last sample."""
         return self._used_s
 
     @property

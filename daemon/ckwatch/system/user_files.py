@@ -131,7 +131,7 @@ def broken_link(path: _Path) -> str:
 
 
 def is_folder(path: _Path) -> bool:
-    """Whether a folder is at the path, links followed; not where nobody answers."""
+    """Return True if a folder is at the path, links followed; False if the file system does not answer."""
     try:
         return stat.S_ISDIR(file_status(path).st_mode)
     except (OSError, ValueError):
@@ -139,7 +139,7 @@ def is_folder(path: _Path) -> bool:
 
 
 def is_file(path: _Path) -> bool:
-    """Whether a regular file is at the path, links followed; not where nobody answers."""
+    """Return True if a regular file is at the path, links followed; False if the file system does not answer."""
     try:
         return stat.S_ISREG(file_status(path).st_mode)
     except (OSError, ValueError):
@@ -155,7 +155,7 @@ def real_path(path: str) -> str:
 
 
 def is_there(path: _Path) -> bool:
-    """Whether anything is at the path, links not followed; not where nobody answers."""
+    """Return True if anything is at the path, links not followed; False if the file system does not answer."""
     name = os.fspath(path)
     try:
         if not _FILE_SYSTEMS.may_hang(os.path.dirname(name)):  # noqa: PTH120
@@ -185,7 +185,7 @@ def _open(path: str, limit_bytes: int) -> tuple[int, os.stat_result]:
 
 
 def _read_some(file: FileIO, size: int) -> bytes:
-    """What there is to read, empty at the end. Raises OSError where nothing is there as yet: some in `/proc` block."""
+    """Read what is available, empty at the end. Raises OSError if nothing is there yet: some files in `/proc` block."""
     chunk = file.read(size)
     if chunk is None:
         raise BlockingIOError(errno.EAGAIN, "has nothing to read now", file.name)
@@ -241,7 +241,7 @@ class FileSystems:
         return known
 
     def ask(self, path: str, question: Callable[[], _Answer]) -> _Answer:
-        """What `question` returns or raises, which is about `path`. Raises OSError when no answer comes."""
+        """Return what `question` about `path` returns, or raise what it raises. Raises OSError when no answer comes."""
         folder = os.path.dirname(path)  # noqa: PTH120
         mount = self.may_hang(folder) or (self._remote_part(path) if self._remote else "")
         if not mount and self._remote and os.path.islink(path):  # noqa: PTH114

@@ -1,5 +1,4 @@
-"""What a tuning run says about its parameters, as data for figures: importance, best so far, parallel coordinates, and
-what failed."""
+"""Figures of a tuning run's parameters as data: importance, best so far, parallel coordinates, and failures."""
 
 from __future__ import annotations
 
@@ -167,7 +166,7 @@ class FailureReason:
 
 
 def failure_reasons(record: TuningRecord) -> list[FailureReason]:
-    """What failed or was refused on any shape, the most frequent reason first."""
+    """Return the reasons for failures and refusals on any shape, the most frequent first."""
     counts: Counter[tuple[EvaluationStatus, str]] = Counter()
     examples: dict[tuple[EvaluationStatus, str], tuple[str, str]] = {}
     for point in record.points:

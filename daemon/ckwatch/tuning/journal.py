@@ -1,4 +1,4 @@
-"""What tuning runs of a workspace found, in an SQLite file: a run that was killed at any moment goes on from it, and
+"""The results of a workspace's tuning runs in an SQLite file: a run that was killed at any moment resumes from it, and
 other processes see it.
 
 A result is of an artifact on a problem on one kind of device, and never changes what it is about: results of an edited
@@ -86,7 +86,7 @@ _FACTS = (
     *("arch", "device", "devices", "problems", "resumable"),
     *("strategy", "seed", "budget_s", "measurements", "patience", "racing", "jobs"),
 )
-"""What `facts` has of a `TuningRun`, as JSON."""
+"""The fields of a `TuningRun` in `facts`, as JSON."""
 
 _PROGRESS = (
     "UPDATE tuning_run SET last_active = ?, seconds = ?, ended = ?, error = ?, measured = ?, points = ?, best = ?"
@@ -99,7 +99,7 @@ RUNS_KEPT = 200
 
 
 class RunActivity(NamedTuple):
-    """What changes while a run goes on, and when it ends. `pid`: of the process that began it last."""
+    """The part of a run that changes while it goes on, and when it ends. `pid`: of the process that began it last."""
 
     last_active: float
     ended: str
@@ -225,7 +225,7 @@ class TuningJournal:
         )
 
     def activity(self) -> dict[int, RunActivity]:
-        """What changes of runs, by their numbers; nothing where there is no file, which this does not create."""
+        """Return the changes of runs, by their numbers; nothing without a file, which this does not create."""
         if not self._is_in_place():
             self.close()
         if not self.path.exists():
@@ -298,7 +298,7 @@ class TuningJournal:
         return self.path.with_name(f"{self.path.stem}-{number}.lock")
 
     def _hold(self, number: int) -> bool:
-        """Whether the run is this process's now, and no other's."""
+        """Return True if the run is this process's now, and no other's."""
         path = self._lock_of(number)
         try:
             while (descriptor := try_lock(path)) is None:
@@ -322,7 +322,7 @@ class TuningJournal:
         database.execute("DELETE FROM tuning_run WHERE id <= ?", (last,))
 
     def _is_in_place(self) -> bool:
-        """Whether the file that is open is the one that has the name: it may have been removed as damaged."""
+        """Return True if the open file still has the name: it may have been removed as damaged."""
         try:
             return self._file == self.path.stat().st_ino
         except OSError:
@@ -401,7 +401,7 @@ def record_of(root: Path, number: int) -> TuningRecord:
 
 
 def unknown_run(number: int) -> CkwatchError:
-    """What is said of a run that is not there."""
+    """Return the error for an unknown run."""
     return CkwatchError(f"there is no tuning run {number}", "`tuning_runs` has those that there are")
 
 

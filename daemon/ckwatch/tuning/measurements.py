@@ -32,7 +32,7 @@ STATUS_OF: Mapping[str, EvaluationStatus] = {
     FailureKind.REFUSED.value: EvaluationStatus.REFUSED,
     FailureKind.LOCAL_MEMORY.value: EvaluationStatus.REFUSED,
 }
-"""What a failed measurement says of an instance, by the kind of the failure."""
+"""The status of an instance whose measurement failed, by the kind of the failure."""
 
 
 class Measurements:
@@ -78,7 +78,7 @@ class Measurements:
 
 
 def shape_result(timing: Timing, shape: str) -> ShapeResult:
-    """What a timing says of an instance; its interval holds the true median with a probability of 95 %."""
+    """Convert a timing to an instance's result; its interval holds the true median with a probability of 95 %."""
     if timing.failure is not None:
         status = STATUS_OF.get(timing.failure, EvaluationStatus.CRASHED)
         return ShapeResult(shape=shape, status=status, reason=timing.message)

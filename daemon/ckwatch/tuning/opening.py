@@ -101,8 +101,8 @@ def facts_of(device: Device) -> DeviceFacts:
 
 
 async def _seeds(client: TuningClient, tuned: TunedKernel, seed: int) -> dict[str, list[Point]]:
-    """Where to begin for each shape: what was best here on it and on others, or others have found, then what is
-    predicted to be."""
+    """Return where to begin for each shape: the best here on it and on others, or what others have found, then the
+    predicted best."""
     known: dict[str, list[Point]] = {}
     for ranked in await client.best(tuned.kernel.name) if tuned.kernel.instances else []:
         if ranked.rank is None or ranked.rank > KNOWN_SEEDS or ranked.timing is None:

@@ -347,7 +347,7 @@ class Plan:
         return TuningStep(evaluated, result, better, known, self.measured, seconds)
 
     def record(self, seconds: float) -> TuningRecord:
-        """What was found so far."""
+        """The results so far."""
         return TuningRecord(
             kernel=self._tuned.kernel.name,
             arch=self._tuned.arch,

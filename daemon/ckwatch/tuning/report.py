@@ -71,7 +71,7 @@ def html_report(record: TuningRecord) -> str:
 
 
 def importance_text(found: Sequence[ParameterImportance]) -> str:
-    """What the shares mean; `found` is not empty."""
+    """Explain the shares; `found` is not empty."""
     return (
         "The share of the variance of the logarithm of the time that each parameter explains alone, from "
         f"{count(found[0].points, 'timing')}. Interactions count for none, and what the search avoided counts less."

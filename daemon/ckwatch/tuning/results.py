@@ -1,4 +1,4 @@
-"""What a tuning run found: each evaluated point with its timings, and the best for each shape."""
+"""The results of a tuning run: each evaluated point with its timings, and the best for each shape."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ class Tuning:
 
     @property
     def record(self) -> TuningRecord:
-        """What was found so far."""
+        """The results so far."""
         return self._plan.record(self.seconds)
 
     def best(self, shape: str) -> BestInstance | None:

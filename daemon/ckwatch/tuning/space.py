@@ -39,7 +39,7 @@ LONG_TRIES = 20_000
 """The same for the first point of a large one, which is not walked."""
 
 RARE = 20
-"""Where one in so many draws is allowed, points are made from others."""
+"""If one in so many draws is allowed, points are made from others."""
 
 MET_AT_MOST = 2000
 """Points that others are made from."""
@@ -52,7 +52,7 @@ EXACT_UP_TO = 20_000
 
 
 def is_ordered(values: Iterable[ParameterValue]) -> bool:
-    """Whether values have an order: numbers, and no truth values."""
+    """Return True if values have an order: numbers other than truth values."""
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
@@ -99,7 +99,7 @@ class Space(ABC):
 
     @abstractmethod
     def parameters(self, point: Point) -> dict[str, ParameterValue] | None:
-        """What `point` stands for, None where a condition rules it out."""
+        """Return the parameters of `point`, or None if a condition rules it out."""
 
     @abstractmethod
     def point_of(self, parameters: Parameters) -> Point | None:
@@ -156,7 +156,7 @@ class Space(ABC):
         return known
 
     def is_allowed(self, point: Point) -> bool:
-        """Whether nothing refuses `point`."""
+        """Return True if nothing refuses `point`."""
         return not self.refusal(point)
 
     def __iter__(self) -> Iterator[Point]:
@@ -624,7 +624,7 @@ class GoneValue:
 
 @dataclass(frozen=True, slots=True)
 class SpaceCoverage:
-    """What is left of a space of `size` points. `looked_at` points were asked: all of them, or a random sample."""
+    """The remainder of a space of `size` points. `looked_at` points were tried: all of them, or a random sample."""
 
     size: int
     looked_at: int
@@ -634,7 +634,7 @@ class SpaceCoverage:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every point was looked at."""
+        """True if every point was tried."""
         return self.looked_at == self.size
 
     @property
@@ -689,7 +689,7 @@ def coverage(space: Space, rng: random.Random, sample: int = 2000) -> SpaceCover
 
 
 def _is_met(space: Space, parameter: str, value: ParameterValue, rng: random.Random) -> tuple[bool, bool]:
-    """Whether an allowed point with the value was found, and whether that is certain."""
+    """Return two values: an allowed point with the value was found, and that is certain."""
     try:
         for looked_at, point in enumerate(space.points_with(parameter, value, rng)):
             if space.is_allowed(point):

@@ -48,7 +48,7 @@ NEAR = 0.3
 
 @dataclass(slots=True)
 class Search:
-    """What a strategy knows.
+    """The knowledge of a strategy.
 
     `seeds` are points to begin with, the most promising first; `known` holds the cost of each evaluated point in µs,
     `math.inf` for one that failed, and is filled while the strategy runs. `predicted` gives a cost without an

@@ -1,4 +1,4 @@
-"""What is searched when a kernel is tuned: the space of its kernel file, what is refused in it, and where to begin."""
+"""The plan of a search: the space of a kernel file, what is refused in it, and where to begin."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TunedKernel:
         return f"{self.kernel.name}/{self.name_of(point)}@{self.arch}"
 
     def name_of(self, point: Point) -> str:
-        """What the instance is called: its own name where the kernel file has it, else made of what differs."""
+        """Return the instance's name: its own name if the kernel file has it, else made of what differs."""
         if point in self.names:
             return self.names[point]
         parameters = self.space.parameters(point) or {}
@@ -268,8 +268,9 @@ def _shapes(kernel: Kernel, wanted: Sequence[str] | None) -> tuple[Shape, ...]:
 def _refusal(
     kernel: Kernel, arch: str, spaces: Sequence[Space], renderer: Renderer, seed: int
 ) -> Callable[[Parameters], str]:
-    """What refuses points without rendering them: the types of the template's parameters, and the instance rules where
-    the template passes parameters on as they are. What is not found so is found when an instance is built."""
+    """Return a function that refuses points without rendering them: by the types of the template's parameters, and by
+    the instance rules if the template passes parameters on as they are. Other mistakes show when an instance is
+    built."""
     rng = random.Random(seed)  # noqa: S311  # a sample
     builtin = str(ckwatch_templates.ROOT)
     examples: list[tuple[Parameters, str]] = []

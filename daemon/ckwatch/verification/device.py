@@ -122,7 +122,7 @@ class EmulatedDevice:
         return (said or b"").decode(errors="replace")
 
     def findings(self) -> list[Mapping[str, Any]]:
-        """What was found since `clear`, as native/findings.c tells it."""
+        """Return the findings since `clear`, in the form of native/findings.c."""
         found = []
         for number in range(self._library.ckwatch_emulator_finding_count()):
             text = self._library.ckwatch_emulator_finding(number)

@@ -1,4 +1,4 @@
-"""What the emulator found, as values: its JSON and the tensors' addresses → `EmulatedFinding` with a sentence."""
+"""Findings of the emulator as values: its JSON and the tensors' addresses → `EmulatedFinding` with a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONSEQUENCES = frozenset({FindingKind.UNDEFINED_VALUE, FindingKind.NON_FINITE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRange:
-    """What lies at an address: an argument, or the workspace."""
+    """A range of memory with its owner: an argument, or the workspace."""
 
     name: str
     address: int
@@ -66,7 +66,7 @@ def merged(findings: Iterable[EmulatedFinding]) -> tuple[EmulatedFinding, ...]:
 
 
 def message_of(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
-    """What was found, in one sentence without an end."""
+    """Return the finding in one sentence without a full stop."""
     return _SENTENCES[finding.kind](finding, memory)
 
 

@@ -23,7 +23,7 @@ from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, 
 from ckwatch.system.user_files import read_file
 
 FOLDER = "emulator"
-"""Where the store keeps the library."""
+"""The store's folder of the library."""
 
 SOURCES = Path(__file__).parent / "native"
 LIBRARY = "libamdhip64.so.7"
@@ -48,7 +48,7 @@ _CPU = re.compile(r"^(?:model name|flags|Features|CPU part)\s*:.*$", re.MULTILIN
 
 
 def source_files() -> list[Path]:
-    """What the library is made of."""
+    """Return the source files of the library."""
     return sorted(SOURCES.iterdir())
 
 
@@ -123,7 +123,7 @@ def _require(compiler: str, done: list[ProcessResult]) -> None:
 
 
 def _use(library: Path) -> bool:
-    """Whether it is there, which counts as a use of it."""
+    """Return True if the library is there, which counts as a use of it."""
     with suppress(OSError):
         os.utime(library.parent)
     return library.is_file()

@@ -308,7 +308,7 @@ class _Deriver:
                     yield from self._of_row(row._replace(only=name))
 
     def _can_have_gaps(self, tensor: Tensor) -> bool:
-        """Whether a stride is an argument."""
+        """Return True if a stride is an argument."""
         return not self._operation.size_defaults.keys().isdisjoint(tensor.strides)
 
     def special_trials(self) -> Iterator[Trial]:

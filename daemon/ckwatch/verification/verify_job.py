@@ -340,7 +340,7 @@ def _last_line(said: str) -> str:
 
 @contextmanager
 def _captured_stderr() -> Iterator[Callable[[], str]]:
-    """What is written to descriptor 2 meanwhile, also by C; it is passed on at the end."""
+    """Capture what is written to descriptor 2 meanwhile, also by C; it is passed on at the end."""
     own = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)

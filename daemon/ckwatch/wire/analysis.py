@@ -58,8 +58,8 @@ class ParameterChange(Value):
 
 
 class ResourceEstimate(Value):
-    """What the kernel was compiled to use of a resource (`VGPR`, `VGPR+AGPR`: registers of a lane; `LDS`: bytes of a
-    workgroup), and what it may use with other parameters. That is an estimate."""
+    """The kernel's use of a resource (`VGPR`, `VGPR+AGPR`: registers of a lane; `LDS`: bytes of a workgroup) as
+    compiled, and an estimate with other parameters."""
 
     resource: str
     present: int
@@ -74,8 +74,8 @@ class OccupancyChange(Value):
 
 
 class OccupancySteps(Value):
-    """What of an instance could be changed so that one workgroup more may fit on a compute unit: `workgroups` then, and
-    `waves` per SIMD, None where those of the fullest SIMD stay as many.
+    """Changes of an instance after which one workgroup more may fit on a compute unit: `workgroups` then, and `waves`
+    per SIMD, None if those of the fullest SIMD stay as many.
 
     `changes`: what the instance rules accept and may suffice by an estimate, changes of fewest parameters first, then
     the nearest. They are about the artifact `artifact_key`.

@@ -30,7 +30,8 @@ class Device(Value):
 
     @property
     def address(self) -> str:
-        """What a request names it by, also when numbers change: `0000:c1:00.0`, `gpu-box/0000:c1:00.0`, `cpu`."""
+        """The name of the device in requests, also when numbers change: `0000:c1:00.0`, `gpu-box/0000:c1:00.0`,
+        `cpu`."""
         identity = self.pci or self.name
         return f"{self.machine}/{identity}" if self.machine else identity
 
@@ -126,7 +127,7 @@ class Timing(Value):
 
 
 class Samples(Value):
-    """What was kept of a measurement: raw samples, clocks, temperatures, versions."""
+    """The record of a measurement: raw samples, clocks, temperatures, versions."""
 
     times_us: tuple[float, ...]
     clocks_mhz: tuple[float, ...] = ()

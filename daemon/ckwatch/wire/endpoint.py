@@ -140,7 +140,7 @@ def note_start(lock: int, doing: str) -> None:
 
 
 def holder(endpoint: Endpoint) -> LockHolder | None:
-    """What the lock says of its holder; None where it has none, or says nothing."""
+    """Return the holder that the lock names; None if it names none."""
     with suppress(OSError, ValueError):
         if is_locked(endpoint.lock):
             process, _, starting = read_file(endpoint.lock).partition(b"\n")
@@ -153,7 +153,7 @@ def _own_line() -> bytes:
 
 
 def unusable_lock(path: Path, error: OSError) -> CkwatchError:
-    """What is said of a lock file that cannot be written."""
+    """Return the error for a lock file that cannot be written."""
     return CkwatchError(
         f"the lock {path} cannot be used: {error.strerror or error}",
         "Remove it, make room, or set XDG_RUNTIME_DIR to another folder of your own.",
@@ -207,7 +207,8 @@ def bind(endpoint: Endpoint) -> socket.socket:
 
 
 def is_in_place(endpoint: Endpoint, lock: int) -> bool:
-    """Whether clients still find the daemon with `lock`; marks its files as used, so that no clean-up removes them."""
+    """Return True if clients still find the daemon with `lock`; marks its files as used, so that no clean-up removes
+    them."""
     try:
         os.utime(lock)
         return _has_name(endpoint, lock) and stat.S_ISSOCK(endpoint.socket.lstat().st_mode)

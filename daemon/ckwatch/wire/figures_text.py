@@ -27,7 +27,7 @@ AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
 
 
 def is_figure(timing: Timing) -> bool:
-    """Whether there is a time, and it is that of a device."""
+    """Return True if there is a time, and it is that of a device."""
     return timing.failure is None and STAND_IN not in timing.device_description
 
 

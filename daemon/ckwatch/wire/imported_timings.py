@@ -1,4 +1,4 @@
-"""What others measured, as clients see it: always with its source, never among the timings that were taken here."""
+"""Timings that others measured, as clients see them: always with their source, never among the timings taken here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class MatchedKernel(Value):
 
 
 class TimingsImport(Value):
-    """What became of a file: its timings, and by kernels here how many match.
+    """The result of importing a file: its timings, and by kernels here how many match.
 
     `unused` are the first rows that were left out, of `unused_count` in all; `failed` counts, by how they did, the
     configurations that failed where it was measured.

@@ -21,7 +21,7 @@ class OverlayRequest(Request):
 
 
 class FocusRequest(Request):
-    """What a client views: these units (patterns), and those of these files, come first.
+    """A client's view: these units (patterns), and those of these files, come first.
 
     `everything`: it also wants every unit built, as long as it is connected. `unsaved`: which units that its unsaved
     texts have changed are compiled without a request: all, those that it views, or none.
@@ -42,7 +42,7 @@ class ViewRequest(Request):
 
 
 class EditorRequest(Request):
-    """Whether a client is an editor that shows places: its event stream then has the topic `show`."""
+    """A client's declaration that it is an editor that shows places: its event stream then has the topic `show`."""
 
     shows: bool = False
 
@@ -103,8 +103,8 @@ class ChainLink(Value):
 
 
 class Segment(Value):
-    """Where a piece of the rendered text, from code point `start` to `end`, came from: it begins at `position` of the
-    file of `span`."""
+    """The origin of a piece of the rendered text, from code point `start` to `end`: it begins at `position` of the file
+    of `span`."""
 
     start: int
     end: int
@@ -148,7 +148,7 @@ class TemplateCost(Value):
 
 
 class PassTime(Value):
-    """Where the time of one pass of the compiler went.
+    """The time of one pass of the compiler, by stage.
 
     `seconds` is the time of its process; `stages`, in order, are the compiler's own times, a little less in total.
     `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times.
@@ -164,7 +164,7 @@ class PassTime(Value):
 
 
 class TimeTrace(Value):
-    """Where the compile time of a unit went. Without passes the unit did not compile; `diagnostics` say why.
+    """The compile time of a unit. Without passes the unit did not compile; `diagnostics` say why.
 
     What took less than `granularity_us` is counted with what it was a part of.
     """
@@ -198,7 +198,7 @@ class RenderedText(Value):
 
 
 class Artifact(Value):
-    """What a unit compiled to."""
+    """The artifact of a unit."""
 
     unit: str
     key: str

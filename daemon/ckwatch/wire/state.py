@@ -61,7 +61,7 @@ class Diagnostic(Value):
 
 
 class Cause(Value):
-    """What happened, when (Unix seconds)."""
+    """An event and its time (Unix seconds)."""
 
     what: str
     at: float

@@ -9,8 +9,8 @@ from ckwatch.wire.schema import Value
 
 
 class UnitVerification(Value):
-    """What is known of a unit's present artifact. `summary` is one line: `✓ verified (emulated gfx942)`, what is wrong,
-    or why it was not verified; then `verification` may be None."""
+    """The verification of a unit's present artifact. `summary` is one line: `✓ verified (emulated gfx942)`, what is
+    wrong, or why it was not verified; then `verification` may be None."""
 
     unit: str
     outcome: Literal["verified", "failed", "not verified"]

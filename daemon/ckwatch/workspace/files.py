@@ -45,12 +45,12 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def is_settled(stamp: Stamp, now_ns: int) -> bool:
-    """Whether a change after the time `now_ns` shows in the stamp."""
+    """Return True if a change after the time `now_ns` shows in the stamp."""
     return all(abs(now_ns - at_ns) > SETTLED_NS for at_ns in stamp[3:])
 
 
 class StampCache(Generic[CachedValue]):
-    """What is known of files, for as long as their stamps stay as they were."""
+    """Values known of files, for as long as their stamps stay the same."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Stamp, CachedValue]] = {}
@@ -59,7 +59,7 @@ class StampCache(Generic[CachedValue]):
         return len(self._known)
 
     def get(self, path: str, stamp: Stamp) -> CachedValue | None:
-        """What is known of the file at `path`, which has this stamp now."""
+        """Return the value known of the file at `path`, which has this stamp now."""
         found = self._known.get(path)
         return found[1] if found is not None and found[0] == stamp else None
 

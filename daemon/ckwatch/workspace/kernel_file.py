@@ -155,7 +155,7 @@ def _name_span(document: TomlDocument) -> Span:
 
 
 def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: TemplateLookup) -> bool:
-    """Whether a built-in template computes another kind of operation; all else that is wrong then follows from that."""
+    """Return True if a built-in template computes another kind of operation; all other errors then follow from that."""
     kind = operation.get("kind") if isinstance(operation, dict) else None
     kinds = TEMPLATE_KINDS.get(template, ())
     if (
@@ -218,7 +218,7 @@ def _archs(
 
 
 def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Operation:
-    """What is timed with kBatch above 1 must be able to split K, unless the file says otherwise."""
+    """Let an operation that is timed with kBatch above 1 split K, unless the file says otherwise."""
     if "split_k" not in KINDS[operation.kind].table.model_fields or "split_k" in table:
         return operation
     splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)

@@ -25,7 +25,7 @@ FOLDERS_LIMIT = 100_000
 
 
 def is_skipped(folder: str) -> bool:
-    """Whether a folder of this name is not entered."""
+    """Return True if a folder of this name is skipped."""
     return folder.startswith((".", "__")) or folder in SKIPPED
 
 
@@ -76,7 +76,7 @@ class KernelPaths:
 def kernel_paths(
     root: Path, patterns: Sequence[str], overlays: Iterable[str], further: Sequence[Path] = ()
 ) -> KernelPaths:
-    """What the patterns find below `root` and the `further` folders, relative to which they are taken.
+    """Return the files that the patterns find below `root` and the `further` folders, to which they are relative.
 
     A file that several patterns find belongs to the first. `overlays` are paths of files that an editor holds and that
     need not exist. Of several names of one file the first in order is taken.
@@ -111,7 +111,7 @@ def kernel_paths(
 
 
 def _literal_end(pattern: str) -> str:
-    """What every name that the pattern finds ends in."""
+    """Return the literal end of every name that the pattern finds."""
     return re.split(r"[*?\[\]]", _parts(pattern)[-1])[-1] if _parts(pattern) else ""
 
 
@@ -126,7 +126,7 @@ class _Search:
         self._count = 0
 
     def is_inside(self, real: str) -> bool:
-        """Whether a real path is one of the folders that are searched, or below it."""
+        """Return True if a real path is one of the searched folders, or below one."""
         return f"{real}{os.sep}".startswith(self._tops)
 
     def files(self, folder: str) -> Iterator[tuple[str, str]]:

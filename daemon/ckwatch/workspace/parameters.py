@@ -88,7 +88,7 @@ class ParameterReader:
     replacement: Callable[[str], str | None] = _no_replacement
     is_typed: Callable[[str], bool] = _is_untyped
     key_spans: dict[Span, Span] = field(default_factory=dict)
-    """Where the keys of values stand, by the places of the values."""
+    """Places of the keys, by the places of their values."""
     meant: set[str] = field(default_factory=set)
     """Parameters that are missing where others are reported as slips of them."""
     _kinds: dict[str, list[tuple[str, Span]]] = field(default_factory=lambda: defaultdict(list))
@@ -110,7 +110,7 @@ class ParameterReader:
         return found if self.problems.errors_found == before else None
 
     def named(self, name: str, path: KeyPath, beside: Collection[str] = ()) -> bool:
-        """Whether `name` can be a parameter's name; if not, it is reported at the key at `path`.
+        """Return True if `name` can be a parameter's name; otherwise report it at the key at `path`.
 
         `beside` are the table's keys: the name that was meant may be there, too.
         """
@@ -211,7 +211,7 @@ ARTICLE = {
 
 
 def kind_of(value: object) -> str | None:
-    """What kind of parameter a TOML value is; None for tables, dates, and arrays of what no array can hold.
+    """Return the parameter kind of a TOML value; None for tables, dates, and arrays with unsupported elements.
 
     The elements of an array are integers, strings, or arrays of one of these, and all of one kind.
     """
@@ -283,7 +283,7 @@ class Condition:
     evaluate: Callable[[Mapping[str, ParameterValue]], Any]
 
     def holds(self, values: Mapping[str, ParameterValue]) -> bool:
-        """Whether it holds for `values`. Raises ConditionError where that is no question of yes or no."""
+        """Return True if the condition holds for `values`. Raises ConditionError if it is not a yes-or-no question."""
         mentioned = {name: values[name] for name in self.names}
         try:
             outcome = self.evaluate(mentioned)

@@ -210,7 +210,7 @@ class Problems:
 
 
 def place_of(detail: ErrorDetails) -> tuple[int | str, ...]:
-    """Where a problem that pydantic has found stands."""
+    """Return the place of a problem that pydantic has found."""
     at = detail.get("ctx", {}).get("at")
     return (*detail["loc"][:-1], at) if at else detail["loc"]
 

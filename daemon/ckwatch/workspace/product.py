@@ -86,7 +86,7 @@ class Product:
         return found
 
     def derived_values(self, point: Sequence[int]) -> dict[str, ParameterValue]:
-        """What is worked out at `point`. Raises ConditionFailedError."""
+        """Return the derived values at `point`. Raises ConditionFailedError."""
         return {one.parameter: self._value(one.parameter, point) for one in self.derived}
 
     def ruled_out(self, point: Point) -> Condition | None:
@@ -113,7 +113,8 @@ class Product:
         return found
 
     def _allowed_so_far(self, chosen: Sequence[int]) -> bool:
-        """Whether the conditions hold that depend on the last of the `chosen` values, and on none that is not chosen.
+        """Return True if the conditions hold that depend on the last of the `chosen` values, and on no value that is
+        not chosen yet.
 
         What can be derived by now is.
         """

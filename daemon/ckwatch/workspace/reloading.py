@@ -46,7 +46,8 @@ class WorkspaceLoader:
         self._lock = threading.Lock()
 
     def load(self, overlays: Mapping[str, str] | None = None) -> Workspace:
-        """What `load_workspace` gives, with the same `Kernel` objects as before where nothing about them changed.
+        """Load the workspace as `load_workspace` does, with the same `Kernel` objects as before where nothing about
+        them changed.
 
         Of each file the last few variants are remembered, so that loads with different `overlays` can alternate.
         Raises CkwatchError if there is no `ckwatch.toml`.
@@ -84,7 +85,7 @@ class _CachedKernelFile:
 
 
 class _LoaderCache:
-    """What all loads of a workspace learned."""
+    """The knowledge that all loads of a workspace share."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -118,7 +118,7 @@ def relative_pattern(value: str) -> str:
 
 
 def macro_value(value: Any) -> Any:
-    """What a macro may stand for."""
+    """Validate the value of a macro."""
     if not isinstance(value, (str, int)):
         raise validator_error(
             "wrong_type", f"a macro's value is a string, an integer, true or false, not {describe_value(value)}"

@@ -25,7 +25,7 @@ _INTEGER, _FRACTION = (
 """Numbers in a shape that a user writes as `M=64,N=64`."""
 
 NAME_DOC = "by default the sizes, `4096x4096x64`"
-"""What an editor shows of a shape's `name`."""
+"""The default of a shape's `name`, as editors show it."""
 
 _C_INTEGERS = {
     "int32_t": range(-(2**31), 2**31),
@@ -246,7 +246,7 @@ def with_defaults(operation: Operation, sizes: Mapping[str, int]) -> dict[str, i
 
 
 def wrong_sizes(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """What is wrong with all sizes of a shape: the size and a message, the worst first. Raises ValueError."""
+    """Yield the mistakes in the sizes of a shape: the size and a message, the worst first. Raises ValueError."""
     kind = KINDS[operation.kind]
     reported: set[str] = set()
     for name, value in sizes.items():

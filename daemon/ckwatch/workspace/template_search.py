@@ -196,11 +196,11 @@ def _collect(name: str, look: Callable[[str], FileIdentifiers | None]) -> Includ
 
 
 TEMPLATE_SUFFIXES = (".hip.j2", ".cu.j2", ".cpp.j2")
-"""What a template's name ends in; `.cpp.j2` is compiled for the host, the others for GPUs."""
+"""Suffixes of templates; `.cpp.j2` is compiled for the host, the others for GPUs."""
 
 
 class TemplateLookup(Protocol):
-    """What a kernel file asks about templates."""
+    """The questions that a kernel file asks about templates."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -216,7 +216,7 @@ class TemplateLookup(Protocol):
         """For a parameter that `template` does not mention, the one that was probably meant; else None."""
 
     def declares(self, template: str, parameter: str) -> bool:
-        """Whether `template` declares a type of `parameter`."""
+        """Return True if `template` declares a type of `parameter`."""
 
 
 class TemplateSearch:
@@ -294,7 +294,7 @@ class TemplateSearch:
         return None if (printed_here and mentions == 1) or not self._is_readable(template) else found
 
     def _is_readable(self, template: str) -> bool:
-        """Whether a template and what it includes can be parsed: of a broken one, the identifiers say little."""
+        """Return True if a template and its includes can be parsed: the identifiers of a broken one are incomplete."""
         return all(self._can_be_parsed(name) for name, _ in self._known.closure(template, self._text).texts)
 
     def _can_be_parsed(self, name: str) -> bool:
@@ -316,7 +316,7 @@ class TemplateSearch:
         return self._parsed[name]
 
     def declares(self, template: str, parameter: str) -> bool:
-        """Whether `template`, or what it includes, declares a type of `parameter`."""
+        """Return True if `template`, or one of its includes, declares a type of `parameter`."""
         files = self._known.closure(template, self._text).texts
         return any(one is not None and (parameter in one.typed or "*" in one.typed) for _, one in files)
 

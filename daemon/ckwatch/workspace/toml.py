@@ -22,7 +22,7 @@ from ckwatch.model.text import LineIndex, Position, Range
 
 
 class TomlKind(enum.Enum):
-    """What a value is, by how it is written."""
+    """The kind of a value, by its spelling."""
 
     STRING = "string"
     NUMBER = "number"
@@ -105,7 +105,7 @@ class TomlPair(NamedTuple):
 
     @property
     def key_end(self) -> int:
-        """Where the key ends."""
+        """The end of the key."""
         return self.keys[-1].end if self.keys else self.start
 
 
@@ -157,17 +157,17 @@ class TomlTable:
 
     @property
     def start(self) -> int:
-        """Where the header stands."""
+        """The start of the header."""
         return self.block.start + self.shift
 
     @property
     def header_end(self) -> int:
-        """Where the header ends."""
+        """The end of the header."""
         return self.block.header_end + self.shift
 
     @property
     def end(self) -> int:
-        """Where the last of it ends."""
+        """The end of the last line."""
         return self.block.end + self.shift
 
     @property
@@ -177,7 +177,7 @@ class TomlTable:
 
     @property
     def has_header(self) -> bool:
-        """Whether there is a name in its header."""
+        """Return True if there is a name in its header."""
         return bool(self.block.keys)
 
     @property
@@ -379,8 +379,8 @@ def parse_toml(text: str, *, cached: bool = True) -> TomlFile:
 
 
 def readable_end(text: str) -> int:
-    """Where the line begins that goes beyond `MARKS_LIMIT`, or the statement around it if that is near; the text's
-    length where none does."""
+    """Return the start of the line that goes beyond `MARKS_LIMIT`, or of the statement around it if that is near; the
+    text's length if none does."""
     if sum(map(text.count, "\n,=")) <= MARKS_LIMIT:
         return len(text)
     beyond = next(islice(_MARKS.finditer(text), MARKS_LIMIT, None)).start()
@@ -469,7 +469,7 @@ def _index(block: TomlBlock, counts: dict[tuple[str, ...], int]) -> int | None:
 
 
 class _Piece(NamedTuple):
-    """What was read from a piece of text. `goes_on`: its last value has no end in it."""
+    """The result of reading a piece of text. `goes_on`: its last value has no end in it."""
 
     blocks: tuple[TomlBlock, ...]
     comments: tuple[TomlComment, ...]
@@ -490,7 +490,7 @@ class _Scanner:
         self._length = len(text)
         self._comments: list[TomlComment] = []
         self._goes_on = False
-        """Whether something that may end later was open where the text ended."""
+        """True if something that may end later was open where the text ended."""
 
     def piece(self) -> _Piece:
         text, length = self._text, self._length
@@ -701,7 +701,7 @@ class _Scanner:
         return stop, False
 
     def _begins_anew(self, line: int, *, expects_item: bool) -> bool:
-        """Whether the line at `line` is the header of a table or a pair rather than part of an open array."""
+        """Return True if the line at `line` is the header of a table or a pair rather than part of an open array."""
         found = _LINE_BEGINS_ANEW.match(self._text, line)
         if found is None or found["open"] is None or not expects_item:
             return found is not None

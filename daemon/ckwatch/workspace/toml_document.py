@@ -362,18 +362,19 @@ class TomlDocument:
         self.diagnostics = tuple(self._syntax_diagnostic(problem, text) for problem in parsed.problems)
 
     def __contains__(self, path: KeyPath) -> bool:
-        """Whether something is written at `path`."""
+        """Return True if something is written at `path`."""
         return self._find(path)[1]
 
     def span_of(self, path: KeyPath) -> Span:
-        """Where the value at `path` stands; of a table its header; where nothing stands, the nearest table around."""
+        """Return the place of the value at `path`; of a table its header; if nothing is there, of the nearest enclosing
+        table."""
         place = self._find(path)[0]
         if place.span is None:
             place.span = self._span(place.start, place.end)
         return place.span
 
     def key_span_of(self, path: KeyPath) -> Span:
-        """Where the key at `path` stands; of an array's element the element."""
+        """Return the place of the key at `path`; of an array's element the element."""
         place, found = self._find(path)
         return self._span(*place.key) if found and place.key is not None else self._span(place.start, place.end)
 
@@ -440,7 +441,7 @@ class TomlDocument:
         )
 
     def _first_of(self, problem: SyntaxProblem, text: str) -> tuple[Related, ...]:
-        """Where the key or table that stands twice was given first: the nearest same text before it."""
+        """Return the first of two equal keys or tables: the nearest same text before it."""
         written = text[problem.start : problem.end]
         section = text.rfind("\n[", 0, problem.start) + 1
         sought = re.compile(rf"^[ \t]*({re.escape(written)})[ \t]*(?=[=#\r\n]|$)", re.MULTILINE)

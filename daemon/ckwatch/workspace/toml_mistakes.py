@@ -128,7 +128,7 @@ def _in_value(text: str, at: int) -> Mistake | None:
 
 
 def _is_key(text: str, start: int, last_comma: int, opened: list[tuple[str, int]]) -> bool:
-    """Whether what stands at `start` of an inline table is a key rather than a value."""
+    """Return True if the text at `start` of an inline table is a key rather than a value."""
     since = max(last_comma, opened[-1][1]) + 1
     before = text[since:start]
     return "=" not in before or re.match(r"[\w\"-]+[ \t]*[=:]", text[start:]) is not None

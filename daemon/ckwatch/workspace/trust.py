@@ -55,14 +55,14 @@ Programs = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class TrustState:
-    """Whether a workspace is `listed`, and what it names that the user has not been asked about, in words by key."""
+    """The trust in a workspace: `listed`, and the names that the user has not been asked about, in words by key."""
 
     listed: bool
     changed: Mapping[str, str]
 
     @property
     def trusted(self) -> bool:
-        """Whether all that it names may run."""
+        """Return True if all that the workspace names may run."""
         return self.listed and not self.changed
 
 
@@ -82,12 +82,13 @@ def trust_file() -> Path:
 
 
 def is_trusted(root: Path) -> bool:
-    """Whether the real folder behind `root`, or one above it, is on the list, with all that it names."""
+    """Return True if the real folder behind `root`, or one above it, is on the list, with all that it names."""
     return trust_state(root).trusted
 
 
 def trust_state(root: Path, programs: Programs | None = None) -> TrustState:
-    """What the list says of the real folder behind `root`, which names `programs` (default: as its file says)."""
+    """Return what the list says of the real folder behind `root`, which names `programs` (default: as its file
+    says)."""
     real = _real(root)
     lines = _read(trust_file())
     folders = [Path(os.fsdecode(line)) for line in lines if line.startswith(b"/")]
@@ -104,8 +105,8 @@ def trust_state(root: Path, programs: Programs | None = None) -> TrustState:
 
 
 def named_programs(root: Path, values: Mapping[str, Any] | None = None) -> dict[str, object]:
-    """What `ckwatch.toml` names that is run or loaded and does not lie in the workspace. `values`: its tables, where
-    they have been read."""
+    """Return the values in `ckwatch.toml` that are run or loaded and do not lie in the workspace. `values`: its tables,
+    if they have been read."""
     if values is None:
         values = _tables(str(root / FILE_NAME))
     found: dict[str, object] = {}
@@ -141,7 +142,7 @@ def _recorded(lines: Sequence[bytes], real: Path) -> dict[str, object]:
 
 
 def _recorded_for(line: bytes, real: Path) -> dict[str, object] | None:
-    """What a line records of the folder; None for a line about another, or a damaged one."""
+    """Return what a line records of the folder; None for a line about another, or a damaged one."""
     try:
         found = json.loads(line.removeprefix(NAMES))
         return dict(found["programs"]) if found["folder"] == str(real) else None
@@ -162,7 +163,8 @@ def untrusted_words(root: Path, state: TrustState) -> str:
 
 
 def is_shared(root: Path) -> bool:
-    """Whether the user has declared that others may write to the real folder behind `root`, or to one above it."""
+    """Return True if the user has declared that others may write to the real folder behind `root`, or to one above
+    it."""
     real = _real(root)
     lines = (line.removeprefix(SHARED) for line in _read(trust_file()) if line.startswith(SHARED + b"/"))
     return any(real.is_relative_to(os.fsdecode(line)) for line in lines)

@@ -80,7 +80,7 @@ NO_UNIT_HINT = "Name one as `unit`: KERNEL/INSTANCE@ARCH."
 
 
 class CommandTargets:
-    """What a command's argument means. Every method raises CkwatchError where that is nothing."""
+    """The target of a command's argument. Every method raises CkwatchError if there is none."""
 
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session

@@ -92,12 +92,12 @@ class RunningTask:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the user ended it early."""
+        """True if the user ended it early."""
         return self.scope.cancel_called
 
 
 class RunningTasks:
-    """What commands started and has not ended."""
+    """The tasks that commands started and that have not ended."""
 
     def __init__(self, session: Session, editor: EditorClient) -> None:
         self._session = session
@@ -122,7 +122,7 @@ class RunningTasks:
             progress.end()
 
     def covers(self, folder: WorkspaceFolder, unit: str) -> bool:
-        """Whether one of them is about this unit."""
+        """Return True if one of them is about this unit."""
         return any(task.folder is folder and unit in task.units for task in self._tasks)
 
     def cancel(self, folder: WorkspaceFolder, units: frozenset[str]) -> None:
@@ -213,5 +213,5 @@ class DaemonProgress(SessionListener):
 
 
 def is_worked_on(unit: UnitInBrief | Unit) -> bool:
-    """Whether a compiler or a device is, or will soon be, at work on it."""
+    """Return True if a compiler or a device is, or will soon be, at work on it."""
     return unit.phase in AT_WORK or unit.measuring is not None

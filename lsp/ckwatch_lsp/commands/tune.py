@@ -112,7 +112,7 @@ class TuneCommand:
                 raise CkwatchError(f"{Path(path).name} has unsaved changes: {why}", "Save it, and try again.")
 
     async def _tell(self, path: str, run: Tuning) -> None:
-        """What was found; with an action that writes it down, until that is done or the user wants none of it."""
+        """Show the result; with an action that writes it down, until that is done or the user dismisses it."""
         text, found = summary(run)
         if not found:
             kind = types.MessageType.Warning if run.ended else types.MessageType.Info

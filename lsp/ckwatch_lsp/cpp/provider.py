@@ -140,7 +140,7 @@ class CppProvider(LanguageProvider):
         return await self._places(document, "type-definition", position)
 
     async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """What overrides or derives from it."""
+        """Return what overrides or derives from it."""
         return await self._places(document, "implementation", position)
 
     async def references(

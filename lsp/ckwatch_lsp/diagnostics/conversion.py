@@ -106,7 +106,7 @@ def _placed(one: Related) -> str:
 
 
 def fix_title(replaced: Sequence[str], texts: Sequence[str]) -> str:
-    """What a fix does: `Replace 'a' by 'b'`."""
+    """Return the title of a fix: `Replace 'a' by 'b'`."""
     if len(texts) == 1:
         old, new = _quoted(replaced[0]), _quoted(texts[0])
         if not replaced[0]:
@@ -174,7 +174,7 @@ class DiagnosticConverter:
         return found
 
     def edits(self, given: Diagnostic, texts: Texts) -> dict[str, list[types.TextEdit]]:
-        """What its fixes change, by path."""
+        """Return the edits of its fixes, by path."""
         found: dict[str, list[types.TextEdit]] = {}
         for fix in given.fixes:
             found.setdefault(fix.span.path, []).append(types.TextEdit(editor_range(fix.span, texts), fix.text))

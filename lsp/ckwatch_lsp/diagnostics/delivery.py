@@ -68,7 +68,7 @@ class PushDiagnostics:
             del self._published[path]
 
     def _is_to_come(self, path: str) -> bool:
-        """Whether the daemon has more to report."""
+        """Return True if the daemon has more to report."""
         folder = self._session.folder_of(path)
         if folder is None or folder.connection not in (ConnectionState.STARTING, ConnectionState.READY):
             return False
@@ -323,7 +323,7 @@ class DiagnosticsDelivery(SessionListener):
         self._mark([document.path] if document.path is not None else [])
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
-        """What is known moves with the text."""
+        """Move the known diagnostics with the text."""
         self._shifted |= self.store.changed(document, edits)
         if self._pulls is not None and document.path is not None:
             self._pulls.edited(document.path)
@@ -352,7 +352,7 @@ class DiagnosticsDelivery(SessionListener):
             self._is_reported.set()
 
     def state_to_hand_over(self) -> dict[str, Any]:
-        """What the editor shows."""
+        """Return the diagnostics that the editor shows."""
         return {} if self._pushes is None else self._pushes.state_to_hand_over()
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ def shifted(given: Range, edits: Iterable[TextChange]) -> Range | None:
 
 
 def touches(given: Range, edit: TextChange) -> bool:
-    """Whether the edit changes anything within `given`, or right at its ends."""
+    """Return True if the edit changes anything within `given`, or right at its ends."""
     return edit.before.start <= given.end and given.start <= edit.before.end
 
 
@@ -73,7 +73,7 @@ class EditHistory:
         return [edit for at, edit in self._edits if at > revision]
 
     def since_saved(self, text: str) -> list[TextChange]:
-        """What makes the saved text `text`: one edit that covers all differences, or none."""
+        """Return the edits that make the saved text `text`: one that covers all differences, or none."""
         if text == self.saved or max(len(text), len(self.saved)) > COMPARED:
             return []
         return [difference(self.saved, text)]

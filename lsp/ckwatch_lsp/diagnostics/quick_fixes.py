@@ -97,7 +97,7 @@ def _new(one: Diagnostic) -> list[str]:
 
 
 def _text(texts: Texts, path: str, place: Range) -> str:
-    """What stands at a place; of several lines the first."""
+    """Return the text at a place; of several lines the first."""
     document = texts.get(path)
     if document is None:
         return ""

@@ -77,7 +77,7 @@ class FileReports:
         return reporting
 
     async def converter(self) -> DiagnosticConverter:
-        """What writes diagnostics for this editor."""
+        """Return the converter of diagnostics for this editor."""
         if self._converter is None:
             pages = await to_thread.run_sync(conversion.documentation_folder)
             self._converter = DiagnosticConverter(self._session.capabilities, pages, self._session.uri_at)
@@ -89,7 +89,7 @@ class FileReports:
         return {path: document for path, document in found.items() if document is not None}
 
     async def report(self, path: str, *, keep: bool = True) -> FileReport:
-        """What is wrong in a file now; `keep` it as the last report, which the editor gets."""
+        """Return the present diagnostics of a file; `keep` it as the last report, which the editor gets."""
         converter = await self.converter()
         texts: dict[str, TextDocument] = {}
         needed: set[str] = set()
@@ -148,5 +148,5 @@ class FileReports:
 
 
 def looks_of(item: types.Diagnostic) -> tuple[object, ...]:
-    """What an editor shows of it where it stands."""
+    """Return the properties of it that an editor shows."""
     return (item.range, item.message, item.severity, item.code)

@@ -43,7 +43,7 @@ class TrackedDiagnostic:
 
     @property
     def holds(self) -> bool:
-        """Whether it is about the present text, as far as is known."""
+        """True if it is about the present text, as far as is known."""
         return not (self.kept or self.reported.stale or self.touched)
 
 
@@ -114,7 +114,7 @@ def edited(known: Iterable[TrackedDiagnostic], edits: EditsByPath) -> list[Track
 
 
 def is_touched(diagnostic: Diagnostic, edits: EditsByPath) -> bool:
-    """Whether edits change its text or that of its fixes."""
+    """Return True if edits change its text or that of its fixes."""
     spans = (diagnostic.span, *(fix.span for fix in diagnostic.fixes))
     return any(_untouched(span, edits) is None for span in spans)
 
@@ -127,7 +127,7 @@ def taken(
     is_new: Callable[[Diagnostic], bool],
     waiting: Callable[[Diagnostic], tuple[str, ...] | None],
 ) -> list[TrackedDiagnostic]:
-    """What is known after this report.
+    """Return the known diagnostics after this report.
 
     `places` moves one from the daemon's text to the present one, then from older texts that it may be of; that is
     believed where the same is known to be at that place. `is_new`: whether it was found again, though it reads as
@@ -192,7 +192,7 @@ def _words(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 
 def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
-    """What makes two diagnostics of a file the same one, as the daemon sees it."""
+    """Return the identity of a diagnostic among those of a file, as the daemon sees it."""
     place = range_of(diagnostic.span)
     return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
 
@@ -211,7 +211,7 @@ def _count(one: TrackedDiagnostic, now: Diagnostic) -> tuple[tuple[str, ...], in
 
 
 def shown(known: Iterable[TrackedDiagnostic]) -> list[Diagnostic]:
-    """What is to be shown, in the order of the text; those that stand at the same place now are one.
+    """Return the diagnostics to show, in the order of the text; those at one place become one.
 
     Units are those that were counted last, so that a message does not change with each unit that is rendered. What a
     unit that is on its way has reported is hidden by what another reports for the new text.
@@ -379,7 +379,7 @@ class DiagnosticStore:
 
     @property
     def pending(self) -> bool:
-        """Whether there are reports that have not been taken."""
+        """True if there are reports that have not been taken."""
         return bool(self._reported or self._to_count or self._changed)
 
     def paths(self) -> Iterable[str]:
@@ -389,7 +389,8 @@ class DiagnosticStore:
         )
 
     def at(self, path: str, *, holding: bool = False) -> list[Diagnostic]:
-        """What is wrong in a file, in the order of the text. What two workspaces report for it is there once.
+        """Return the diagnostics of a file, in the order of the text. Diagnostics that two workspaces report for it are
+        listed once.
 
         `holding`: without what was found in a text that has been replaced.
         """
@@ -401,7 +402,8 @@ class DiagnosticStore:
                 yield from file.known
 
     def is_awaited(self, path: str) -> bool:
-        """Whether something in the file was found in a text that has been replaced, and its unit is on its way."""
+        """Return True if something in the file was found in a text that has been replaced, and its unit is on its
+        way."""
         return any(one.now is not None and (one.kept or one.reported.stale) for one in self._known(path))
 
     def settle(self, folder: WorkspaceFolder) -> None:
@@ -424,11 +426,11 @@ class DiagnosticStore:
         return replace(one, now=now, otherwise=None, touched=touched)
 
     def is_moving(self, path: str) -> bool:
-        """Whether units are being rendered that may change the file's diagnostics."""
+        """Return True if units are being rendered that may change the file's diagnostics."""
         return any(path in paths for paths in self._uncounted.values())
 
     def concerns(self, path: str, units: Collection[str]) -> bool:
-        """Whether any of `units` has diagnostics in the file."""
+        """Return True if any of `units` has diagnostics in the file."""
         files = (files.by_path[path] for files in self._folders.values() if path in files.by_path)
         return any(not set(one.reported.units).isdisjoint(units) for file in files for one in file.known)
 
@@ -582,5 +584,5 @@ class DiagnosticStore:
 
 
 def _is_loaded(folder: WorkspaceFolder) -> bool:
-    """Whether there is a daemon that knows its workspace."""
+    """Return True if there is a daemon that knows its workspace."""
     return folder.connection is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded

@@ -113,7 +113,7 @@ def definition_line(text: str) -> int:
 
 
 def defines_kernel(text: str) -> bool:
-    """Whether the template calls `def_kernel`, as far as the text shows."""
+    """Return True if the template calls `def_kernel`, as far as the text shows."""
     return _DEFINITION.search(text) is not None
 
 
@@ -257,7 +257,7 @@ class FigureAnchors(SessionListener):
         return kept[2]
 
     def landmarks(self, document: TextDocument) -> TemplateLandmarks:
-        """Where things are defined in a template."""
+        """Return the places of definitions in a template."""
         kept = self._landmarks.get(document.uri)
         if kept is None or kept[0] != document.revision:
             text = document.text
@@ -271,11 +271,11 @@ class FigureAnchors(SessionListener):
         return kept[1]
 
     def shows_kernel(self, document: TextDocument) -> bool:
-        """Whether a template is what kernel files name, and not only included."""
+        """Return True if kernel files name the template, and it is not only included."""
         return (document.path or "").endswith(TOP_LEVEL) or self.landmarks(document).defines
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision counts
-        """What was found in the text before is of no use."""
+        """Forget what was found in the text before."""
         self._forget(document)
 
     def closed(self, document: TextDocument) -> None:

@@ -35,7 +35,7 @@ def figures_freshness(unit: Unit) -> Freshness:
 
 
 def is_running(unit: Unit, shape: str = "") -> bool:
-    """Whether something is on its way that may give other figures: of `shape`, or of any."""
+    """Return True if something is on its way that may give other figures: of `shape`, or of any."""
     timed = unit.to_measure if not shape else (shape,) if shape in unit.to_measure else ()
     return unit.phase in AT_WORK or bool(timed) or (unit.measuring is not None and shape in ("", unit.measuring))
 
@@ -47,8 +47,8 @@ def change_of(timing: Timing) -> Comparison | None:
 
 @dataclass(frozen=True, slots=True)
 class UnitBrief:
-    """What is needed of a unit to sum up thousands: the timing that is shown, its median in microseconds (0 without),
-    how that stands, and whether something is on its way."""
+    """The part of a unit that is needed to sum up thousands: the timing that is shown, its median in microseconds (0
+    without), its standing, and True if something is on its way."""
 
     unit: Unit
     timing: Timing | None

@@ -1,4 +1,4 @@
-"""What others measured on the shapes of the kernels of open kernel files, and which shape a line is about."""
+"""Timings that others measured on the shapes of the kernels of open kernel files, and the shape of each line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ShapeTable:
     sizes: Mapping[str, int]
 
     def has(self, timing: ImportedTiming) -> bool:
-        """Whether a timing is of this shape. One without a name is known by its sizes."""
+        """Return True if a timing is of this shape. One without a name is known by its sizes."""
         if self.name:
             return timing.shape == self.name
         return bool(timing.sizes) and all(self.sizes.get(name) == size for name, size in timing.sizes.items())
@@ -67,7 +67,7 @@ class ImportedTimingsCache(SessionListener):
         self._imported_at: dict[str, float | None] = {}
 
     def of(self, folder: WorkspaceFolder, kernel: str) -> Sequence[ImportedTiming]:
-        """What is known; where that may have changed it is asked for, and known the next time."""
+        """Return the known timings; if they may have changed, they are requested, and known the next time."""
         key = (str(folder.root), kernel)
         if (key not in self._kept or key in self._stale) and key not in self._asked and folder.client is not None:
             self._asked.add(key)

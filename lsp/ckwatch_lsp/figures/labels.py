@@ -111,7 +111,7 @@ def kib(size_bytes: int) -> str:
 
 
 def state_words(unit: Unit, shape: str = "") -> str:
-    """What there is to say of a unit without figures."""
+    """Describe the state of a unit without figures."""
     if unit.phase in STATES:
         return STATES[unit.phase]
     failure = failed_timing(unit, shape)

@@ -32,7 +32,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 @dataclass(frozen=True, slots=True)
 class PageTitle:
-    """What the page, or a part of it, is about; `note` stands behind it."""
+    """The title of the page or a part of it; `note` stands behind it."""
 
     text: str
     note: str = ""
@@ -127,7 +127,7 @@ SHOWN_OF_SWEEP = 10
 
 @dataclass(frozen=True, slots=True)
 class PredictedTiming:
-    """What is predicted on a shape for a part, and what was measured; microseconds, None where it is not known."""
+    """The prediction on a shape for a part, and the measured time; microseconds, None if unknown."""
 
     shape: str
     part: str
@@ -137,7 +137,7 @@ class PredictedTiming:
 
 @dataclass(frozen=True, slots=True)
 class UnitHistory:
-    """What is fetched when a unit is shown: medians by shape and cache state, the oldest first, in microseconds,
+    """Data that is fetched when a unit is shown: medians by shape and cache state, the oldest first, in microseconds,
     and predictions."""
 
     medians: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY, imported: Sequence[Im
 
 
 def _verification(unit: Unit) -> list[PageBlock]:
-    """What an emulator says of it: never a time."""
+    """Describe the unit's verification by an emulator: never a time."""
     words, found = verification_words(unit), unit.verification
     if not words:
         return [PageLine(f"not verified: {unit.unverified}")] if unit.unverified else []

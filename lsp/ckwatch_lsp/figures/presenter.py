@@ -54,7 +54,7 @@ class UnitHistories(SessionListener):
         self._turns = anyio.CapacityLimiter(2)
 
     def history(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
-        """What is known; if that is not of the unit as it is, it is asked for, and known the next time."""
+        """Return the known history; if it is not of the unit as it is, it is requested, and known the next time."""
         key, stamp = (str(folder.root), unit.id), _stamp(unit)
         kept = self._kept.get(key)
         if (kept is None or kept[0] != stamp) and self._asked.get(key) != stamp and (unit.timings or unit.figures):
@@ -147,7 +147,7 @@ class FigurePresenter(SessionListener):
         return found
 
     def brief(self, unit: Unit) -> UnitBrief:
-        """What thousands of which are summed up."""
+        """Return the brief of a unit, of which thousands are summed up."""
         kept = self._briefs.get(unit.id)
         if kept is None or kept.unit is not unit:
             kept = self._briefs[unit.id] = brief_of(unit, self._session.settings.shape)

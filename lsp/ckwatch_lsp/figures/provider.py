@@ -102,7 +102,7 @@ TOOLTIPS = 64
 
 
 class FiguresProvider(LanguageProvider):
-    """What is shown where. `resolves`: the editor asks for a hint's tooltip when it shows it."""
+    """The places of figures. `resolves`: the editor asks for a hint's tooltip when it shows it."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class FiguresProvider(LanguageProvider):
         return hint
 
     async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
-        """What can be done about the units of each line."""
+        """Return the actions for the units of each line."""
         if not self._session.settings.lenses or document.uri not in self._session.documents:
             return ()
         return [
@@ -239,7 +239,7 @@ class FiguresRefresher(SessionListener):
         self._debouncer = Debouncer(session.start, self._refresh, REFRESH)
 
     def opened(self, document: TextDocument) -> None:
-        """What is known of it may come after the editor has asked."""
+        """Expect that figures may arrive after the editor has asked."""
         self._mark([document.uri])
 
     def closed(self, document: TextDocument) -> None:

@@ -33,11 +33,11 @@ class MessageFramer:
         self._searched = 0
         """Up to here there is no line's end that was not seen."""
         self._read = 0
-        """Where the lines of the present header that were read end."""
+        """The end of the present header's lines that were read."""
         self._length: int | None = None
-        """What the present header says."""
+        """The length in the present header."""
         self._lost = False
-        """Whether what arrives belongs to no header that can be used."""
+        """True if the input belongs to no usable header."""
 
     def feed(self, data: bytes) -> None:
         """More has arrived."""
@@ -45,7 +45,7 @@ class MessageFramer:
 
     @property
     def rest(self) -> bytes:
-        """What has arrived and was not given."""
+        """The input that has not been returned."""
         return bytes(self._bytes)
 
     def next(self) -> bytes | None:

@@ -140,7 +140,7 @@ class MessageWriter:
         self._changed = threading.Condition()
         self._closed = False
         self._busy = False
-        """Whether the thread is writing."""
+        """True while the thread is writing."""
         self.lost = False
         self._direct = _nonblocking(stream)
         self._thread = threading.Thread(target=self._run, name="to the editor", daemon=True)

@@ -37,7 +37,7 @@ class VirtualUri:
 
 
 def parse_virtual_uri(uri: str) -> VirtualUri | None:
-    """What `uri` names, also where an editor has escaped it otherwise; None if it is no such URI."""
+    """Parse `uri`, also if an editor has escaped it otherwise; None if it is no such URI."""
     if not uri.startswith(f"{SCHEME}:"):
         return None
     try:

@@ -41,7 +41,7 @@ class ActiveUnits(SessionListener):
         self._first: dict[str, str] = {}
         """The first unit of each open document, by URI, until there are other units."""
         self._active: dict[WorkspaceFolder, dict[str, None]] = {}
-        """What `of_documents` returns, until it may change."""
+        """The cached result of `of_documents`."""
         self._requested: dict[WorkspaceFolder, set[str]] = {}
         """The templates whose readers are not known."""
         self._requested_again: dict[WorkspaceFolder, set[str]] = {}
@@ -95,7 +95,8 @@ class ActiveUnits(SessionListener):
         return found
 
     def excludes(self, document: TextDocument, unit: str) -> bool:
-        """Whether the unit is known not to be made of the document. One without readers may not be rendered yet."""
+        """Return True if the unit is known not to be made of the document. One without readers may not be rendered
+        yet."""
         readers = self._readers.get(document.path or "", ())
         return bool(readers) and unit not in readers
 
@@ -131,7 +132,7 @@ class ActiveUnits(SessionListener):
         return None
 
     def is_chosen(self, document: TextDocument) -> bool:
-        """Whether the user has chosen the document's active unit."""
+        """Return True if the user has chosen the document's active unit."""
         unit = self.unit(document)
         return unit is not None and unit.id in (self._chosen.get(document.path or ""), self._chosen.get(""))
 

@@ -32,7 +32,7 @@ class DocumentKind(enum.Enum):
 
 
 WORKSPACE_KINDS = frozenset({DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS})
-"""What a workspace is made of: the daemon gets the unsaved text."""
+"""Kinds of documents that make up a workspace: the daemon gets their unsaved text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TextChange:
 
 
 def kind_of(uri: str) -> DocumentKind:
-    """What the document at `uri` is."""
+    """Return the kind of the document at `uri`."""
     if uri.startswith(f"{SCHEME}:"):
         return DocumentKind.VIRTUAL
     name = os.path.basename(path_of(uri) or "")  # noqa: PTH119  # Path cannot hold every name
@@ -65,7 +65,7 @@ class TextDocument:
         self.path = path_of(uri)
         self.kind = kind_of(uri)
         self.virtual = parse_virtual_uri(uri)
-        """What it shows, if it is no file, or a file of ours that shows it."""
+        """The virtual document that it shows, if it is no file, or a file of ours that shows it."""
         self.language = language
         self.version = version
         self.revision = 0
@@ -186,7 +186,7 @@ def _after(start: Position, text: str) -> Position:
 
 
 def is_saved(path: str, text: str) -> bool:
-    """Whether the file at `path` has this text."""
+    """Return True if the file at `path` has this text."""
     try:
         return read_text(path) == text
     except OSError:

@@ -31,7 +31,7 @@ HEADERS_TOPIC = "headers"
 
 
 class Installable(NamedTuple):
-    """What `ckwatch toolchain install NAME` installs."""
+    """A name for `ckwatch toolchain install NAME`."""
 
     name: str
     title: str

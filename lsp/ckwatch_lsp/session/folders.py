@@ -50,7 +50,7 @@ class ConnectionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EditorFocus:
-    """What the editor shows; of unsaved texts nothing else is compiled."""
+    """The documents that the editor shows; of unsaved texts nothing else is compiled."""
 
     units: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ class WorkspaceFolder:
 
     @property
     def is_rendering(self) -> bool:
-        """Whether any unit is waiting for its render."""
+        """True if any unit is waiting for its render."""
         return any(self.phases[phase] for phase in RENDERING)
 
     def errors_elsewhere(self, path: str) -> Iterator[tuple[Unit, Diagnostic]]:

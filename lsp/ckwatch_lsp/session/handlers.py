@@ -282,9 +282,9 @@ class RequestHandlers:
         among: Callable[[LanguageProvider], bool] = lambda _language: True,
         beside_s: float = CPP_BESIDE.seconds,
     ) -> list[Answer]:
-        """What the providers answer, in their order; all are asked at once. Slow ones get `beside_s` where another
-        has an answer, none with `first` and an answer before theirs. `explicit`: raise the error of the last provider
-        that has one, where nobody has an answer."""
+        """Ask all providers at once and return their answers in order. Slow ones get `beside_s` if another has an
+        answer, none with `first` and an answer before theirs. `explicit`: raise the error of the last provider that has
+        one, if nobody has an answer."""
         asked = _Asked(document, ask)
         languages = [one for one in self._session.providers_for(document) if among(one)]
         slow = [one for one in languages if one.slow]
@@ -310,7 +310,7 @@ class RequestHandlers:
 
 
 class _Asked(Generic[Answer]):
-    """What was asked of several providers, and what came of it."""
+    """A request to several providers, and their answers."""
 
     def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]]) -> None:
         self.answers: dict[LanguageProvider, Answer] = {}
@@ -352,7 +352,7 @@ async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
 
 
 def _touches(reach: types.Range, params: types.CallHierarchyPrepareParams) -> bool:
-    """Whether what was asked about is named there; else it is around it."""
+    """Return True if the requested place is named there; otherwise it is around it."""
     start, end, at = reach.start, reach.end, params.position
     return (start.line, start.character) <= (at.line, at.character) <= (end.line, end.character)
 

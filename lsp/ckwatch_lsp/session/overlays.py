@@ -37,7 +37,7 @@ class OverlaySync:
     def __init__(self) -> None:
         self._synced: dict[str, _OverlaidDocument] = {}
         self._sent: dict[str, int] | None = None
-        """What `sent` returns, until it changes: with many texts it is asked for far more often."""
+        """The cached result of `sent`: with many texts it is requested far more often than it changes."""
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
         self._progressed = anyio.Event()

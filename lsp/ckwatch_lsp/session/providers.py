@@ -44,7 +44,7 @@ class SessionListener:
         """The user has changed the settings."""
 
     def state_to_hand_over(self) -> dict[str, Any]:
-        """What the listener of the next version needs, as JSON; nothing without `state_key`."""
+        """Return the state for the listener of the next version, as JSON; nothing without `state_key`."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ class LanguageProvider:
     answer. A CkwatchError that is raised is shown to those who asked for something explicitly."""
 
     slow: ClassVar[bool] = False
-    """Whether an answer may take seconds: others do not wait for it."""
+    """True if an answer may take seconds: others do not wait for it."""
 
     triggers: ClassVar[Collection[str]] = (".", "|", '"', "'", "=", " ")
     """Characters behind which something could be completed."""
@@ -91,11 +91,11 @@ class LanguageProvider:
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
     ) -> types.CompletionList | None:
-        """What could be written at `position`."""
+        """Return completions at `position`."""
         return None
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """What stands at `position`."""
+        """Describe the thing at `position`."""
         return None
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
@@ -103,25 +103,25 @@ class LanguageProvider:
         return None
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Where what stands at `position` is defined."""
+        """Return the definitions of the thing at `position`."""
         return ()
 
     async def type_definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Where its type is defined."""
+        """Return the definitions of its type."""
         return ()
 
     async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """What overrides or derives from it."""
+        """Return what overrides or derives from it."""
         return ()
 
     async def references(
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
-        """Where it is used; `declaration`: and where it is defined."""
+        """Return the places where it is used; `declaration`: and where it is defined."""
         return ()
 
     async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
-        """What stands at `position` and calls or is called. The `data` of an item says whose it is."""
+        """Return the items at `position` that call or are called. The `data` of an item says whose it is."""
         return ()
 
     async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
@@ -129,11 +129,11 @@ class LanguageProvider:
         return None
 
     async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """What `item` calls. None for another provider's item."""
+        """Return the calls of `item`. None for another provider's item."""
         return None
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """What would be renamed. None where nothing can be."""
+        """Return the name to rename. None if there is none."""
         return None
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
@@ -145,15 +145,15 @@ class LanguageProvider:
         return ()
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
-        """What is defined in the document."""
+        """Return the symbols of the document."""
         return ()
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
-        """What is defined in any file of this kind, where `query` occurs in its name."""
+        """Return the symbols of any file of this kind whose names contain `query`."""
         return ()
 
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
-        """What can be folded."""
+        """Return the foldable ranges."""
         return ()
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
@@ -165,7 +165,7 @@ class LanguageProvider:
         return ()
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
-        """What the pieces of the text are, in order."""
+        """Return the tokens of the text, in order."""
         return ()
 
     async def actions(
@@ -192,11 +192,12 @@ class OutdatedError(CkwatchError):
 
 
 class RefusedError(CkwatchError):
-    """What was asked for cannot be done; the user is told why, also where an editor only asks whether it could be."""
+    """The request cannot be done; the user sees the reason, also if an editor only asks if it could be."""
 
 
 def is_requested(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
-    """Whether an editor that requests only these kinds of code actions requests `kind`; an empty one is all of them."""
+    """Return True if an editor that requests only these kinds of code actions requests `kind`; an empty one is all of
+    them."""
     names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only or ()]
     return not names or any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
 
@@ -231,7 +232,7 @@ class DiagnosticSources:
         self._listeners.append(listener)
 
     def at(self, path: str) -> list[types.Diagnostic]:
-        """What all sources report for a file."""
+        """Return all sources' diagnostics of a file."""
         found: list[types.Diagnostic] = []
         for source in self._sources:
             try:

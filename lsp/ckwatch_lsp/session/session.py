@@ -61,7 +61,7 @@ class Session:
         self.providers: dict[DocumentKind, list[LanguageProvider]] = {}
         """By the kind of document that they answer for; their answers are joined."""
         self.is_header: Callable[[str], bool] = lambda _path: False
-        """Whether the file at a path is a header; its name does not tell."""
+        """Returns True if the file at a path is a header; its name does not tell."""
         self._tasks = tasks
         self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
@@ -259,7 +259,7 @@ class Session:
         return uri_of(path) if document is None else document.uri
 
     async def location(self, span: Span) -> types.Location:
-        """Where a place of the daemon's is for the editor."""
+        """Convert a place of the daemon's for the editor."""
         return types.Location(self.uri_at(span.path), await self.encode_range(span.path, range_of(span)))
 
     async def encode_range(self, path: str, given: Range) -> types.Range:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditorSettings:
-    """What can be switched. `information_diagnostics` "auto": where the editor shows neither hints nor lenses.
+    """The editor's settings. `information_diagnostics` "auto": if the editor shows neither hints nor lenses.
 
     `cpp_hints` "all": of deduced types, too.
     """

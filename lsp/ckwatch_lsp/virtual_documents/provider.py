@@ -87,7 +87,7 @@ class VirtualDocumentProvider(LanguageProvider):
 
 
 def template_place(view: str, text: VirtualText, position: Position) -> Span | None:
-    """Where in a template what stands at `position` came from; of ISA also a place in a header."""
+    """Return the place in a template behind `position`; of ISA also a place in a header."""
     if view == "source":
         return None if text.links is None else text.links.template_place(position)
     line = _nearest(text, position.line)
@@ -101,7 +101,7 @@ def template_place(view: str, text: VirtualText, position: Position) -> Span | N
 
 
 def _nearest(text: VirtualText, number: int) -> IsaLine | None:
-    """What is known of the line, else of the last one above that came from somewhere."""
+    """Return the known source of the line, else of the last one above that has one."""
     for at in range(number, max(number - 20, -1), -1):
         line = text.lines.get(at)
         if line is not None and (line.span is not None or line.rendered is not None):
@@ -162,7 +162,7 @@ class VirtualDocumentCommands:
         }
 
     async def to_generated(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Where a place of a template is in the rendered source or the ISA; null where it is nowhere."""
+        """Return the place in the rendered source or the ISA of a place of a template; null if there is none."""
         uri = string_in(argument, "uri")
         document = await self._session.document(uri)
         view = argument.get("kind", "source")
@@ -183,7 +183,7 @@ class VirtualDocumentCommands:
         return {"uri": virtual.uri, "range": self._editor.plain(there), "stale": text.stale}
 
     async def to_template(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Where a place of a generated document came from; null where that is not known."""
+        """Return the origin of a place of a generated document; null if it is unknown."""
         uri = string_in(argument, "uri")
         known = self._session.documents.get(uri)
         virtual = known.virtual if known is not None and known.virtual is not None else _virtual_uri(uri)

@@ -40,7 +40,7 @@ class VirtualFiles:
         self._paths: dict[VirtualUri, Path] = {}
 
     def virtual_at(self, path: str | None) -> VirtualUri | None:
-        """What the file at `path` shows, if it is one of ours."""
+        """Return the virtual document of the file at `path`, if it is one of ours."""
         return next((virtual for virtual, known in self._paths.items() if str(known) == path), None)
 
     async def show(self, virtual: VirtualUri, text: str) -> Path:
@@ -134,7 +134,7 @@ class VirtualDocuments(SessionListener):
         return None if view is None else view.text
 
     def of(self, document: TextDocument) -> tuple[VirtualUri, VirtualText] | None:
-        """What a document of ours shows."""
+        """Return the content of a document of ours."""
         virtual = document.virtual
         text = None if virtual is None else self.known(virtual)
         return None if virtual is None or text is None else (virtual, text)
@@ -170,7 +170,7 @@ class VirtualDocuments(SessionListener):
                 view.fetch_soon()
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # whatever they are
-        """What only stands in comments is no other unit, and yet another text."""
+        """Refresh after an edit: a change in comments makes no other unit, and yet another text."""
         folder = self._session.folder_for(document)
         if folder is None or not self._views or document.kind is DocumentKind.VIRTUAL:
             return
@@ -259,7 +259,7 @@ class VirtualDocuments(SessionListener):
 
 
 def _state(virtual: VirtualUri, unit: Unit) -> tuple[object, ...]:
-    """What a document depends on."""
+    """Return the state that a document depends on."""
     if virtual.view == "source":
         return (unit.generation, unit.phase not in ("waiting", "rendering"), unit.symbol)
     return (unit.key, unit.fresh, unit.outcome, unit.phase in ("done", "idle"))

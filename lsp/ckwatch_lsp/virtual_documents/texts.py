@@ -55,7 +55,7 @@ class SourceLinks:
         return Span(path=segment.span.path, start=found, end=found)
 
     def places(self, path: str, position: Position) -> list[Range]:
-        """Where what stands at a place of a template went to, the nearest piece first; nothing where it gives no
+        """Return the places in the output of a place of a template, the nearest piece first; empty if it gives no
         text."""
         exact = [found for segment in self._segments if (found := self._within(segment, path, position)) is not None]
         if exact:

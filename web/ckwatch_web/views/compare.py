@@ -35,7 +35,7 @@ DRAWN = 40
 """Shapes in the picture, with each cache state."""
 
 RATIOS = (0.9, 0.8, 0.5, 0.2, 0.1, 0.01)
-"""Where the axis of the picture may begin; it ends at the reciprocal of one."""
+"""Possible starts of the picture's axis; it ends at the reciprocal of one."""
 
 MARK = "differs"
 
@@ -363,7 +363,7 @@ async def _isa(feed: Feed, unit: str, against: str, part: str, notes: list[Note]
 
 
 def depends(feed: Feed, query: Query) -> Hashable:
-    """What is known of both, and which units there are."""
+    """Return the known state of both, and the units that there are."""
     unit = chosen_unit(feed, query)
     against = query.get("against") or default_against(feed, unit)
     return tuple(feed.units), *(_known(feed.units.get(name)) for name in (unit, against))

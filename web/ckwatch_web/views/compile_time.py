@@ -107,7 +107,7 @@ def slowest_plot(rows: Iterable[UnitRow]) -> Plot | None:
 
 
 def stages(passes: Iterable[PassTime]) -> Table:
-    """What each pass spent on each stage; passes run side by side."""
+    """Tabulate the time of each pass by stage; passes run side by side."""
     rows: list[Row] = []
     for one in passes:
         total = sum(one.stages.values()) or 1.0
@@ -152,7 +152,7 @@ def templates(passes: Iterable[PassTime]) -> Table:
 
 
 def traced_blocks(traced: Traced, row: UnitRow) -> list[Block]:
-    """What a trace says."""
+    """Draw a trace."""
     trace = traced.trace
     about: list[tuple[str, str]] = [("traced", timestamp(traced.at))]
     about += [(one.name, duration(one.seconds)) for one in trace.passes]

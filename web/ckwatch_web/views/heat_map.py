@@ -136,7 +136,7 @@ def _compared(
 
 
 def against_words(against: str) -> str:
-    """What a ratio is to."""
+    """Name the reference of a ratio."""
     if against == BEST:
         return "the best on the shape"
     if against == LAST_BASELINE:
@@ -191,7 +191,7 @@ def _row(line: Line, shapes: Sequence[str]) -> Row:
 
 
 def notes_of(line: Line) -> str:
-    """What speaks against a line's timings: `wrong result, 2 stale, 1 not verified`."""
+    """List the reservations about a line's timings: `wrong result, 2 stale, 1 not verified`."""
     if not line.timings:
         return "not timed" if line.unit.outcome in ("", "built") else line.unit.outcome
     found = Counter[str]()
@@ -341,7 +341,7 @@ def parts_of(shapes: Sequence[str]) -> dict[str, str]:
 
 
 def against_choice(baselines: Sequence[Baseline], query: Query) -> Choice:
-    """What ratios are to."""
+    """Return the choice of the reference of ratios."""
     options = {BEST: "the best on the shape", PREVIOUS: "the previous artifact"}
     if baselines:
         options[LAST_BASELINE] = "each instance's last baseline"
@@ -357,7 +357,8 @@ def fitting(chosen: Iterable[Choice]) -> Iterable[Choice]:
 async def compare(
     client: Client, kernel: str, lines: Sequence[Line], cache: str, against: str
 ) -> tuple[Compared, list[Note]]:
-    """What the daemon says of the timings against the best or a named baseline, and what of it was left out."""
+    """Return the daemon's comparison of the timings with the best or a named baseline, and notes about what was left
+    out."""
     if against == BEST:
         timed = sum(len(line.ratios) for line in lines)
         if timed > MOST_RANKED:
@@ -458,7 +459,7 @@ async def show(feed: Feed, query: Query) -> Content:
 
 
 def across_devices(lines: Sequence[Line]) -> list[Note]:
-    """What is said where times of several devices of one product stand side by side."""
+    """Return the note if times of several devices of one product stand side by side."""
     places = sorted({timing.place for line in lines for timing in line.timings.values() if timing.is_time})
     if len(places) < 2:
         return []

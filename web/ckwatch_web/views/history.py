@@ -48,7 +48,7 @@ CLOCK_COLOUR, CHANGE_COLOUR, FAILURE_COLOUR = "#8c8c8c", "#8c8c8c", "#d0342c"
 CROSS = "path://M0,0L10,10M10,0L0,10"
 
 Verdicts = Mapping[tuple[int, str], Sequence["Comparison"]]
-"""What the daemon compared, by the timing's number and cache state."""
+"""The daemon's comparisons, by the timing's number and cache state."""
 
 
 def verdicts_of(timings: Iterable[Timing]) -> dict[tuple[int, str], tuple[Comparison, ...]]:
@@ -184,7 +184,7 @@ def _change_lines(changes: Sequence[Timing]) -> Option:
 
 
 def tip_of(timing: Timing, verdicts: Verdicts) -> str:
-    """What is said of a point."""
+    """Describe a point."""
     compared = map(comparison_words, verdicts.get((timing.id, timing.cache), ()))
     standing = "" if timing.standing == "fresh" else timing.standing
     commit = short_commit(timing.commit)
@@ -200,7 +200,7 @@ def tip_of(timing: Timing, verdicts: Verdicts) -> str:
 
 
 def summary_of(timings: Sequence[Timing], verdicts: Verdicts, changes: int) -> str:
-    """What a plot shows, in words."""
+    """Describe a plot in words."""
     timed = [timing for timing in timings if timing.failure is None]
     parts = [f"{count(len(timed), 'timing')} of {count(changes + 1, 'artifact')}" if timed else "No timings"]
     if timed:

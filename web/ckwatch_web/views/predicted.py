@@ -67,7 +67,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def imported_table(imported: Sequence[ImportedTiming], predicted: Mapping[str, float]) -> Table | None:
-    """What others measured on the shape, the fastest first; None for nothing."""
+    """Tabulate timings by others on the shape, the fastest first; None if there are none."""
     if not imported:
         return None
     rows: list[Row] = []
@@ -100,7 +100,7 @@ Point = tuple[float, float, str]
 
 
 def points_here(ranking: PredictedRanking) -> list[Point]:
-    """What was both predicted and measured here, the fastest first."""
+    """Return the points that were both predicted and measured here, the fastest first."""
     times = {one.name: one.prediction.time_us for one in ranking.rows}
     known = ((times.get(name), time_us, name) for name, time_us in ranking.measured_us.items())
     return sorted(((one, time_us, name) for one, time_us, name in known if one), key=lambda point: point[1])

@@ -208,7 +208,7 @@ def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], l
 
 
 def summary_of(timed: Sequence[Timed], drawn: Sequence[Timed], roof: Roofline) -> str:
-    """What the plot shows, in words."""
+    """Describe the plot in words."""
     parts = [
         count(len(timed), "timing") if len(drawn) == len(timed) else
         f"{len(drawn):,} of {len(timed):,} timings, the fastest of each shape; choose one shape or cache to see more"
@@ -233,8 +233,8 @@ def summary_of(timed: Sequence[Timed], drawn: Sequence[Timed], roof: Roofline) -
 
 
 def limits_of(timed: Mapping[str, Sequence[Timed]], analyses: Iterable[Analysis]) -> dict[tuple[str, str], str]:
-    """What the bound of a shape on a device comes from with a cold cache: as the roof shows it, else as the analysis
-    says for a part whose roofline is this very bound."""
+    """Return the limit behind the bound of a shape on a device with a cold cache: as the roof shows it, else as the
+    analysis says for a part whose roofline is this very bound."""
     found: dict[tuple[str, str], str] = {}
     predicted = {(one.report.arch, each.shape): each.prediction for one in analyses for each in one.shapes}
     for device, own in timed.items():
@@ -294,7 +294,8 @@ TERMS = ("matrix units", "main loop", "LDS", "L1 cache", "L2 cache", "last level
 
 
 def parts_table(unit: UnitRow, analysis: Analysis) -> Table:
-    """What is predicted for the unit on each shape: the bound's parts, and the time that each resource needs alone."""
+    """Tabulate the prediction for the unit on each shape: the bound's parts, and the time that each resource needs
+    alone."""
     rows = tuple(_parts(unit, one) for one in analysis.shapes)
     present = [term for term in TERMS if any(row.get(term) is not None for row in rows)]
     columns = (
@@ -350,7 +351,7 @@ def predicted_points(ranking: PredictedRanking) -> list[RooflinePoint]:
 
 
 def predicted_plot(rankings: Sequence[PredictedRanking]) -> Plot | None:
-    """What is predicted on each shape; None where nothing is."""
+    """Plot the predictions on each shape; None if there are none."""
     by_shape = [points for ranking in rankings if (points := predicted_points(ranking))]
     if not by_shape:
         return None

@@ -27,23 +27,23 @@ DEFAULT_BUDGET = "1200"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What the address says, as far as it is there. `run`: None where the kernel has none."""
+    """The choices in the address that exist. `run`: None if the kernel has none."""
 
     kernel: Choice
     runs: Choice
     budget: Choice
     run: TuningRun | None
     job: BackgroundJob | None
-    """What this page has begun last for the kernel."""
+    """The last job that this page has begun for the kernel."""
 
     @property
     def here(self) -> bool:
-        """Whether the run goes on in this process."""
+        """True if the run goes on in this process."""
         return self.run is not None and self.job is not None and self.job.running and self.job.subject == self.run.id
 
 
 def run_label(run: TuningRun) -> str:
-    """What a run is called among others of its kernel, what tells them apart at first."""
+    """Return a run's label among others of its kernel, the distinguishing part first."""
     state = "running" if run.running else "ended" if run.ended else "interrupted"
     return f"{run.id}: {state}, {timestamp(run.began_at)}, {run.device}"
 
@@ -69,12 +69,12 @@ def chosen_of(
 
 
 def job_name(kernel: str) -> str:
-    """What the page calls its run of a kernel; there is one at a time."""
+    """Return the page's name of its run of a kernel; there is one at a time."""
     return f"Tuning {kernel}"
 
 
 def actions_of(chosen: Chosen) -> tuple[Block, ...]:
-    """What can be begun and stopped."""
+    """Return the actions that can be started and stopped."""
     run, kernel = chosen.run, chosen.kernel.value
     idle = chosen.job is None or not chosen.job.running
     label = "Resume" if run is None else f"Another run like {run.id}" if run.ended else f"Resume run {run.id}"
@@ -125,7 +125,7 @@ def _state_of(run: TuningRun, *, here: bool) -> str:
 
 
 async def choose_all(feed: Feed, query: Query) -> tuple[Chosen, TextPlace | None]:
-    """What is chosen, and where the kernel's file is."""
+    """Return the choice, and the place of the kernel's file."""
     runs = await feed.client.tuning_runs()
     files = (await feed.client.workspace()).kernel_names if feed.connected else {}
     kernels = {*files.values(), *(row.kernel for row in feed.units.values())}

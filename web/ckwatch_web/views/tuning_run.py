@@ -1,4 +1,4 @@
-"""What a tuning run found, as blocks: of the run as a whole, and of one of its shapes."""
+"""The results of a tuning run as blocks: of the run as a whole, and of one of its shapes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ UNITS_OF_TIME = ((7200.0, 3600.0, "hours"), (600.0, 60.0, "minutes"), (0.0, 1.0,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """Where instances stand: those that are units of the workspace, and the kernel file for all others."""
+    """The places of instances: those that are units of the workspace, and the kernel file for all others."""
 
     units: Mapping[str, UnitRow]
     kernel_file: TextPlace | None
@@ -307,7 +307,7 @@ def importance(record: TuningRecord) -> tuple[Plot, ...]:
 
 
 def left_out(found: SpaceCoverage | None) -> tuple[Block, ...]:
-    """What of the space was refused before it was compiled, and by which rules."""
+    """Tabulate the points that were refused before a compile, and by which rules."""
     if found is None:
         return ()
     blocks: list[Block] = [Note(key="coverage", text=f"Search space: {coverage_text(found)}")]
@@ -342,7 +342,7 @@ def left_out(found: SpaceCoverage | None) -> tuple[Block, ...]:
 
 
 def failures(record: TuningRecord, texts: Texts) -> tuple[Table, ...]:
-    """What failed, by reason."""
+    """Tabulate the failures by reason."""
     rows: tuple[Row, ...] = tuple(
         {
             ID: f"{at}", **_ways(record, one.instance, texts), "status": one.status.value, "times": one.times,

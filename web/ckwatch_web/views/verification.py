@@ -178,7 +178,7 @@ def _other(one: EmulatedFinding) -> str:
 
 
 def unit_blocks(known: UnitVerification, row: UnitRow) -> list[Block]:
-    """What is known of one unit."""
+    """Draw the verification of one unit."""
     found = known.verification
     facts = [("unit", row.id), ("emulated", known.outcome), ("summary", known.summary)]
     if found is not None:

@@ -206,7 +206,7 @@ BUSY_TIMEOUT_S = 5.0
 """How long one process waits for another's transaction."""
 
 LOG_SIZE_LIMIT_BYTES = 16 * 1024 * 1024
-"""What is left of the write-ahead log after it was copied."""
+"""The size to which the write-ahead log is cut after it was copied."""
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _REFUSED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
@@ -217,7 +217,7 @@ _START_DAEMON_HINT = "Start the daemon: it sees to the file."
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 SPACE_NEEDED_BYTES = 256 * 1024
-"""Where less is free, a write that failed is taken to have failed for that."""
+"""If less space is free, a failed write is blamed on it."""
 
 Result = TypeVar("Result")
 
@@ -368,7 +368,8 @@ class HistoryDatabase:
         self.notice = f"the history was damaged: it is in {aside} now, and a new one was begun"
 
     def _is_full(self, code: int | None) -> bool:
-        """Whether an error of input and output comes of a full file system: SQLite says so of some writes only."""
+        """Return True if an input/output error comes from a full file system: SQLite reports it for some writes
+        only."""
         if code not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             return False
         try:

@@ -68,7 +68,7 @@ async def commit_of(
 async def _output(
     launch: Launcher, arguments: tuple[str, ...], root: Path, environment: Mapping[str, str]
 ) -> str | None:
-    """What it prints; None where it fails."""
+    """Return git's output, or None if it fails."""
     try:
         finished = await launch(
             arguments, environment=environment, folder=root, output_limit_bytes=OUTPUT_LIMIT_BYTES, grace_s=0.5

@@ -1,4 +1,4 @@
-"""What others measured, by the file that it was read from; nothing of it is among the timings that were taken here."""
+"""Timings that others measured, by the file that they were read from; kept apart from the timings taken here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be taken for known of units later, where all that it came from is as it was.
+"""Results of units that remain valid as long as all their inputs are unchanged.
 
 A row holds a built unit's result without messages; of each unit the last few are kept, so that a branch that is checked
 out again is known. Thousands of units depend on the same few sets of files: each set is stored once, under its hash. A
@@ -62,7 +62,7 @@ class StoredResult:
         return replace(self, seal=self._seal(unit_input))
 
     def has_input(self, unit_input: bytes) -> bool:
-        """Whether it is the result of this input, and undamaged."""
+        """Return True if it is the undamaged result of this input."""
         return self.seal == self._seal(unit_input)
 
     def _seal(self, unit_input: bytes) -> bytes:
@@ -121,7 +121,7 @@ class Results:
             self._database.write(work)
 
     def any(self) -> bool:
-        """Whether there are some."""
+        """Return True if there are any."""
         find = "SELECT 1 FROM result LIMIT 1"
         return self._database.read(lambda connection: connection.execute(find).fetchone()) is not None
 

@@ -121,13 +121,13 @@ class History:
     ) -> None:
         self._database = HistoryDatabase(path, migrations, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self.timings = Timings(self._database)
-        """What was measured; open and closed with the history."""
+        """The timings; opened and closed with the history."""
         self.artifacts = Artifacts(self._database)
         """Which artifacts units had; open and closed with the history."""
         self.results = Results(self._database)
-        """What the next daemon takes for known of units; open and closed with the history."""
+        """The results that the next daemon takes over; opened and closed with the history."""
         self.imported = ImportedTimings(self._database)
-        """What others measured; open and closed with the history."""
+        """Timings that others measured; opened and closed with the history."""
 
     @property
     def path(self) -> Path:
@@ -136,7 +136,7 @@ class History:
 
     @property
     def notice(self) -> str | None:
-        """What a user should know of the file: that a damaged one was moved aside."""
+        """A message for the user about the file: that a damaged one was moved aside."""
         return self._database.notice
 
     def open(self) -> None:

@@ -63,15 +63,15 @@ class TimingRecord:
 
     @property
     def device(self) -> DeviceFacts | None:
-        """Where it was measured; None where it did not come to that."""
+        """The device of the measurement; None if it ended before one was chosen."""
         if self.report is not None:
             return self.report.device
         return None if self.failure is None else self.failure.device
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What tells one device from another: its identity, what it is, and another machine's name; and what its
-        instruction caches held, since times with and without their flush are as those of two devices."""
+        """Values that tell one device from another: its identity, what it is, another machine's name, and the content
+        of its instruction caches, since times with and without their flush are as those of two devices."""
         if self.device is None:
             return ("", "")
         machine = (self.device.machine,) if self.device.machine else ()
@@ -79,7 +79,7 @@ class TimingRecord:
 
     @property
     def product(self) -> tuple[str, ...]:
-        """What devices that are alike have in common."""
+        """Values that devices of one product share."""
         return ("", "") if self.device is None else (self.device.description, self.device.arch, *self._flushed)
 
     @property
@@ -312,7 +312,7 @@ class Timings:
         return self._found(_LATEST.format(which="unit = :unit"), unit=stored_name(unit))
 
     def of_kernel(self, kernel: str, shape: str | None = None) -> list[TimingRecord]:
-        """What `latest` gives, of all units of a kernel, those that are there no more too."""
+        """Return the rows of `latest` of all units of a kernel, including units that no longer exist."""
         which = "kernel = :kernel AND (:shape IS NULL OR shape = :shape)"
         return self._found(_LATEST.format(which=which), kernel=stored_name(kernel), shape=_stored_or_none(shape))
 

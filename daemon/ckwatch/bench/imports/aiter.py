@@ -166,7 +166,7 @@ def _dtype(text: str) -> str:
 
 
 def _dtype_of(of_list: str) -> str:
-    """What AITER's tuner multiplied where its table does not say it: `csrc/ck_*/*_tune.py` of 0.1.7."""
+    """Return the dtype that AITER's tuner multiplied if its table does not name it: `csrc/ck_*/*_tune.py` of 0.1.7."""
     family = LISTS.get(of_list)
     if family is not None:
         return str(next(iter(family.operations.values()))["a"]["dtype"])

@@ -21,12 +21,12 @@ _BATCH = "B"
 
 
 def is_for_arch(record: ImportedRecord, arch: str) -> bool:
-    """Whether it was measured on this arch, or on what is not known."""
+    """Return True if it was measured on this arch, or on an unknown one."""
     return not record.arch or arch_base(record.arch) == arch_base(arch)
 
 
 def is_about(record: ImportedRecord, kernel: Kernel) -> bool:
-    """Whether it is of the operation of this kernel, on whatever sizes."""
+    """Return True if it is of the operation of this kernel, on whatever sizes."""
     if record.for_kernel:
         return record.for_kernel == kernel.name
     operation = kernel.operation
@@ -63,12 +63,12 @@ def _scaling_of_list(words: Iterable[str]) -> str:
 
 
 def sizes_key(sizes: Mapping[str, int]) -> str:
-    """What equal problems of AITER's have in common."""
+    """Return a key that equal problems of AITER's share."""
     return ",".join(f"{name}={sizes[name]}" for name in (_BATCH, "M", "N", "K") if name in sizes)
 
 
 def is_of_shape(record: ImportedRecord, kernel: Kernel, shape: Shape) -> bool:
-    """Whether the sizes are those of a shape of the kernel that it is about.
+    """Return True if the sizes are those of a shape of the kernel that it is about.
 
     Sizes that the kernel does not name have to be among its own ones. A record without any is of the only shape.
     """
@@ -128,7 +128,7 @@ class MatchedRecord:
 
 
 def matched(records: Iterable[ImportedRecord], kernel: Kernel, index: InstanceIndex) -> Iterator[MatchedRecord]:
-    """What is about a kernel, once for each shape that has such sizes."""
+    """Yield the records about a kernel, once for each shape that has such sizes."""
     by_key: dict[str, list[Shape]] = defaultdict(list)
     for shape in kernel.shapes:
         by_key[sizes_key(shape.sizes)].append(shape)

@@ -1,4 +1,4 @@
-"""What a file of another tuner holds: timings with their source, and what could not be used."""
+"""The content of another tuner's file: timings with their source, and what could not be used."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRecord:
-    """What someone else measured; nothing of it was measured here.
+    """A timing that someone else measured; nothing of it was measured here.
 
     `kernel` and `instance` are names in the source; `parameters` are those of the instance, under CK's names where they
     are CK's, empty where only its name is known. `device` is called by the name of its part where that is known
@@ -74,7 +74,7 @@ class ReadTimings:
 
 
 def shown(text: str) -> str:
-    """What a file says, for a message."""
+    """Quote a file's text for a message."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 

@@ -162,7 +162,7 @@ def span_text(indices: npt.NDArray[np.intp]) -> str:
 
 
 def _common_factor(found: Doubles, expected: Doubles) -> float | None:
-    """What all of `found` are of `expected`, if they are about the same part of it."""
+    """Return the common factor of all of `found` relative to `expected`, if they are about the same part of it."""
     clear = np.isfinite(found) & (np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0))
     if np.count_nonzero(clear) < LEAST_ALIKE:
         return None

@@ -111,7 +111,7 @@ class RowsReference:
 
     @property
     def is_full(self) -> bool:
-        """Whether every element is compared."""
+        """True if every element is compared."""
         return all(output.is_full for output in self._outputs)
 
     @property

@@ -214,7 +214,7 @@ def matrix_elements(
 def matrix_offsets(
     view: MatrixView, matrix: int, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Where the elements at `rows` × `columns` of a matrix lie in their buffer."""
+    """Return the offsets in their buffer of the elements at `rows` × `columns` of a matrix."""
     start = view.offset + int(_offsets(view.batch, np.array([matrix]))[0])
     return start + _offsets(view.rows, rows)[:, None] + _offsets(view.columns, columns)[None, :]
 

@@ -1,4 +1,4 @@
-"""What numbers a dtype can hold, and how far a right result may be off; without numpy, as the daemon is."""
+"""Ranges of dtypes, and the error that a right result may have; without numpy, as the daemon is."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def half_subnormal(dtype: str, fnuz: bool) -> float:
 
 
 def range_of(dtype: str, fnuz: bool) -> tuple[float, float]:
-    """What an output saturates at."""
+    """Return the values at which an output saturates."""
     if dtype in INTEGERS:
         return INTEGERS[dtype]
     if dtype in ("f8", "bf8"):
@@ -131,7 +131,8 @@ def _half_ulp(mantissa_bits: int) -> float:
 
 
 def tolerance_floor(accumulator: str, output: str, roundings: int, fnuz: bool) -> float:
-    """What an element of the dtype `output` may be off however small it is, after an epilogue's `roundings`."""
+    """Return the error that an element of the dtype `output` may have however small it is, after an epilogue's
+    `roundings`."""
     one_off = not DTYPES[output].mantissa_bits and (roundings or DTYPES[accumulator].mantissa_bits)
     return 1.0 if one_off else half_subnormal(output, fnuz)
 

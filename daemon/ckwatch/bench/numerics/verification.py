@@ -212,7 +212,7 @@ def _check_numbers(problem: KernelProblem, buffer: Buffer, elements: Storage, ga
 
 
 def _differs(elements: Storage, others: Storage | np.generic) -> Mask:
-    """Where the bits are not those of `others`, NaN among them."""
+    """Return a mask of elements whose bits differ from those of `others`, NaN among them."""
     unsigned = np.dtype(f"u{elements.itemsize}")
     different: Mask = elements.view(unsigned) != np.asarray(others).view(unsigned)
     return different
@@ -241,7 +241,7 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """What is compared of a result: these rows and columns of these matrices."""
+    """The compared part of a result: these rows and columns of these matrices."""
 
     matrices: Indices
     rows: Indices
@@ -293,7 +293,7 @@ class Reference:
 
     @property
     def is_full(self) -> bool:
-        """Whether every element is compared."""
+        """True if every element is compared."""
         return self._comparison.expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
 
     @property
@@ -325,7 +325,7 @@ class Reference:
         return self._compare(outputs, None if self._written is None else self._compared_of(self._written))
 
     def _compared_of(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What is compared of the output's elements."""
+        """Return the compared part of the output's elements."""
         lines = self._lines
         found = [
             matrix_elements(elements, self._gemm.y, matrix, lines.rows, lines.columns)
@@ -403,7 +403,7 @@ LEAST_MATRICES = 4
 
 
 def sampled_lines(gemm: Gemm, full_check_macs: int, seed: int) -> Lines:
-    """What is compared of the output: all of it, or as much as M·N·K macs of each matrix allow."""
+    """Return the part of the output to compare: all of it, or as much as M·N·K macs of each matrix allow."""
     (rows, columns), matrices = gemm.y.sizes, gemm.y.matrices
     budget = min(full_check_macs // gemm.x.sizes[1], MAXIMUM_COMPARED)
     some = sample_indices(matrices, max(LEAST_MATRICES, budget // (rows * columns)), seed + 2)

@@ -1,4 +1,4 @@
-"""What a device's probe kernels can do, and finding those of a runtime."""
+"""The interface of a device's probe kernels, and a search for those of a runtime."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ARCH = "host"
 
 _ALIGNMENT = 4096
 OTHER_PROCESSES = "other processes"
-"""What a reading is slowed down by when others compute on the processors."""
+"""The reason for a slow reading when other processes use the processors."""
 
 _NEIGHBOUR_LIMIT = 0.05
 """Of the processors' time: what others use beyond it is reported."""
@@ -109,7 +109,7 @@ class CpuRuntime:
         """Nothing that an artifact brings along matters here."""
 
     def free_memory_bytes(self) -> int:
-        """What can be had without swapping."""
+        """Return the memory that is available without swapping."""
         return processors.memory()[1]
 
     def allocate(self, size_bytes: int) -> int:

@@ -63,7 +63,7 @@ class CudaRuntime:
 
     @property
     def facts(self) -> DeviceFacts:
-        """What `find` reported about it."""
+        """The facts that `find` reported about it."""
         return self._facts
 
     @property

@@ -63,7 +63,7 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "CUDA_ERROR_OPERATING_SYSTEM": (_LOST, "the operating system refused what the driver needs"),
     "CUDA_ERROR_UNKNOWN": (_LOST, "the driver failed"),
 }
-"""What each error says; all others mean that CUDA was called wrongly, which is a bug of ours."""
+"""Errors and their meaning; all others mean that CUDA was called wrongly, which is a bug of ours."""
 
 HINTS: Mapping[FailureKind, str] = {
     FailureKind.NO_DEVICE: "does nvidia-smi show a device, and does CUDA_VISIBLE_DEVICES leave one?",
@@ -124,7 +124,7 @@ def call(function: str, *arguments: Any) -> Any:
 
 
 def failure(function: str, name: str) -> BenchmarkError:
-    """What the error of this name, returned by `function`, means."""
+    """Return the error for this name, as returned by `function`."""
     kind, meaning = kind_of(name)
     return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))
 

@@ -48,7 +48,7 @@ class NvmlReadings:
 
     @property
     def are_there(self) -> bool:
-        """Whether anything can be read."""
+        """True if anything can be read."""
         return self._handle is not None
 
     def read(self) -> DeviceReading:

@@ -119,7 +119,7 @@ class DeviceRuntime(Protocol):
 
 
 class RuntimeModule(Protocol):
-    """What a module of this package offers."""
+    """The interface of a module of this package."""
 
     def find(self) -> tuple[DeviceFacts, ...]:
         """The devices of this kind, the best first. BenchmarkError (NO_DRIVER) when they cannot be asked for."""

@@ -75,7 +75,7 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "hipErrorStreamCaptureUnsupported": (FailureKind.BROKEN, "this cannot be done while a stream is captured"),
     "hipErrorStreamCaptureInvalidated": (FailureKind.BROKEN, "the capture of a stream failed before"),
 }
-"""What each error says; all others mean that HIP was called wrongly, which is a bug of ours."""
+"""Errors and their meaning; all others mean that HIP was called wrongly, which is a bug of ours."""
 
 NUMBERS: Mapping[int, str] = {
     1: "hipErrorInvalidValue",
@@ -182,8 +182,8 @@ _STDERR_FAULTS: tuple[tuple[re.Pattern[str], FailureKind, str], ...] = tuple(
 
 
 def fault_in_stderr(standard_error: str) -> tuple[FailureKind, str] | None:
-    """What ROCm's runtime or CK printed about a fault before it ended the process: the kind of failure, and a sentence
-    with the line it printed. None when it printed no known message."""
+    """Find a fault that ROCm's runtime or CK printed before it ended the process: the kind of failure, and a sentence
+    with the printed line. None if there is no known message."""
     for line in reversed(standard_error.splitlines()):
         for pattern, kind, meaning in _STDERR_FAULTS:
             if pattern.search(line):
@@ -235,7 +235,7 @@ def call(function: str, *arguments: Any) -> Any:
 
 
 def failure(function: str, name: str) -> BenchmarkError:
-    """What the error of this name, returned by `function`, means; the thread's last error is forgotten."""
+    """Return the error for this name, as returned by `function`; clears the thread's last error."""
     forget_last_error()
     kind, meaning = kind_of(name)
     return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))

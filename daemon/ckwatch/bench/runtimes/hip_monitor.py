@@ -28,7 +28,7 @@ RESIDENCIES: Mapping[str, str] = {
 """Counters of amdgpu's gpu_metrics (v1.5 and newer, MI300) that grow while a limit holds the clock down."""
 
 STATUSES = ("throttle_status", "indep_throttle_status")
-"""Whether anything holds the clock down, on devices whose metrics are older (MI200)."""
+"""Metrics that show a throttled clock, on devices whose metrics are older (MI200)."""
 
 
 class AmdsmiReadings:
@@ -49,7 +49,7 @@ class AmdsmiReadings:
 
     @property
     def are_there(self) -> bool:
-        """Whether anything can be read."""
+        """True if anything can be read."""
         return self._handle is not None
 
     def read(self) -> DeviceReading:

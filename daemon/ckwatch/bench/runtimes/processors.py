@@ -88,7 +88,7 @@ def highest_clock_mhz(cpus: Iterable[int]) -> float:
 
 
 def clock_reader(cpus: tuple[int, ...]) -> Callable[[], float | None]:
-    """What reads the lowest present clock of `cpus` in MHz: the slowest thread holds up the others.
+    """Return a reader of the lowest present clock of `cpus` in MHz: the slowest thread holds up the others.
 
     The clock in /proc/cpuinfo is believed only of processors that count their cycles (`aperfmperf`): that of a virtual
     machine is a constant.

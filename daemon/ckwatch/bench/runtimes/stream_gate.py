@@ -32,7 +32,7 @@ class GateSignal(Protocol):
     """The call by which a stream waits, and the memory."""
     call: str
     shows_wait: bool
-    """Whether a query of a waiting stream is known to say that it waits."""
+    """True if a query of a waiting stream is known to say that it waits."""
     number: Any
     """An unsigned integer of `ctypes`, in the memory."""
 
@@ -76,7 +76,7 @@ class StreamGate:
 
     @property
     def holds(self) -> bool:
-        """Whether `closed` holds a stream back."""
+        """Return True if `closed` holds a stream back."""
         return self._holds
 
     @contextmanager

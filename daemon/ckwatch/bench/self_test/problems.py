@@ -8,7 +8,7 @@ from ckwatch.model.tensors import DTYPES
 
 
 def library_dtype(kind: str) -> str:
-    """What the library of a kind of device multiplies fastest and everywhere."""
+    """Return the dtype that the library of a kind of device multiplies fastest and everywhere."""
     return "f32" if kind == "cpu" else "f16"
 
 

@@ -50,7 +50,7 @@ EXPECTED: Mapping[str, Mapping[str, tuple[FailureKind, ...]]] = {
     names.HANG: dict.fromkeys(names.ALL_KINDS, (FailureKind.HUNG,)),
     names.CRASH: dict.fromkeys(names.ALL_KINDS, (FailureKind.CRASHED,)),
 }
-"""What must be reported when something is provoked, by kind of device."""
+"""The failures that must be reported when something is provoked, by kind of device."""
 
 OnTrial = Callable[[AssumptionTrial], None]
 OnStage = Callable[[str], None]
@@ -278,12 +278,12 @@ class StepRunner:
 
 
 def failure_words(failure: BenchmarkFailure) -> str:
-    """What a failure says, in one line, without its output."""
+    """Describe a failure in one line, without its output."""
     return "; ".join(failure.message.splitlines())
 
 
 def repeated(shown: Sequence[AssumptionTrial]) -> AssumptionTrial:
-    """What the medians of several processes show together; each trial is one of the same assumption that passed.
+    """Combine the medians of several processes; each trial is one of the same assumption that passed.
 
     Cycles are those that the device counted, where all have them.
     """

@@ -83,7 +83,7 @@ _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a function found, in a sentence, and the figures that it rests on."""
+    """A function's finding in a sentence, and the figures that it rests on."""
 
     outcome: TrialOutcome
     sentence: str
@@ -108,7 +108,7 @@ def skipped(sentence: str, figures: Figures | None = None) -> Found:
 
 @dataclass(slots=True)
 class TestedDevice:
-    """What the functions work with."""
+    """The device and tools that the functions work with."""
 
     job: SelfTestJob
     artifacts: Sequence[bytes]
@@ -483,7 +483,7 @@ def _event_clock(tested: TestedDevice, _step: SelfTestStep) -> Found:
 
 @dataclass(slots=True)
 class LoadReadings:
-    """What was read while the device worked."""
+    """Readings while the device worked."""
 
     clocks: list[float] = field(default_factory=list)
     powers: list[float] = field(default_factory=list)
@@ -794,7 +794,7 @@ PROVOKED: Mapping[str, Callable[[TestedDevice], None]] = {
     names.HANG: _hang,
     names.CRASH: _crash,
 }
-"""What must end in a failure."""
+"""Provocations that must end in a failure."""
 
 
 # Kernels.
@@ -904,7 +904,7 @@ SLOWER_TRIALS = 20
 SLOWER_BY = 0.02
 SLOWER_BUDGET_SHARE = 0.25
 SUPPOSED_MHZ = 2000.0
-"""Where no clock is known, as by the probe for the processor."""
+"""The clock to assume if none is known, as by the probe for the processor."""
 
 
 @dataclass(slots=True)

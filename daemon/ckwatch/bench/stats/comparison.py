@@ -1,4 +1,4 @@
-"""Whether one is faster than another.
+"""The decision which of two kernels is faster.
 
 Two measurements taken apart are compared by their intervals [minimum, third quartile], as `nvbench-compare-robust`
 does: only intervals that do not touch, by a threshold, decide. What drifted between the two is then part of the

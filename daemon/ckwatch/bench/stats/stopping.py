@@ -55,7 +55,7 @@ class StoppingRule:
         return None
 
     def certainly_above(self, limit_us: float) -> bool:
-        """Whether the true median is above a time, with a certainty of 99.9 %.
+        """Return True if the true median is above a time, with a certainty of 99.9 %.
 
         Of n samples, those below the true median are binomial with deviation sqrt(n) / 2, whatever the distribution:
         the sample 3.1 deviations below the middle is not above it but once in a thousand times.
@@ -72,7 +72,8 @@ class StoppingRule:
 
 
 def is_steady(values: Sequence[float], *, window: int = 10, windows: int = 3, tolerance: float = 0.01) -> bool:
-    """Whether the last `windows` windows of `window` values each agree: their medians within `tolerance` of each other.
+    """Return True if the last `windows` windows of `window` values each agree: their medians within `tolerance` of each
+    other.
 
     `values` are clocks, or times of equal launches where the clock cannot be read. False while there are too few.
     """

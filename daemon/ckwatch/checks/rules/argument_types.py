@@ -29,14 +29,15 @@ _FOREIGN_NAMES = re.compile(r"\busing\s+namespace\s+([\w:]+)")
 
 
 class SourceNames:
-    """What the C++ around an instance says of names: whether one can be defined anywhere."""
+    """The names that the C++ around an instance defines, or may define."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._blank = ""
 
     def may_define(self, name: str) -> bool:
-        """Whether `name` may be a type here: one of C++, one that stands elsewhere in the source, or in a header."""
+        """Return True if `name` may be a type here: one of C++, one that stands elsewhere in the source, or in a
+        header."""
         if name in _BUILT_IN:
             return True
         if not self._blank:

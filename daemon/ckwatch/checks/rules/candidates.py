@@ -69,7 +69,7 @@ def check_candidates(
     present: ParameterValue,
     values: Iterable[ParameterValue],
 ) -> list[CheckedCandidate] | None:
-    """What the rules say of each value of `parameter` in the instances of the rendered `source`.
+    """Check each value of `parameter` in the instances of the rendered `source` against the rules.
 
     None where the value cannot be put in: no instance has it as its own argument. A rule that refuses the instance
     whatever this parameter is does not count.

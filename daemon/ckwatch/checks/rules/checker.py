@@ -105,7 +105,8 @@ def broken_rules(
 def value_of(
     device_operation: str, name: str, arguments: Mapping[str, ParameterValue | str], arch: str = ""
 ) -> Value | None:
-    """What a parameter or a definition of a device operation is for an instance; None where that cannot be told."""
+    """Return the value of a parameter or definition of a device operation for an instance, or None if it cannot be
+    determined."""
     try:
         return _InstanceValues(OPERATIONS[device_operation], arguments, arch.partition(":")[0], {}).lookup(name)
     except (UnknownValueError, ZeroDivisorError):
@@ -135,7 +136,8 @@ def _broken(
 
 @lru_cache(maxsize=8)
 def _facts_of(source: str) -> tuple[Mapping[str, Value], str]:
-    """What is known of the invoker, and the source's own static assertions: it is asked about many values."""
+    """Return the facts about the invoker, and the source's own static assertions; cached, because many values are
+    tried."""
     known = _INVOKED if _INVOKER.search(source) else _NOT_INVOKED
     return known, "\n".join(_STATIC_ASSERT.findall(source))
 
@@ -167,7 +169,7 @@ class _InstanceValues:
         return self._known[name]
 
     def breaks(self, rule: Rule) -> bool:
-        """Whether the rule certainly applies and certainly fails."""
+        """Return True if the rule certainly applies and certainly fails."""
         try:
             if not rule.guard.holds(self.lookup):
                 return False
@@ -222,7 +224,7 @@ def _shown(values: _InstanceValues, name: str) -> str:
 
 
 def is_readable(parameter: TemplateParameter, argument: ParameterValue | str) -> bool:
-    """Whether the rules understand an argument: a literal, or a name that CK gives."""
+    """Return True if the rules understand an argument: a literal, or one of CK's names."""
     try:
         _read_argument(parameter, argument)
     except UnknownValueError:

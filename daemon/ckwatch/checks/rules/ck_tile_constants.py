@@ -19,11 +19,12 @@ _WORDS = {
     "Scheduler": (re.compile(r"\bGemmPipelineScheduler\s*::\s*(\w+)"), {}),
     "Epilogue": (re.compile(r"\b(DefaultGemm2D|CShuffle)Epilogue\s*<"), {"DefaultGemm2D": "Default"}),
 }
-"""What names an enumerator of `CkTileGemm` in CK Tile, and the names that differ."""
+"""Words that name an enumerator of `CkTileGemm` in CK Tile, and the names that differ."""
 
 
 def constant_arguments(blank: str) -> tuple[tuple[int, int], dict[str, str], dict[str, tuple[int, int]]] | None:
-    """Where a source without comments and strings makes a shape of tiles; its arguments' texts and places by name."""
+    """Return the place where a source without comments and strings makes a shape of tiles, and its arguments' texts and
+    places by name."""
     shape = _SHAPE.search(blank)
     if shape is None:
         return None

@@ -115,7 +115,7 @@ def _asserted(
     when: str = "1",
     after: tuple[str, ...] = (),
 ) -> Rule:
-    """What CK Tile's own instances keep to, and nothing but the template asserts."""
+    """Make a rule that CK Tile's own instances obey, and that only the template asserts."""
     return Rule(
         *(slug, condition, blame, sentence, source),
         when=when,

@@ -111,7 +111,7 @@ class Expression:
         return _substitute(self.text, _parse(self.text), lookup)
 
     def outcome(self, lookup: Lookup) -> str:
-        """What a person reads after the condition: `128 % (32 * 3) = 32`; for `a == b`, both sides with values."""
+        """Return the text shown after the condition: `128 % (32 * 3) = 32`; for `a == b`, both sides with values."""
         tree = _parse(self.text)
         if not isinstance(tree, ast.Compare):
             return self.substituted(lookup)
@@ -169,7 +169,8 @@ def _parse(text: str) -> ast.expr:
 
 
 def _compiled(node: ast.expr) -> Callable[[Lookup], Any]:
-    """What evaluates a tree: rules are evaluated tens of thousands of times, and a walk of the tree is slow."""
+    """Compile a tree into a function: rules are evaluated tens of thousands of times, and a walk of the tree is
+    slow."""
     match node:
         case ast.Constant(value=value):
             return lambda _: value
@@ -269,7 +270,7 @@ def _names_behind(node: ast.expr, tree: ast.expr, lookup: Lookup) -> Iterator[st
 
 
 def _decides(term: ast.expr, of: ast.Call, tree: ast.expr, lookup: Lookup) -> bool:
-    """Whether a term of a maximum or minimum breaks a comparison by itself; elsewhere, whether it is the maximum."""
+    """Return True if a term of a maximum or minimum breaks a comparison by itself; elsewhere, if it is the maximum."""
     if not isinstance(tree, ast.Compare):
         return _value_or_none(term, lookup) in (_value_or_none(of, lookup), None)
     alone = _parse(ast.unparse(tree).replace(ast.unparse(of), f"({ast.unparse(term)})"))

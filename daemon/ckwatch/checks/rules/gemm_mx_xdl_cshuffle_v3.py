@@ -337,4 +337,4 @@ OPERATION = DeviceOperation(
 )
 
 PIPELINE_VERSIONS = tuple(name for name in PIPELINES if name in ("v1", "v3"))
-"""What `BlkGemmPipelineVer` may be."""
+"""Values of `BlkGemmPipelineVer`."""

@@ -87,7 +87,8 @@ def rendered_instances(rendered_text: str) -> list[RenderedInstance]:
 
 
 def unchecked_operations(rendered_text: str) -> list[str]:
-    """What the rules leave to the compiler, in words: device operations without rules, and arguments not understood."""
+    """List what the rules leave to the compiler, in words: device operations without rules, and arguments not
+    understood."""
     if "Device" not in rendered_text and "CkTile" not in rendered_text:
         return []
     blank = blank_text(rendered_text)

@@ -19,7 +19,7 @@ Parameters = Mapping[str, ParameterValue]
 
 
 class PointRules:
-    """What the rules say of parameters, given an example with its rendered text, in a fraction of a millisecond."""
+    """The rules applied to parameters, given an example with its rendered text, in a fraction of a millisecond."""
 
     def __init__(self, parameters: Parameters, text: str, arch: str) -> None:
         self._parameters = parameters

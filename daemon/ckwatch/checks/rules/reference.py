@@ -88,7 +88,8 @@ def rules_page() -> str:
 
 
 def _operation_section(operation: DeviceOperation, before: Sequence[DeviceOperation]) -> str:
-    """What holds for an operation; what it has in common with one of those `before` it is described there."""
+    """Describe the rules of an operation; those that it shares with one of the operations `before` it are described
+    there."""
     parts = [f"## {operation.name}\n", f"`{operation.header}`, Composable Kernel 7.2.\n"]
     known: set[Rule | Definition] = set()
     for other in before:
@@ -433,7 +434,7 @@ KIND_NAMES: Mapping[ParameterKind, str] = {
 
 
 def parameter_description(device_operation: str, parameter: str) -> ParameterDescription | None:
-    """What is known of a parameter of a device operation; None for one that kernel files do not give."""
+    """Describe a parameter of a device operation; None for one that kernel files do not give."""
     return _DESCRIPTIONS.get(device_operation, {}).get(parameter)
 
 

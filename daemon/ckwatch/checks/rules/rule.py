@@ -16,7 +16,7 @@ from ckwatch.model.parameter_types import ParameterType
 
 
 class ParameterKind(StrEnum):
-    """What a template parameter takes, and so how its text is read."""
+    """The kind of values that a template parameter takes, and so how its text is read."""
 
     INTEGER = "integer"
     FLAG = "flag"
@@ -119,7 +119,8 @@ class Rule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the rule is about: the names in its condition, and in `when` unless that only asks for a kernel."""
+        """The names that the rule is about: those in its condition, and in `when` unless that only asks for a
+        kernel."""
         return tuple(dict.fromkeys((*self.expression.names, *self.guarding)))
 
     @property

@@ -39,7 +39,7 @@ FAMILIES: tuple[ShapeRules, ...] = (
 
 
 def shape_rules(parameters: Parameters) -> ShapeRules | None:
-    """What is known of the shapes that an instance supports; None for a kernel of one's own."""
+    """Return the rules about the shapes that an instance supports; None for a kernel of another family."""
     return next((family for family in FAMILIES if family.describes(parameters)), None)
 
 

@@ -34,7 +34,7 @@ class _Matrix(NamedTuple):
 
 
 class _Products(NamedTuple):
-    """What an operation multiplies: its sizes, of a group of rows as if it had all, and the matrices by their sides."""
+    """The products of an operation: its sizes, of a group of rows as if it had all, and the matrices by their sides."""
 
     sizes: Mapping[str, int]
     matrices: Mapping[str, _Matrix]
@@ -103,7 +103,7 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
 
 
 def _shares_rounds(parameters: Parameters) -> bool:
-    """Whether a tile may be computed by several blocks, and their sums be added by a second kernel."""
+    """Return True if several blocks may compute a tile, and a second kernel add their sums."""
     return parameters.get("StreamKBlocks", 0) != 0
 
 

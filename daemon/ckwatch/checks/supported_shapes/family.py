@@ -1,4 +1,4 @@
-"""What is known of the shapes that a family of kernels supports."""
+"""Rules about the shapes that a family of kernels supports."""
 
 from __future__ import annotations
 

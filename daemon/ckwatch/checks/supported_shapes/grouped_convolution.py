@@ -91,7 +91,8 @@ def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[Refusal]:
 
 
 def _is_transposed(gemm: Gemm) -> bool:
-    """Whether CK computes in copies with channels last: pixels and taps lie side by side, and not in one dimension."""
+    """Return True if CK computes in copies with channels last: pixels and taps lie side by side, and not in one
+    dimension."""
     steps = (gemm.x.rows[-1][1] // gemm.x.windows[-1].row_step, gemm.w.rows[-2][1], gemm.y.rows[-1][1])
     return steps == (1, 1, 1) and len(gemm.x.windows) > 1
 

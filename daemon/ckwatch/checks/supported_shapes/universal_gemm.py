@@ -47,7 +47,7 @@ class GemmCase:
 
     @property
     def is_preshuffled(self) -> bool:
-        """Whether W lies in blocks."""
+        """Return True if W lies in blocks."""
         return len(self.gemm.w.rows) == len(self.gemm.w.columns) == BLOCK_AXES
 
     @property
@@ -66,7 +66,7 @@ class GemmCase:
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
     def pads(self, dimension: str) -> bool:
-        """Whether GemmSpec pads M, N or K; any other word than CK's own might."""
+        """Return True if GemmSpec pads M, N or K; any other word than CK's own might."""
         word = self.parameters.get("GemmSpec")
         if not isinstance(word, str) or not (word == "Default" or word.endswith("Padding")):
             return True

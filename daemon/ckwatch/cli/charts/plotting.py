@@ -57,7 +57,7 @@ TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 RATE_UNITS = (("MFLOP/s", 1e-6), ("GFLOP/s", 1e-3), ("TFLOP/s", 1.0))
 
 MOST_PANELS, MOST_ROWS, MOST_SHAPES = 40, 100, 40
-"""What one figure holds; more would be too large to look at, and from some size on to write."""
+"""Limits of one figure; more would be too large to look at, and from some size on to write."""
 
 MOST_LABELS = 12
 """Points of a panel that have a label, if there is room."""
@@ -315,7 +315,7 @@ _BESIDE: tuple[tuple[float, float, Literal["left", "right"]], ...] = (
     *((5, 14, "left"), (-5, 14, "right"), (5, -20, "left"), (-5, -20, "right")),
     *((0, 28, "left"), (0, 28, "right"), (0, -34, "left"), (0, -34, "right")),
 )
-"""Where a label may stand: points to the right and above its point, and which end of it is there."""
+"""Possible places of a label: points to the right and above its point, and which end of it is there."""
 
 
 def _place(figure: Figure, labels: Sequence[_Label]) -> None:
@@ -349,7 +349,7 @@ def _place(figure: Figure, labels: Sequence[_Label]) -> None:
 
 
 def _around(panel: Axes, x: float, low: float, high: float) -> Bbox:
-    """What a point with its interval covers, in pixels."""
+    """Return the box of a point with its interval, in pixels."""
     (across, bottom), (_, top) = panel.transData.transform(((x, low), (x, high)))
     return Bbox.from_extents(across - POINT_PIXELS, bottom - POINT_PIXELS, across + POINT_PIXELS, top + POINT_PIXELS)
 
@@ -471,7 +471,7 @@ def _short(name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """What a file can hold: names of files may be no text."""
+    """Escape text that a file cannot hold: names of files may not be valid text."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Unit
 
 UnitDefinition = tuple[Operation, Language, Mapping[str, ParameterValue]]
-"""What a unit's module depends on besides the artifact."""
+"""The parts of a unit, besides the artifact, that its module depends on."""
 
 
 Export = Callable[[argparse.Namespace, Client, Output], Awaitable[int]]
@@ -141,7 +141,8 @@ async def _built(client: Client, output: Output, units: Sequence[str]) -> list[F
 
 
 def _definitions_of(root: Path, units: Sequence[str]) -> dict[str, UnitDefinition]:
-    """What kernel files say of units now, without those that they do not name any more, or that have mistakes."""
+    """Return the present definitions of units in kernel files, without units that are no longer named or have
+    errors."""
     wanted = {unit.rpartition("@")[0]: unit for unit in units}
     found: dict[str, UnitDefinition] = {}
     for kernel in load_workspace(root).kernels:

@@ -37,7 +37,7 @@ _SHOWN = ("MPerBlock", "NPerBlock", "KPerBlock", "BlkGemmPipelineVer", "BlkGemmP
 
 @dataclass(frozen=True, slots=True)
 class ListedInstances:
-    """What a file lists: instances by their names in AITER; `repeated` more are the same as another one."""
+    """The instances in a file by their names in AITER; `repeated` more are the same as another one."""
 
     list: AiterList
     instances: Mapping[str, Fields]

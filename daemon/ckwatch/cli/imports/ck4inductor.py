@@ -82,7 +82,7 @@ def _value(value: Any) -> ParameterValue | None:
 
 
 def _template_names(family: InstanceFamily, workspace: Workspace, template: str | None) -> TargetTemplate:
-    """Whether the template has CK's names for parameters or ck4inductor's."""
+    """Return the set of parameter names that the template uses: CK's or ck4inductor's."""
     name = template or family.template
     search = TemplateSearch(workspace.template_folders, {})
     if search.find(name) is None:

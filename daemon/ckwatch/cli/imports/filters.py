@@ -21,7 +21,8 @@ _ASSIGNMENT = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.*?)\s*", re.DOTALL)
 def instance_filter(
     texts: Sequence[str], known: Mapping[str, str], examples: tuple[str, str]
 ) -> Callable[[Fields], bool]:
-    """Whether all the filters hold for an instance. Raises CkwatchError for one that cannot be read or answered.
+    """Return a predicate that checks an instance against all filters. Raises CkwatchError for one that cannot be read
+    or answered.
 
     `known` are the fields by all the names that they go by, `examples` an expression and an assignment.
     """

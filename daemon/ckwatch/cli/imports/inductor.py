@@ -109,7 +109,8 @@ def _built_in(search: TemplateSearch, name: str) -> str:
 
 
 def _unset_names(texts: Iterable[str], base: Base | None, base_texts: dict[str, str], start: str) -> list[str]:
-    """What the texts read and neither ckwatch, their base nor the first instance sets; nothing for one with errors."""
+    """Return names that the texts read and neither ckwatch, their base nor the first instance sets; empty for a text
+    with errors."""
     from jinja2 import Environment, TemplateError, meta, nodes
 
     environment = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # noqa: S701  # it is C++

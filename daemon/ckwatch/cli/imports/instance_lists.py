@@ -99,7 +99,7 @@ _LAYOUTS = {ck_name: name for name, ck_name in LAYOUTS.items()}
 _VERSION, _SCHEDULER = "block_gemm_pipeline_version", "block_gemm_pipeline_scheduler"
 _TILE = ("m_per_block", "n_per_block", "k_per_block")
 _SHOWN = (*_TILE, _VERSION, _SCHEDULER)
-"""What each instance says itself."""
+"""Parameters that each instance gives itself."""
 
 _SPECIALIZATIONS = ("conv_forward_specialization", "gemm_specialization")
 _NAME_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -120,7 +120,7 @@ _NAME_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("direct", ("direct_load",)),
     ("{}", ("a_compute_dtype",)),
 )
-"""What tells instances with the same tile and pipeline apart, in a name; the first that does is taken."""
+"""Values that tell instances with the same tile and pipeline apart in a name; the first that does is taken."""
 
 
 class InexpressibleError(ValueError):

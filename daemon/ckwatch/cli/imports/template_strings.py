@@ -31,8 +31,8 @@ class TemplateStringError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TemplateString:
-    """What a name is assigned that holds Jinja. `name` is qualified: `CKGemmTemplate.gemm_template`. `text` is None
-    where it is worked out when the program runs."""
+    """A string with Jinja that is assigned to a name. `name` is qualified: `CKGemmTemplate.gemm_template`. `text` is
+    None if it is computed when the program runs."""
 
     name: str
     line: int
@@ -45,7 +45,7 @@ class TemplateString:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it defines the kernel's function, as a part of a template does not."""
+        """Return True if it defines the kernel's function, as a part of a template does not."""
         return self.text is not None and _OF_A_KERNEL.search(self.text) is not None
 
 

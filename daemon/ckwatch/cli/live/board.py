@@ -26,7 +26,7 @@ class UnitFilter:
 
     @property
     def everything(self) -> bool:
-        """Whether there is no limit."""
+        """True if there is no limit."""
         return not self.patterns
 
     def __contains__(self, unit: Unit) -> bool:
@@ -94,7 +94,7 @@ class Board:
         return self._since.get(unit.id, 0.0)
 
     def waits_for(self, unit: Unit) -> str:
-        """What a unit at work waits for, empty where that is its turn or nothing."""
+        """Return what a unit at work waits for; empty if nothing."""
         if unit.phase == "queued":
             return "" if self.workspace is None else self.workspace.waits_for
         return unit.waits_for
@@ -113,7 +113,7 @@ class Board:
 
     @property
     def busy(self) -> bool:
-        """Whether a unit is at work."""
+        """True if a unit is at work."""
         return bool(self._working)
 
     @property

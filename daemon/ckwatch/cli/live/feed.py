@@ -36,9 +36,9 @@ class WatchFeed:
         self._pending: list[Change] = []
         self._woken = anyio.Event()
         self.lost = False
-        """Whether there is no daemon now."""
+        """True while there is no daemon."""
         self.over = False
-        """Whether there will be none: it was stopped."""
+        """True once the daemon was stopped."""
 
     def take(self) -> list[Change]:
         """The changes since the last time."""

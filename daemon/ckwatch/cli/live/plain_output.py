@@ -100,7 +100,7 @@ class PlainOutput:
 
     @property
     def waiting(self) -> bool:
-        """Whether there will be something to print even if nothing changes."""
+        """True if there will be something to print even if nothing changes."""
         return bool(self._seen)
 
     @property

@@ -49,7 +49,7 @@ class Screen:
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys can be read."""
+        """True if keys can be read."""
         return self._in is not None
 
     def size(self) -> tuple[int, int]:

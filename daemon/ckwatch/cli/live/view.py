@@ -136,14 +136,14 @@ def in_words(states: Counter[str]) -> str:
 
 
 def reason(unit: Unit) -> str:
-    """What set off the unit's present state; the oldest link of its story."""
+    """Return the cause of the unit's present state; the oldest link of its story."""
     return unit.cause[-1].what if unit.cause else ""
 
 
 # The messages below the units: each once, with its source line, as many as fit.
 
 ORDER = {"error": 0, "warning": 1}
-"""What is shown; notes and hints are for editors."""
+"""The severities that are shown; notes and hints are for editors."""
 
 NOTES_SHOWN = 3
 HEADLINE_ROWS = 4
@@ -310,7 +310,7 @@ AIRY_ROWS, FULL_ROWS = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """What to show: `columns` × `rows` cells, messages from the `first` on. `note` stands in place of the progress.
+    """The visible part: `columns` × `rows` cells, messages from the `first` on. `note` stands in place of the progress.
 
     `live`: whether what is shown is what is. `keys`: whether they are read.
     """

@@ -156,7 +156,7 @@ class _Shown:
                     await self._write()
 
     def stage(self, stage: str) -> None:
-        """What is being done."""
+        """Show the current step."""
         if self.status is not None:
             self.status.update(Text(f"{stage} ({time.monotonic() - self.begun:.0f} s)"))
 
@@ -219,7 +219,7 @@ def _settings(options: argparse.Namespace) -> tuple[BenchSection, Path]:
 
 
 def _target(options: argparse.Namespace) -> Path:
-    """Where the report goes. Raises CkwatchError where it cannot be written."""
+    """Return the path of the report. Raises CkwatchError if it cannot be written."""
     target = working_folder() / (options.output or REPORT_NAME)
     if target.is_dir():
         raise CkwatchError(f"{target} is a folder", "name a file")

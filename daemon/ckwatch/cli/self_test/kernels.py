@@ -48,8 +48,8 @@ OnStage = Callable[[str], None]
 
 @dataclass(slots=True)
 class BuiltKernels:
-    """What a self-test sends along. `skipped`: instances that were not built, and why. `probes`: the number of the
-    probe kernels among `artifacts`, None for none."""
+    """The kernels of a self-test. `skipped`: instances that were not built, and why. `probes`: the number of the probe
+    kernels among `artifacts`, None for none."""
 
     artifacts: list[bytes] = field(default_factory=list)
     steps: KernelSteps = field(default_factory=KernelSteps)
@@ -308,5 +308,5 @@ def _trial(name: str, why: str) -> AssumptionTrial:
 
 
 def compiled_for(kernels: BuiltKernels) -> Mapping[str, str]:
-    """What the report says of the compiler."""
+    """Return the report's facts about the compiler."""
     return {"compiler": kernels.compiler} if kernels.compiler else {}

@@ -25,7 +25,7 @@ _PATH = re.compile(r"(?<![\w./])/(?:[\w.+@~-]+/)*([\w.+@~-]+)")
 
 @dataclass(slots=True)
 class Report:
-    """What is known so far. `versions` of what took part; `seconds`: how long it took."""
+    """The results so far. `versions` of what took part; `seconds`: how long it took."""
 
     device: DeviceFacts
     date: str

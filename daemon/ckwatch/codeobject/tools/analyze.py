@@ -206,7 +206,7 @@ class _Analysis:
 
 
 def _answers(finished: ProcessResult) -> bool:
-    """Whether llvm-mca took all instructions, for the processor that was asked for."""
+    """Return True if llvm-mca accepted all instructions for the requested processor."""
     return succeeded(finished) and not unknown_cpu(finished.stderr)
 
 

@@ -46,7 +46,7 @@ async def disassemble(
 async def source_lines_of(
     code_object: Path, tools: LlvmTools, function: DisassembledFunction, *, launcher: Launcher = run_process
 ) -> LineTable:
-    """Where the function's instructions came from. Raises ToolchainError when the tools fail."""
+    """Return the source lines of a function's instructions. Raises ToolchainError when the tools fail."""
     folder = code_object.parent
     symbolizer = tools.objdump.with_name("llvm-symbolizer")
     if not await anyio.to_thread.run_sync(symbolizer.is_file):

@@ -13,7 +13,7 @@ _OUTPUT_LIMIT_BYTES = 64 * 2**20
 
 
 class LlvmTools(Protocol):
-    """What is needed of a toolchain."""
+    """The tools of a toolchain that are used here."""
 
     @property
     def objdump(self) -> Path: ...
@@ -37,7 +37,7 @@ async def run_llvm_tool(
 
 
 def succeeded(finished: ProcessResult) -> bool:
-    """Whether the tool has ended by itself, with exit status 0."""
+    """Return True if the tool ended by itself with exit status 0."""
     return finished.exit_reason is ExitReason.EXITED and finished.exit_status == 0
 
 

@@ -50,7 +50,7 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class GarbageCollection:
-    """What a garbage collection did. `size_bytes` is what the entries take now."""
+    """The result of a garbage collection. `size_bytes` is the size of the remaining entries."""
 
     evicted: int
     leftovers: int
@@ -94,7 +94,7 @@ class ArtifactStore:
 
     @property
     def locks(self) -> Path:
-        """Where the locks of keys in flight live."""
+        """The folder of the locks of keys in flight."""
         return self.folder / "locks"
 
     def work_folder(self) -> Path:
@@ -103,8 +103,8 @@ class ArtifactStore:
             return self._run_folder().new_folder()
 
     def disturbed(self, folder: Path) -> bool:
-        """Whether a work folder, or all of the store around it, has been deleted: a compiler's errors there may come
-        from that."""
+        """Return True if a work folder, or all of the store around it, has been deleted: a compiler's errors there may
+        come from that."""
         with self._lock:
             run = self._run
         return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
@@ -131,7 +131,7 @@ class ArtifactStore:
         return None
 
     def holds(self, headers: HeaderSet, roots: PathRoots, look: ContentSnapshot) -> bool:
-        """Whether the headers are as they were; `look` remembers it."""
+        """Return True if the headers are unchanged; `look` remembers it."""
         holds = look.held.get(headers.key)
         if holds is None:
             holds = look.held[headers.key] = headers.holds(look, roots)
@@ -166,7 +166,7 @@ class ArtifactStore:
         return self._read_header_set(name)
 
     def entry_folder(self, key: str, headers: str) -> Path:
-        """Where the entry for `key` with those headers is, if there is one."""
+        """Return the folder of the entry for `key` with those headers, if there is one."""
         return self._entry_folder(key, headers)
 
     def use(self, entry: Path) -> None:
@@ -174,7 +174,7 @@ class ArtifactStore:
         self._use(entry)
 
     def derived(self, key: str, headers: str, name: str) -> bytes | None:
-        """What was worked out from an entry and kept with it as the file `name`; None if there is nothing."""
+        """Return the file `name` that was derived from an entry and kept with it; None if there is none."""
         try:
             return read_file(self._entry_folder(key, headers) / name, BINARY_LIMIT_BYTES)
         except OSError:
@@ -454,7 +454,7 @@ def folder_size(folder: Path) -> int:
 
 
 def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
-    """Whether the entry's files have the sizes and hashes that were recorded; `digest` reads or remembers a hash."""
+    """Return True if the entry's files have the recorded sizes and hashes; `digest` reads or remembers a hash."""
     for name, file in artifact.files.items():
         path = artifact.folder / name
         try:
@@ -499,7 +499,7 @@ class RunFolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still exists; `rm -rf` of the whole store deletes it."""
+        """Return True if it still exists; `rm -rf` of the whole store deletes it."""
         return self._lock >= 0 and is_in_place(self._lock_file, self._lock) and self.path.is_dir()
 
     def new_name(self) -> Path:

@@ -132,7 +132,7 @@ class ContentHashes:
             _keep_last(self._standing, _AT_REST)
 
     def _is_kept(self, path: str, stamp: _Stamp) -> bool:
-        """Whether the file's hash is reused while it has this stamp."""
+        """Return True if the file's hash is reused while it has this stamp."""
         known = self._new.get(path) or self._recent.get(path)
         return known is not None and known[0] == stamp
 
@@ -170,7 +170,7 @@ class ContentHashes:
                 del self._seen[next(iter(self._seen))]
 
     def _steady_time_of(self, changed_ns: int) -> int:
-        """What `steady_ns` was when the clock showed `changed_ns`: now, less the time since then.
+        """Return the value of `steady_ns` when the clock showed `changed_ns`: now, less the time since then.
 
         The clocks are read one after the other, several times: what counts is the time with the least in between.
         """
@@ -179,7 +179,7 @@ class ContentHashes:
         return steady - max(0, now_ns - changed_ns)
 
     def _ask(self, path: str) -> _Known | None:
-        """What is known of the file; the memo has many more than are asked for again."""
+        """Return what is known of the file; the memo has many more than are asked for again."""
         known = self._new.get(path) or self._recent.get(path)
         if known is not None or self._database is None:
             return known
@@ -254,7 +254,7 @@ class ContentSnapshot:
         return self._digests[path]
 
     def exists(self, path: str) -> bool:
-        """Whether anything is at `path`."""
+        """Return True if anything is at `path`."""
         if path not in self._exists:
             self._exists[path] = is_there(path)
         return self._exists[path]

@@ -1,4 +1,4 @@
-"""What one entry of the store holds, and its stored form."""
+"""One entry of the store, and its stored form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = "log.txt"
 
 
 class LostArtifactError(CkwatchError):
-    """What the store had of a compile has gone, or is damaged. `artifact` is `KEY.SET`."""
+    """The store's files of a compile are missing or damaged. `artifact` is `KEY.SET`."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path} {why}", "Build the unit again.")
@@ -55,7 +55,7 @@ def wall_s(commands: Sequence[CompilerCommand]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRecord:
-    """What is known of a compile apart from its files. `language` is `hip` or `cpp`.
+    """The record of a compile, without its files. `language` is `hip` or `cpp`.
 
     `source` is the name of the entry's source file, `dependencies` are the headers it read, shortened as in a
     `HeaderSet`. A failed compile has `ok` False, its log, and no products.
@@ -106,7 +106,7 @@ class Artifact:
 
     @property
     def ok(self) -> bool:
-        """Whether it compiled."""
+        """Return True if it compiled."""
         return self.record.ok
 
     def product(self, name: str) -> Path | None:
@@ -136,12 +136,12 @@ class Artifact:
 
     @property
     def log_file(self) -> Path:
-        """What the compiler printed, if it printed anything."""
+        """The file with the compiler's output, if it printed anything."""
         return self.folder / LOG
 
     @property
     def log(self) -> str:
-        """What the compiler printed; raises OSError when it has gone."""
+        """Return the compiler's output; raises OSError if it is gone."""
         if LOG not in self.files:
             return ""
         return read_file(self.log_file, SIDE_FILE_LIMIT_BYTES).decode("utf-8", "replace")

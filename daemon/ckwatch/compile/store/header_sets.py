@@ -77,7 +77,7 @@ class PathRoots:
 
 @dataclass(frozen=True)
 class HeaderSet:
-    """What was read (shortened path → SHA-256), and shortened paths that must not exist."""
+    """The headers that were read (shortened path → SHA-256), and shortened paths that must not exist."""
 
     present: Mapping[str, str]
     absent: tuple[str, ...] = ()

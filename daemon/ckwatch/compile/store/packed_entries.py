@@ -48,7 +48,7 @@ def pack(artifact: Artifact, contents: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(packed: bytes, key: str, headers: str) -> UnpackedEntry:
-    """What is in the archive of the entry for `key` and the header set `headers`.
+    """Unpack the archive of the entry for `key` and the header set `headers`.
 
     Raises ValueError, which says what is wrong, when it is not a whole and plain entry of just these.
     """
@@ -108,7 +108,7 @@ def _unpacked(archive: ZipFile, key: str, headers: str) -> UnpackedEntry:
 
 
 def _is_plain(artifact: Artifact) -> bool:
-    """Whether everything has the type that it is declared with, and files have names that lead nowhere."""
+    """Return True if everything has its declared type, and no file's name leads out of the entry."""
     record = artifact.record
     texts = (record.symbol, record.arch, record.language, record.toolchain, record.source, *record.exports)
     return (

@@ -114,7 +114,7 @@ class SharedStore:
         self._refusal: str | None = None
         self._refused_until = float("-inf")
         self.problem: str | None = None
-        """What keeps it from being used, in a sentence."""
+        """The reason why it cannot be used, in a sentence."""
         self._reporting = threading.Lock()
         self._to_add: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._adder = threading.Thread(target=self._add_all, name="ckwatch-shared-store", daemon=True)
@@ -238,7 +238,7 @@ class SharedStore:
                 self._report(refusal="")
 
     def _connected(self) -> _Remote | None:
-        """What to ask; None while there is no use in asking."""
+        """Return the server to ask, or None while asking is useless."""
         if not self._answered.wait(max(0.0, self._connect_until - time.monotonic())):
             self._report_outage("does not answer")
         return self._remote
@@ -450,6 +450,6 @@ def _open(location: str) -> _Remote:
 
 
 def _reason(error: Exception) -> str:
-    """What a driver says, in a line and without logins."""
+    """Return a driver's message in one line and without credentials."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return _LOGIN.sub("", next(iter(text.strip().splitlines()), "")) or type(error).__name__

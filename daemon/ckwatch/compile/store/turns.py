@@ -41,7 +41,7 @@ class Turns:
         self._began_s = float("-inf")
 
     async def run(self, function: Callable[[], _Result]) -> _Result:
-        """What `function` returns or raises. Not to be cancelled: others wait for the turn that this one begins."""
+        """Return what `function` returns, or raise what it raises. Must not be cancelled: others wait for this turn."""
         job: _Job[_Result] = _Job(function)
         self._waiting.append(cast("_Job[object]", job))
         with anyio.CancelScope(shield=True):

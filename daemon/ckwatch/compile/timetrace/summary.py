@@ -1,4 +1,4 @@
-"""Where the time of one compiler pass went, and the traces of several passes as one.
+"""The time of one compiler pass by stage and template, and the traces of several passes as one.
 
 Every moment belongs to the innermost event that is of a known stage: what clang does on the way (evaluating constants,
 checking constraints, running one optimization) counts to the stage in which it is done. So stages add up to the whole,
@@ -68,7 +68,7 @@ def template_name(name: str) -> str:
 
 
 class CompilerStage(StrEnum):
-    """What a compiler does, in this order."""
+    """A stage of a compiler, in this order."""
 
     PARSING = "parsing"
     INSTANTIATION = "template instantiation"
@@ -110,7 +110,7 @@ class TimeTraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TemplateCost:
-    """What all instances of one template cost.
+    """The cost of all instances of one template.
 
     `inclusive_s` counts what they needed to have instantiated for themselves, once where instances nest; `self_s` does
     not. `count` is that of the instantiations in the trace.
@@ -156,7 +156,7 @@ def events_of(trace: Any) -> list[Any]:
 
 
 def is_total(event: Any) -> bool:
-    """Whether this is a sum that clang adds at the end, on a thread of its own."""
+    """Return True if this is a sum that clang adds at the end, on a thread of its own."""
     return isinstance(event, dict) and str(event.get("name", "")).startswith("Total ")
 
 

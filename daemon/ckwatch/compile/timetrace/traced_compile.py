@@ -28,7 +28,7 @@ from ckwatch.system.async_processes import ExitReason, Launcher, run_process
 from ckwatch.system.python_process import module_command, module_environment
 
 GRANULARITY_US = 100
-"""What took less is in no event, but in the one around it."""
+"""Shorter events are not recorded on their own, but as part of the event around them."""
 
 READING_S = 300.0
 

@@ -151,7 +151,7 @@ def _configured(
 def _examine(
     path: Path, toolchain: Toolchain | NvccToolchain, environment: Mapping[str, str], cache: ProbeCache
 ) -> ClangdProgram | None:
-    """What a program is; None where it is no clangd. Raises `ToolchainError` when it does not run."""
+    """Examine a program; None if it is not clangd. Raises `ToolchainError` when it does not run."""
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise ToolchainError(f"there is no program {path}")
     said = _ask(path, "--version", environment, cache)

@@ -50,7 +50,7 @@ CK_VERSION = "1.2.0"
 CK_INSTALL_COMMAND = "ckwatch toolchain install ck"
 SOURCES_ORIGIN = f"{AITER.project} {AITER.version}, installed by ckwatch"
 TREE_BYTES = 23_000_000
-"""What is unpacked: ck 14.3 MB, ck_tile 6.6 MB, ck4inductor 1.6 MB."""
+"""The size of the unpacked files: ck 14.3 MB, ck_tile 6.6 MB, ck4inductor 1.6 MB."""
 
 _ROOT = "aiter_meta/3rdparty/composable_kernel"
 _INSTANCES = "tensor_operation_instance/gpu"
@@ -89,12 +89,12 @@ _CONFIG: Mapping[str, str] = {
     ),
     "COMMIT_ID": "",
 }
-"""What CMake sets in a build for all archs: the values of Debian's package."""
+"""CMake's settings in a build for all archs: the values of Debian's package."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposableKernelSources:
-    """What was unpacked of the source distribution in `root`."""
+    """The source distribution as unpacked in `root`."""
 
     root: Path
 
@@ -120,7 +120,7 @@ def sources_folder(cache: Path) -> Path:
 
 
 def find_sources(cache: Path) -> ComposableKernelSources | None:
-    """What an install has left in ckwatch's cache folder."""
+    """Return the sources that an install has left in ckwatch's cache folder."""
     root = sources_folder(cache)
     return ComposableKernelSources(root) if root.is_dir() else None
 
@@ -148,7 +148,7 @@ def unpack(archive: Path, cache: Path, *, checkpoint: Callable[[], None] = lambd
 
 
 def _place(path: str) -> str | None:
-    """Where a file of the source distribution goes; None for one that is not needed."""
+    """Return the target of a file of the source distribution; None for one that is not needed."""
     if path.startswith(f"{_ROOT}/") and path.endswith(_KEPT):
         inside = path.removeprefix(f"{_ROOT}/")
         for old, new in _PLACES.items():
@@ -158,7 +158,7 @@ def _place(path: str) -> str | None:
 
 
 def configured(template: str, values: Mapping[str, str]) -> str:
-    """What CMake's `configure_file` makes of a header."""
+    """Apply CMake's `configure_file` to a header."""
 
     def define(found: re.Match[str]) -> str:
         name = found[1]

@@ -102,7 +102,7 @@ class AptPackage:
 
 @dataclass(frozen=True, slots=True)
 class PackageStanza:
-    """What the resolver says of a package: enough to decide whether it is needed here."""
+    """The resolver's description of a package: enough to decide if it is needed here."""
 
     name: str
     version: str
@@ -188,7 +188,7 @@ class PrivateApt:
             raise explain_failure(f"cannot read the package indexes of {self._archive}", _text(done))
 
     async def has(self, name: str) -> bool:
-        """Whether the index knows a package of this name."""
+        """Return True if the index knows a package of this name."""
         return (await self._apt("apt-cache", "show", name)).exit_status == 0
 
     async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
@@ -226,7 +226,7 @@ class PrivateApt:
             raise ToolchainError(f"the archive's index has no file for {error.args[0]}", "Run it again.") from error
 
     def is_intact(self, package: AptPackage) -> bool:
-        """Whether the package lies in `archives` with the hash that the signed index gives."""
+        """Return True if the package lies in `archives` with the hash that the signed index gives."""
         try:
             return digest_file(self.archives / package.file_name) == package.sha256
         except FileNotFoundError:
@@ -432,7 +432,7 @@ def check_mirror(url: str) -> str:
 
 
 async def configured_repositories(options: Sequence[str] = ()) -> tuple[AptRepository, ...]:
-    """What the machine's apt is configured with, read by apt itself, so both of its formats are understood."""
+    """Return the repositories of the machine's apt, read by apt itself, so both of its formats are understood."""
     template = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     done = await run_tool(
         ["apt-get", *options, "indextargets", "--no-release-info", "--format", template, "Created-By: Packages"],

@@ -89,7 +89,7 @@ def cpu_device(cpuinfo: Path = Path("/proc/cpuinfo")) -> DetectedDevice:
 
 
 def has_hip_python() -> bool:
-    """Whether hip-python is importable; it is not imported, since that is no sign that HIP works."""
+    """Return True if hip-python can be imported; it is not imported, since that would not show that HIP works."""
     try:
         return importlib.util.find_spec("rocm.bindings.hip") is not None or importlib.util.find_spec("hip") is not None
     except (ImportError, ValueError):

@@ -79,7 +79,7 @@ class DoctorReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all that is needed is there."""
+        """Return True if all requirements are met."""
         return all(check.state is not CheckState.MISSING for check in self.checks)
 
 
@@ -192,7 +192,7 @@ def _openmp_check(toolchain: Toolchain) -> DoctorCheck:
 
 
 def _clangd_check(toolchain: Toolchain | NvccToolchain, env: Mapping[str, str], configured: Path | None) -> DoctorCheck:
-    """What answers questions about C++ in templates. Starts processes."""
+    """Check the program that answers questions about C++ in templates. Starts processes."""
     try:
         found = find_clangd(toolchain, env, configured)
         if found is not None:

@@ -1,4 +1,5 @@
-"""What a compile needs of the host's own distribution: C++ headers, and an OpenMP runtime that runs on the host.
+"""The needs of a compile that the host's own distribution meets: C++ headers, and an OpenMP runtime that runs on the
+host.
 
 Debian experimental's would be too new for it, so they are fetched as the host's own packages, by the sources that its
 apt is configured with, and unpacked under `host/` of the private tree. Failing here is no failure of the install:
@@ -31,7 +32,7 @@ _OPENMP_FILE = re.compile(r"usr/lib/.*libomp[^/]*\.so[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class HostCxx:
-    """What clang finds of the host's C++: the GCC whose files it uses, and whether headers and linking work."""
+    """The host's C++ as clang finds it: the GCC whose files it uses, and whether headers and linking work."""
 
     gcc: str | None
     headers: bool
@@ -39,7 +40,7 @@ class HostCxx:
 
     @property
     def works(self) -> bool:
-        """Whether a C++ program can be compiled and linked."""
+        """Return True if a C++ program can be compiled and linked."""
         return self.headers and self.links
 
 

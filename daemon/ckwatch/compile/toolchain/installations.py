@@ -37,7 +37,7 @@ class InstalledPackage:
 
 @dataclass(frozen=True, slots=True)
 class ToolchainManifest:
-    """What a tree was made of, and the folder in which it lies.
+    """The contents of a tree, and the folder in which it lies.
 
     `missing` tells what could not be fetched for this host, and why.
     """
@@ -72,7 +72,7 @@ class ToolchainManifest:
 
 @dataclass(frozen=True, slots=True)
 class HostExtras:
-    """What a tree brings for its host: C++ headers where the host has none, and an OpenMP runtime.
+    """Extras of a tree for its host: C++ headers if the host has none, and an OpenMP runtime.
 
     Both come from the host's own distribution, since programs that are linked against them run on the host.
     """
@@ -83,7 +83,7 @@ class HostExtras:
 
     @property
     def openmp(self) -> bool:
-        """Whether `-fopenmp` can be linked."""
+        """Return True if `-fopenmp` can be linked."""
         return bool(self.openmp_arguments)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class ToolchainSource(StrEnum):
-    """Where a toolchain was found, in the order of the search."""
+    """The source of a toolchain, in the order of the search."""
 
     CONFIG = "ckwatch.toml"
     ENVIRONMENT = "ROCM_PATH"
@@ -92,7 +92,7 @@ class Toolchain:
 
     @property
     def title(self) -> str:
-        """What to call it, and where it is."""
+        """The toolchain's name, and its location."""
         return f"ROCm {self.rocm_version} at {self.root}" if self.rocm_version else f"the ROCm at {self.root}"
 
     @property

@@ -70,7 +70,7 @@ class NvccToolchain:
 
     @property
     def clang_version(self) -> str:
-        """What a person calls this compiler."""
+        """The name of this compiler for readers."""
         return f"nvcc {self.version}"
 
     @property
@@ -122,7 +122,7 @@ def _candidates(env: Mapping[str, str], usual: Path) -> Iterator[tuple[str, Path
 
 
 def _package_folders(name: str) -> list[Path]:
-    """Where a package of this Python lies, without importing it."""
+    """Return the folders of a package of this Python, without importing it."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -160,7 +160,7 @@ def _assemble(source: str, nvcc: Path, env: Mapping[str, str]) -> NvccToolchain:
 
 
 def _asked(cache: ProbeCache, program: Path, environment: Mapping[str, str]) -> str:
-    """What a program says of its version; a wrapper may start another program, so that program is asked about too."""
+    """Return a program's version; a wrapper may start another program, so that program is asked too."""
     beside = program.resolve().with_name("ptxas")
     return cache.ask(
         f"{program.name} --version",

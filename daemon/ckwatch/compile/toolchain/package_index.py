@@ -31,7 +31,7 @@ from ckwatch.system.user_files import digest_file
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Where pip looks for packages, and how it trusts the server."""
+    """pip's package index, and how the server is trusted."""
 
     urls: tuple[str, ...]
     certificate: str | None
@@ -98,7 +98,7 @@ def fetch(
 
 
 def is_intact(path: Path, sha256: str) -> bool:
-    """Whether the file is there and has that hash."""
+    """Return True if the file is there and has that hash."""
     return path.is_file() and digest_file(path) == sha256
 
 

@@ -63,7 +63,7 @@ class ProbeCache:
 
 
 def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: float = 60.0) -> str:
-    """What a program prints on stdout. Raises `ToolchainError` when it cannot be started, fails or hangs."""
+    """Return a program's standard output. Raises `ToolchainError` when it cannot be started, fails or hangs."""
     name = arguments[0]
     try:
         done = run_blocking(arguments, environment=env, timeout_s=timeout_s)

@@ -68,7 +68,7 @@ def elf_files(root: Path) -> Iterator[DynamicElf]:
 
 
 def is_c_library(path: Path) -> bool:
-    """Whether a library is a part of glibc, which must not be patched."""
+    """Return True if a library is a part of glibc, which must not be patched."""
     return path.name.partition(".")[0] in _C_LIBRARY or path.name.startswith(("ld-linux", "libnss_"))
 
 

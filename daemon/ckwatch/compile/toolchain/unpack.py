@@ -49,7 +49,7 @@ _MOVED = (("usr/include/ck/", "ck/include/ck/"), ("lib/", "usr/lib/"), ("lib64/"
 
 
 def place_of(path: str) -> str:
-    """Where a file of a Debian package goes in the tree."""
+    """Return the path in the tree of a file of a Debian package."""
     for old, new in _MOVED:
         if path.startswith(old):
             return new + path.removeprefix(old)
@@ -57,7 +57,7 @@ def place_of(path: str) -> str:
 
 
 def is_kept(path: str) -> bool:
-    """Whether a file of a Debian package, named by its path without leading `./`, belongs in the toolchain."""
+    """Return True if a file of a Debian package, named by its path without leading `./`, belongs in the toolchain."""
     return any(pattern.fullmatch(path) for pattern in KEPT)
 
 

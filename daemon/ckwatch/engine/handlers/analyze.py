@@ -85,7 +85,7 @@ class ReportCache:
         return known
 
     def is_kept(self, artifact: str) -> bool:
-        """Whether the report is kept: every tool finished by itself."""
+        """Return True if the report is kept: every tool finished by itself."""
         return artifact in self._known
 
     async def earlier_report(self, artifact: str, arch: str) -> CodeObjectReport | None:
@@ -181,7 +181,7 @@ def _report_adapter() -> TypeAdapter[CodeObjectReport]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierReports:
-    """What a unit's artifact is compared with; None when there is nothing, or it was evicted."""
+    """The artifacts that a unit's artifact is compared with; None when there is none, or it was evicted."""
 
     previous: CodeObjectReport | None = None
     baseline: CodeObjectReport | None = None
@@ -215,7 +215,7 @@ class ArtifactAnalyzer:
         return AnalyzeFinished(effect.work, figures, at=time.time())
 
     async def earlier(self, unit: str, artifact: str, arch: str, before: str = "") -> EarlierReports:
-        """What the artifact is compared with. `before` counts when the history knows no previous one."""
+        """Return the artifacts to compare with. `before` counts when the history knows no previous one."""
         known, baseline = await to_thread.run_sync(self._keys, unit, artifact)
         previous = known or (before if before != artifact else "")
         return EarlierReports(

@@ -1,4 +1,4 @@
-"""What the core learns of a compile: the outcome, its diagnostics, and where its files are.
+"""The core's facts about a compile: the outcome, its diagnostics, and the paths of its files.
 
 Five thousand results have twenty thousand files: their paths are put together on demand.
 """
@@ -57,7 +57,7 @@ class ArtifactFiles(Mapping[str, str]):
         return self._entry[1]
 
     def untouched(self) -> bool:
-        """Whether the files exist and, by their times and sizes, have not been written since."""
+        """Return True if the files exist and, by their times and sizes, have not been written since."""
         return self.stamp == self._look() is not None
 
     def _look(self) -> int | None:
@@ -84,7 +84,7 @@ def facts_of(
     inputs: CompilerInputs,
     result: BuildOutcome,
 ) -> CompileFacts:
-    """What the core learns of `result`; for a thread."""
+    """Return the core's facts about `result`. Blocks; call from a worker thread."""
     quiet = result.ok and not result.log.strip()
     diagnostics = (
         ()

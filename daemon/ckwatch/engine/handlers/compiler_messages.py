@@ -90,7 +90,7 @@ async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEven
 
 
 def placing(effect: Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs) -> PlaceLog:
-    """What makes diagnostics of a log of the effect's compiler."""
+    """Return a function that makes diagnostics of a log of the effect's compiler."""
     read_line = line_reader(effect.overlays)
 
     def place(log: str) -> tuple[Diagnostic, ...]:

@@ -63,11 +63,11 @@ class HistoryRecorder:
 
     @property
     def imported(self) -> ImportedTimings | None:
-        """What others measured, None while the history cannot be used."""
+        """Timings that others measured, None while the history cannot be used."""
         return self._history.imported if self._opened else None
 
     async def open(self) -> Mapping[str, RememberedUnit]:
-        """What earlier daemons recorded; nothing, and a `problem`, when it cannot be read."""
+        """Return the records of earlier daemons; none, and a `problem`, when they cannot be read."""
         try:
             return await to_thread.run_sync(self._remember)
         except HistoryError as error:
@@ -193,7 +193,7 @@ def _mark_of(record: UnitRecord) -> Mark:
 
 
 def _is_known(old: Mark | None, new: UnitRecord) -> bool:
-    """Whether `new` is the same result, perhaps found in the store once more."""
+    """Return True if `new` is the same result, perhaps found in the store once more."""
     mark = _mark_of(new)
     return old is not None and old[0] == mark[0] and (new.from_store or old[1] == mark[1])
 

@@ -126,7 +126,7 @@ class ViewLoader:
         return self.workspaces.get(scope) or self.workspaces[MAIN]
 
     def shows_header_warnings(self, scope: str, options: ViewOverrides) -> bool:
-        """Whether warnings in headers are shown: the view's choice, or the workspace's."""
+        """Return True if warnings in headers are shown: the view's choice, or the workspace's."""
         chosen = options.header_warnings
         return self.workspace(scope).settings.compile.header_warnings if chosen is None else chosen
 

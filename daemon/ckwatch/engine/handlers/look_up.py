@@ -57,7 +57,7 @@ class LookUpHandler:
         self._background_pch = background_pch
 
     async def run(self, effect: LookUp) -> LookUpFinished:
-        """What the store has; nothing when the unit's text changed meanwhile."""
+        """Look up the unit in the store; nothing when the unit's text changed meanwhile."""
         compiler = self._tools.require_compiler()
         text = await self._renders.text_of(effect)
         if text is None:

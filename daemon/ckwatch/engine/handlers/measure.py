@@ -135,7 +135,7 @@ def job_of(
 
 
 def flushes_instructions(settings: BenchSection, device: DeviceFacts) -> bool:
-    """Whether instruction caches are flushed before each launch: not those of a processor."""
+    """Return True if instruction caches are flushed before each launch: not those of a processor."""
     return settings.instruction_cache == "flush" and device.kind != "cpu"
 
 
@@ -216,12 +216,12 @@ class _RaceWorker:
             self._idle_since = time.monotonic()
 
     def is_idle_for(self, seconds: float) -> bool:
-        """Whether it has had nothing to do for so long."""
+        """Return True if it has been idle for so long."""
         return not self._users and time.monotonic() - self._idle_since >= seconds
 
 
 def was_given_up(report: BenchmarkReport) -> bool:
-    """Whether a measurement ended because it was certainly above its limit."""
+    """Return True if a measurement ended because it was certainly above its limit."""
     return any(samples.stop is StopReason.SLOWER for one in report.measured for samples in one.samples)
 
 

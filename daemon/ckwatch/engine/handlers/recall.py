@@ -112,7 +112,7 @@ class _Files:
         self._missed: dict[frozenset[str], frozenset[str]] = {}
 
     def facts_of(self, result: StoredResult) -> tuple[RenderFacts, CompileFacts] | None:
-        """What the result says, if all that it came from is as it was."""
+        """Return the facts of the result, if all its inputs are unchanged."""
         files = result.files
         number = id(files)
         if number not in self._known:
@@ -157,7 +157,7 @@ class _Files:
         return all(self._look.digest(path) == one and not self._is_refused(path) for path, one in reads.items())
 
     def _is_refused(self, path: str) -> bool:
-        """Whether other users can write the template: what is made of it is not used."""
+        """Return True if other users can write the template: its results are not used."""
         if path not in self._refused:
             own = path.startswith(self._builtin)
             self._refused[path] = not own and self._writers.refusal(path) is not None

@@ -280,7 +280,7 @@ def _with_static_checks(
 
 
 def _template_digest(unit: Unit, workspace: Workspace) -> dict[str, str]:
-    """What a render that was stopped has read at the least: its template. A fix of it has to lead to another render."""
+    """Return the least that a stopped render has read: its template. A fix of it has to lead to another render."""
     for folder in workspace.template_folders:
         path = folder / unit.kernel.template
         try:

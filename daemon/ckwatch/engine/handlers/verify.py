@@ -47,12 +47,12 @@ VERIFYING_MODULES = ("ckwatch.verification.verify_job", "ckwatch.verification.se
 THOROUGH = VerificationDepth.THOROUGH
 
 FINDING_LINES = "finding the lines"
-"""What is done when the emulator has ended."""
+"""The stage after the emulator has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorRun:
-    """What an emulator is to do: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
+    """A run of the emulator: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
     niceness `nice`."""
 
     arch: str
@@ -134,7 +134,7 @@ class VerifyRunner:
         return self._finished(effect, found, 0 if found.findings else effect.work.generation)
 
     async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
-        """What comes of single problems, with the places of findings, as far as they are known; it is not kept.
+        """Verify single problems, with the places of findings as far as they are known; the result is not kept.
 
         Raises CkwatchError where no emulator executes the unit, or the host cannot.
         """
@@ -189,7 +189,7 @@ class VerifyRunner:
         return self._finished(effect, await self._place(unit, found), generation)
 
     async def kept(self, unit: Unit, artifact: str) -> Verification | None:
-        """What is kept of an artifact, findings without their places; executes nothing."""
+        """Return the kept verification of an artifact, findings without their places; executes nothing."""
         if why_not_emulated(unit):
             return None
         checks, limit = self.settings.checks, self.settings.instruction_limit
@@ -222,7 +222,7 @@ def code_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is tried. Where the thorough problems are the essential ones, all is `depth` thorough."""
+    """The trials of a verification. If the thorough problems are the essential ones, all is `depth` thorough."""
 
     depth: VerificationDepth
     trials: tuple[Trial, ...]

@@ -65,7 +65,7 @@ async def calibration_of(units: Iterable[UnitState], report_of: ReportOf, timing
 
 
 def is_comparable(row: Timing) -> bool:
-    """Whether it is a fresh timing with a cold cache, which is what predictions are for."""
+    """Return True if it is a fresh timing with a cold cache, the case that predictions are for."""
     return (row.cache, row.standing, row.failure) == (CacheState.COLD.value, "fresh", None) and row.median_us > 0
 
 
@@ -236,7 +236,7 @@ def _why_not(unit: UnitState) -> str:
 
 
 def _errors_of(unit: UnitState) -> list[str]:
-    """What is wrong with the unit."""
+    """Return the errors of the unit."""
     return [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
 
 

@@ -235,7 +235,7 @@ def shapes_of(unit: Unit, wanted: Mapping[str, Sequence[str]] | None) -> dict[st
 
 
 NOT_UNITS = ("previous", "library", "baseline")
-"""What a unit may be compared with besides units; `baseline:NAME` too."""
+"""Values that a unit may be compared with besides units; `baseline:NAME` too."""
 
 
 UNITS_AT_ONCE = 50
@@ -264,7 +264,7 @@ class BenchmarkQueries:
         return self._loop.state
 
     async def devices(self, *, again: bool) -> Devices:
-        """What units can be timed on. Raises CkwatchError when the worker cannot be asked."""
+        """Return the devices that units can be timed on. Raises CkwatchError when the worker cannot be asked."""
         found = await self._measure.devices(again=again)
         if isinstance(found, BenchmarkFailure):
             raise CkwatchError(found.message, found.hint or None)

@@ -1,4 +1,4 @@
-"""What followers of the event stream get: changes, in pages that all who are at the same place of the feed share.
+"""The event stream's changes, in pages that all followers at the same place of the feed share.
 
 A change is released at once, and those that follow closely together a moment later. While thousands of
 units change before many followers, they are released less often: each unit then goes out in its newest state, once for

@@ -22,7 +22,7 @@ from ckwatch.wire.benchmarks import Compared, Comparison
 PREVIOUS = "previous"
 BASELINE = "baseline"
 LIBRARY = "library"
-"""What may be named in place of a unit, `baseline:NAME` too."""
+"""Names accepted in place of a unit, `baseline:NAME` too."""
 
 
 def compare_results(
@@ -105,7 +105,7 @@ def floor_of(*reports: BenchmarkReport | None) -> float:
 
 
 def other_device(ours: TimingRecord, theirs: TimingRecord) -> str:
-    """Where theirs was taken, as it is shown; empty where that is our device."""
+    """Return the other device as it is shown; empty if it is our device."""
     return "" if theirs.device is None or theirs.place == ours.place else theirs.device.label
 
 
@@ -136,7 +136,7 @@ class _Pair:
 
 
 def _pairs(timings: Timings, unit: str, against: str, ours: Sequence[TimingRecord]) -> list[_Pair]:
-    """What each of ours is compared with. Raises CkwatchError where there is nothing of that kind at all."""
+    """Return the counterpart of each of ours. Raises CkwatchError if there is none of that kind at all."""
     kind, _, name = against.partition(":")
     if against == PREVIOUS:
         before = [(one, timings.previous(one)) for one in ours]

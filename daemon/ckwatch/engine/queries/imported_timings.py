@@ -74,7 +74,7 @@ class ImportedTimingsQueries:
         return found
 
     async def timings(self, kernel: str | None, shape: str | None, arch: str | None) -> list[ImportedTiming]:
-        """What is about a kernel, or all there is, the fastest first. Raises CkwatchError for an unknown one."""
+        """Return the timings about a kernel, or all, the fastest first. Raises CkwatchError for an unknown one."""
         await self._lookup.loaded()
         stored = self._stored()
         if kernel is None:

@@ -1,4 +1,4 @@
-"""What a template needs: the files that it is made of, and the parameters that it mentions.
+"""A template's needs: the files that it is made of, and the parameters that it mentions.
 
 Imports Jinja2, so it is loaded when an editor first asks.
 """
@@ -39,7 +39,7 @@ _NAMED_IN_TEXT = re.compile(rf"\b{OPERATION_NAME}")
 
 @dataclass(frozen=True, slots=True)
 class _TemplateFile:
-    """What one template refers to. `mentioned` are names that it does not set itself, in order.
+    """The references of one template. `mentioned` are names that it does not set itself, in order.
 
     `own` are names that it sets, `optional` those with a `default` filter or a question whether they are defined,
     `docs` and `types` come from lines `NAME: text` and `NAME (TYPE): text` in its comments, `operations` are CK's
@@ -57,7 +57,7 @@ class _TemplateFile:
 
 @dataclass(slots=True)
 class _References:
-    """What was seen in one template and all that it includes."""
+    """The references of one template and all that it includes."""
 
     files: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -91,7 +91,8 @@ class _References:
 def template_detail(
     name: str, folders: Sequence[Path], overlays: Mapping[str, str], tensors: Iterable[str], units: Sequence[str]
 ) -> TemplateDetail | None:
-    """What the template `name` is; None if there is none. `tensors` are names that operations give. For a thread."""
+    """Describe the template `name`; None if there is none. `tensors` are names that operations give. Blocks; call from
+    a worker thread."""
     search = TemplateSearch(folders, overlays)
     path = search.find(name)
     if path is None:
@@ -135,7 +136,7 @@ def _read(path: str, overlays: Mapping[str, str]) -> str | None:
 
 @lru_cache(maxsize=PARTS_KEPT)
 def _references_of(text: str) -> _TemplateFile:
-    """What a template's text refers to; little when it cannot be parsed."""
+    """Return the references of a template's text; few when it cannot be parsed."""
     operations = tuple(dict.fromkeys(word for word in _NAMED_IN_TEXT.findall(text) if word in OPERATIONS))
     docs = {name: doc for comment in _COMMENT.findall(text) for name, doc in _DESCRIBED.findall(comment)}
     typed = declarations("", text)

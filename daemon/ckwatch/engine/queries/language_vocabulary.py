@@ -44,7 +44,7 @@ KEY_VALUES: Mapping[object, tuple[str, ...]] = {
     settings.known_arch: (*ARCHS, NATIVE, HOST),
     settings.device_arch: (*ARCHS, NATIVE),
 }
-"""What each validator of a word accepts; an arch may have features besides."""
+"""The words that each validator accepts; an arch may have features besides."""
 
 _SIZE_KINDS = {settings.size_bytes: "size", tables.size_expression: "size expression"}
 
@@ -220,7 +220,7 @@ VARIABLES: Mapping[str, str] = {
     "gfx9_threads_per_warp": "64",
     "kernel": "all hooks as attributes: `kernel.def_kernel(…)`",
 }
-"""What templates find besides the instance's parameters and the hooks."""
+"""Variables of templates besides the instance's parameters and the hooks."""
 
 BLOCK_WORDS: Mapping[str, str] = {
     "loop": "inside `{% for %}`: the loop itself",
@@ -271,7 +271,7 @@ _DIRECTIVE = re.compile(r"\.\. (\w[\w-]*)::\s*(.*)")
 
 
 def hooks() -> tuple[Word, ...]:
-    """What `ckwatch.render.hooks` offers, without the value that a method belongs to."""
+    """Return the hooks of `ckwatch.render.hooks`, without the value that a method belongs to."""
     found = []
     for name, value in inspect.getmembers(KernelHooks, inspect.isfunction):
         if not name.startswith("_"):
@@ -296,7 +296,7 @@ def tests() -> tuple[Word, ...]:
 
 
 def global_names() -> tuple[Word, ...]:
-    """What is there without being set, the instance's parameters aside."""
+    """Return names that are defined without being set, apart from the instance's parameters."""
     found = [_global(name, value) for name, value in sorted(_environment().globals.items())]
     found += [Word(name=name, signature=name, doc=doc) for name, doc in VARIABLES.items()]
     for name, doc in BLOCK_WORDS.items():

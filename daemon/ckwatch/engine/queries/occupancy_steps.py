@@ -1,4 +1,4 @@
-"""What of an instance could be changed so that more of its waves may fit on a SIMD."""
+"""Changes of an instance after which more of its waves may fit on a SIMD."""
 
 from __future__ import annotations
 

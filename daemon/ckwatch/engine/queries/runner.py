@@ -54,7 +54,7 @@ async def write_runner(
 
 
 def runner_unit(unit: Unit, symbol: str) -> Unit:
-    """What is rendered to the runner of `unit`, whose C function is `symbol`.
+    """Return the unit to render to the runner of `unit`, whose C function is `symbol`.
 
     Raises CkwatchError where there is no runner.
     """

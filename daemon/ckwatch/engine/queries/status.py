@@ -61,7 +61,7 @@ class StatusQueries:
         self._started = time.monotonic()
 
     async def status(self) -> Status:
-        """What the daemon is and does."""
+        """Return the daemon's identity and activity."""
         state = self._loop.state
         units = list(state.main.units.values())
         memory = await to_thread.run_sync(resident_bytes)

@@ -1,4 +1,4 @@
-"""Where a unit's compile time goes: compiles it once more with clang's time trace, and keeps nothing of it."""
+"""The compile time of a unit: compiles it once more with clang's time trace, and keeps nothing of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TimeTraceQuery:
         self._turn = anyio.Lock()
 
     async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
-        """Where the time of each pass goes, or why the unit does not compile. `path`: a file for the traces.
+        """Return the time of each pass, or why the unit does not compile. `path`: a file for the traces.
 
         Raises UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when
         there is no compiler, or when it fails for a reason other than the kernel.

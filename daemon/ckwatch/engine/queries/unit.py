@@ -135,7 +135,7 @@ class UnitQueries:
         return await to_thread.run_sync(artifact_to_wire, state, self._tools)
 
     async def verification(self, client: str | None, unit: str) -> UnitVerification:
-        """What is known of the unit's present artifact: nothing is executed."""
+        """Return the verification of the unit's present artifact: nothing is executed."""
         state = await self._lookup.one(client or MAIN, unit)
         found, built, name = verification_to_wire(state), state.built, state.key.unit
         if found is not None:

@@ -38,7 +38,7 @@ _TEMPORARY = re.compile("|".join(f"(?:{pattern})" for pattern in TEMPORARY_NAMES
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name (without its folder) is an editor's own."""
+    """Return True if a file of this name (without its folder) is an editor's own."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

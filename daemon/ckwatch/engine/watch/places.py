@@ -54,7 +54,7 @@ def join(folder: str, name: str) -> str:
 
 
 def is_below(path: str, places: AbstractSet[str]) -> bool:
-    """Whether the path is one of the places or lies below one. Absolute and normal paths."""
+    """Return True if the path is one of the places or lies below one. Absolute and normal paths."""
     while path not in places:
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:
@@ -65,7 +65,8 @@ def is_below(path: str, places: AbstractSet[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PathResolution:
-    """Where a name leads: its turns as (real folder, name in it), the last one being the file or the missing piece."""
+    """The resolution of a name: its turns as (real folder, name in it), the last one being the file or the missing
+    piece."""
 
     turns: tuple[tuple[str, str], ...]
     exists: bool
@@ -115,7 +116,7 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What is to be watched: folders with everything in them, and single files."""
+    """The watched places: folders with everything in them, and single files."""
 
     folders: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()

@@ -91,7 +91,7 @@ class _Instance:
     """Why there is none."""
 
     def covers(self, needed: Identities) -> bool:
-        """Whether there are events of all these folders, or there can be none."""
+        """Return True if there are events of all these folders, or there can be none."""
         return self.problem is not None or needed.items() <= self.folders.items()
 
 

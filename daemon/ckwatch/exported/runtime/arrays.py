@@ -11,8 +11,8 @@ from ckwatch.exported.runtime.dlpack import DLPACK_DEVICES, DLPACK_DTYPES, read_
 
 
 class Form(NamedTuple):
-    """What of an array a plan depends on; `strides` in elements. `device` is `cpu`, `hip:0`, `cuda:1`, or `gpu` for one
-    of which no more is known."""
+    """The properties of an array that a plan depends on; `strides` in elements. `device` is `cpu`, `hip:0`, `cuda:1`,
+    or `gpu` if no more is known."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]

@@ -25,7 +25,7 @@ PREPARED_CALLS = 4096
 
 
 class Prepared:
-    """What calls of one form have in common.
+    """The values that calls of one form share.
 
     `workspace_bytes` is None until the kernel has been asked; `candidates` are the instances, where there are several.
     """

@@ -1,4 +1,4 @@
-"""What one kernel is called with."""
+"""The arguments of one kernel."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Library:
         return function
 
     def _name_of(self, code: int) -> str:
-        """What the runtime that the shared object is linked with calls the code."""
+        """Return the name of the code in the runtime that the shared object is linked with."""
         _, _, name = RUNTIMES.get(self._kernel.kind, ("", "", ""))
         try:
             named = getattr(self._loaded, name)

@@ -129,7 +129,7 @@ def match_extents(
 
 
 def wrong_extent(operand: Operand, form: Form, what: str, axis: int, expected: int) -> str:
-    """What is wrong with a size or stride that must be something else."""
+    """Describe a size or stride that must have another value."""
     if what == "size":
         return f"{operand.name} has the shape {form.shape}; its size along axis {axis} must be {expected}"
     layout = ", ".join(map(text_of, operand.strides))

@@ -57,10 +57,10 @@ TEMPLATE_KINDS: Mapping[str, tuple[str, ...]] = {
     "cutlass/gemm_universal.cu.j2": ("gemm", "ck_tile_gemm"),
     "hip/gemm_tiled.hip.j2": ("gemm", "ck_tile_gemm"),
 }
-"""What the templates that ship with ckwatch compute; the first kind is the usual one."""
+"""Kinds that the templates shipped with ckwatch compute; the first kind is the usual one."""
 
 OPERATION_KEYS = frozenset(key for kind in KINDS.values() for key in kind.table.model_fields)
-"""What belongs in `[operation]`, for some kind."""
+"""Keys of `[operation]`, for any kind."""
 
 
 def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]) -> Operation | None:
@@ -87,7 +87,7 @@ def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]
 
 
 def outline_of(values: Mapping[str, Any]) -> Operation | None:
-    """What is known of an operation whose table has problems."""
+    """Return what is known of an operation whose table has problems."""
     table = values.get("operation")
     name = table.get("kind") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):

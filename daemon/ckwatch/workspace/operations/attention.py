@@ -38,10 +38,10 @@ ROLES = {
     "O": "o",
     "LSE": "lse",
 }
-"""What the tensors are in the reference."""
+"""Roles of the tensors in the reference."""
 
 OPTIONS = ("scale", "soft_cap", "mask", "aligned")
-"""What the reference takes from the settings."""
+"""Settings that the reference uses."""
 
 DTYPES = ("f16", "bf16", "f8")
 OUTPUT_DTYPES = ("f16", "bf16", "f32")
@@ -250,7 +250,7 @@ def _operation(table: AttentionTable, tensors: Mapping[str, Tensor | None]) -> O
 
 
 def _stride_defaults(tensors: Mapping[str, Tensor | None]) -> dict[str, str]:
-    """What the strides are without gaps: each axis encloses the one within it."""
+    """Return the strides without gaps: each axis encloses the one within it."""
     found = {}
     for name in (*STRIDES, "Bias"):
         tensor = tensors[name]

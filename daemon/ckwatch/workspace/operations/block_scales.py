@@ -14,7 +14,7 @@ from ckwatch.workspace.operations.shuffles import SHUFFLED_SCALES, axes_of_scale
 from ckwatch.workspace.problems import Problems
 
 SETTING = "scale_block"
-"""What templates find in `operation.settings`: M, N and K of a block."""
+"""The key in `operation.settings` that templates read: M, N and K of a block."""
 
 
 def check_blocks(problems: Problems, blocks: Mapping[str, Sequence[int] | None], *, per_block: bool) -> None:

@@ -103,7 +103,7 @@ Steps = tuple[EpilogueStep[str], ...]
 
 
 def has_step(table: EpilogueTable | ConvolutionEpilogueTable, word: str) -> bool:
-    """Whether `word` is a step."""
+    """Return True if `word` is a step."""
     return table.epilogue is not None and word in table.epilogue
 
 

@@ -108,7 +108,7 @@ SCALES = "scales of X and W, both or none"
 
 
 class MatrixProductTable(EpilogueTable):
-    """What the kinds of matrix products have in common."""
+    """The keys that all kinds of matrix products share."""
 
     a: OperandTable = Field(description="X, M×K")
     b: OperandTable = Field(description="W, K×N")
@@ -349,7 +349,7 @@ def _operand(name: str, table: EpilogueOperandTable) -> Tensor:
 
 
 def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str, ParameterValue]:
-    """What templates find in `operation.settings`. What is wrong with the epilogue is reported, too."""
+    """Return the values of `operation.settings` for templates. Reports mistakes in the epilogue, too."""
     names = (*INPUTS, "Y", *SIZES, "B", *RUNTIME)
     check_epilogue(problems, table, tables=table.model_fields_set, scales=_scale_words(table), arguments=names)
     for name, scale in (("scale_a", table.scale_a), ("scale_b", table.scale_b)):

@@ -57,7 +57,7 @@ Layouts = Mapping[int, tuple[str, ...]]
 INPUT_LAYOUTS: Layouts = {d: (f"N{IMAGE[d]}GC", f"GN{IMAGE[d]}C", f"NGC{IMAGE[d]}") for d in DIMENSIONS}
 FILTER_LAYOUTS: Layouts = {d: (f"GK{FILTER[d]}C", f"K{FILTER[d]}GC", f"GKC{FILTER[d]}") for d in DIMENSIONS}
 OUTPUT_LAYOUTS: Layouts = {d: (f"N{IMAGE[d]}GK", f"GN{IMAGE[d]}K", f"NGK{IMAGE[d]}") for d in DIMENSIONS}
-"""What `layout` may be, by the number of dimensions; the first one is meant where none is given."""
+"""Values of `layout`, by the number of dimensions; the first one is the default."""
 
 TOTALS = ("GroupCount", "NBatch", "NOutChannels", "NInChannels")
 SPATIAL = ("FilterSize", "InputSize", "ConvolutionStrides", "Dilations", "LeftPads", "RightPads")
@@ -85,7 +85,7 @@ def size_arguments(dimensions: int) -> tuple[str, ...]:
 
 
 def size_defaults(dimensions: int) -> dict[str, str]:
-    """What sizes are that a shape does not give."""
+    """Return the defaults of sizes that a shape does not give."""
     axes = range(dimensions)
     return {"GroupCount": "1"} | {f"{name}_{axis}": least for name, least in SPATIAL_DEFAULTS.items() for axis in axes}
 
@@ -125,7 +125,7 @@ LAYOUT_VALUES: Mapping[object, tuple[str, ...]] = {
         (known_output_layout, OUTPUT_LAYOUTS),
     )
 }
-"""What editors offer for the layouts, by the function that checks them."""
+"""Completions for the layouts in editors, by the function that checks them."""
 
 _LAYOUT = "how its axes lie in memory; by default channels last: "
 
@@ -282,7 +282,7 @@ class _Strided(NamedTuple):
 
     @property
     def is_merged(self) -> bool:
-        """Whether the channels of all groups are one axis."""
+        """Return True if the channels of all groups are one axis."""
         return f"G{self.channels}" in self.layout
 
     def axes(self, letters: str) -> AxisExpressions:
@@ -446,7 +446,8 @@ def _sizes_for(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:
 
 
 def _special_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, dict[str, int]]:
-    """What only a convolution has: neighbours, borders, steps, groups. Images are about m, filters n of k channels."""
+    """Return sizes that only a convolution has: neighbours, borders, steps, groups. Images are about m, filters n of k
+    channels."""
     side = -(-isqrt(m) // 8) * 8
 
     def sizes(

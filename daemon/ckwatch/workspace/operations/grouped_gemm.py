@@ -197,7 +197,7 @@ def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[
 
 
 def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles: Mapping[str, str]) -> Steps:
-    """What follows the product, with the roles of operands."""
+    """Return the steps that follow the product, with the roles of operands."""
     words = [word for word, name in SCALES.items() if tensors[name] is not None]
     named = chained_steps(table, scales=words, alpha=table.alpha, beta=table.beta)
     if named is None:
@@ -212,7 +212,7 @@ def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles:
 
 
 def _per(tensor: Tensor | None) -> str:
-    """What an operand has a value for."""
+    """Name the axis along which an operand has values."""
     if tensor is None:
         raise ValueError("an operand of a step is missing")
     return next(per for per, sizes in _SIZES_OF_OPERANDS.items() if sizes == tensor.sizes)

@@ -1,4 +1,4 @@
-"""What a kind of operation is: its keys in kernel files, its C arguments, and what it computes."""
+"""A kind of operation: its keys in kernel files, its C arguments, and what it computes."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class OperationKind(Generic[TableT]):
     wrong_sizes: WrongSizes | None = None
 
     def shape_doc(self, name: str) -> str:
-        """What a size or runtime argument means; of one that the kernel file names, what `LD_*` or `*` does."""
+        """Describe a size or runtime argument; of one that the kernel file names, the effect of `LD_*` or `*`."""
         return self.shape_docs[_known_as(name, self.shape_docs)]
 
     def is_free_stride(self, name: str) -> bool:
-        """Whether a stride may be anything."""
+        """Return True if a stride may be anything."""
         return _known_as(name, self.free_strides) in self.free_strides
 
 

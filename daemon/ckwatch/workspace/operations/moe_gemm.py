@@ -39,7 +39,7 @@ ROLES = {
     "SortedWeights": "weights",
     "Y": "y",
 }
-"""What the tensors are in the reference."""
+"""Roles of the tensors in the reference."""
 
 SHAPE_DOCS = {
     "tokens": "tokens, below 2²⁴",
@@ -59,7 +59,7 @@ LARGEST_TOKENS = (1 << 24) - 1
 LARGEST_TOPK = 127
 
 _ROUNDINGS = {"f16": 1 << 14, "bf16": 1 << 17, "f32": 2}
-"""What it costs to round an addend and a sum in an output's dtype, in roundings in f32."""
+"""Roundings in f32 that correspond to rounding an addend and a sum to an output's dtype."""
 
 
 def _word(what: str, known: Sequence[str]) -> AfterValidator:
@@ -215,7 +215,7 @@ def _sorted_size(block_m: int) -> str:
 
 
 def _wrong_sizes(sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """What cannot be written into a sorted pair, and experts that a token would meet twice."""
+    """Yield sizes that do not fit a sorted pair, and experts that a token would meet twice."""
     if sizes["tokens"] > LARGEST_TOKENS:
         yield "tokens", f"`tokens` must be below 2^24 = {LARGEST_TOKENS + 1}: a pair has 24 bits for the token"
     if sizes["topk"] > LARGEST_TOPK:

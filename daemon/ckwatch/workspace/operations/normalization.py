@@ -46,7 +46,7 @@ ROLES = {
     "InvStd": "inverse",
     "InvRms": "inverse",
 }
-"""What the tensors are in the reference."""
+"""Roles of the tensors in the reference."""
 
 NORMS = ("rms", "layer")
 DTYPES = ("f16", "bf16")

@@ -1,4 +1,4 @@
-"""What the tables of `[operation]` have in common: values with their checks, operands, and the buffers they share."""
+"""Fields shared by the tables of `[operation]`: values with their checks, operands, and the buffers they share."""
 
 from __future__ import annotations
 

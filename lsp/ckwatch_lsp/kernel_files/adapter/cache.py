@@ -40,7 +40,7 @@ Answer = TypeVar("Answer")
 
 
 class ParsedKernelFiles:
-    """What documents say."""
+    """The parsed documents."""
 
     def __init__(self, active: ActiveUnits) -> None:
         self._active = active
@@ -139,7 +139,7 @@ class DaemonAnswers(SessionListener):
                 self.opened(document)
 
     def opened(self, document: TextDocument) -> None:
-        """What will be asked about it is asked for now."""
+        """Request what will be needed for the document."""
         folder = self._session.folder_for(document)
         if (
             folder is not None
@@ -172,11 +172,11 @@ class DaemonAnswers(SessionListener):
         return found or {}
 
     async def template(self, folder: WorkspaceFolder, name: str) -> TemplateDetail | None:
-        """What a template is made of and asks for; None if there is none."""
+        """Return a template's parts and parameters; None if there is none."""
         return await self._answer(folder, f"template/{name}", lambda: folder.ready.template(name))
 
     async def occupancy_steps(self, folder: WorkspaceFolder, unit: Unit, artifact: str) -> OccupancySteps | None:
-        """What may raise the occupancy of a unit's artifact; None while that is not known."""
+        """Return changes that may raise the occupancy of a unit's artifact; None while they are unknown."""
         steps: OccupancySteps | None = await self._answer(
             folder, f"occupancy/{unit.id}", lambda: folder.ready.occupancy_steps(unit), artifact
         )
@@ -191,7 +191,8 @@ class DaemonAnswers(SessionListener):
         *,
         wait_s: float = PARAMETER_VALUES.seconds,
     ) -> tuple[Sequence[ParameterValue], bool]:
-        """What the rules say of a parameter's values, the others being `parameters`; and whether that is all.
+        """Return the rules' verdicts on a parameter's values, the others being `parameters`; and True if they are
+        complete.
 
         Without an answer in time there are none yet.
         """

@@ -62,7 +62,7 @@ class KernelFileActions:
     async def of(
         self, document: TextDocument, within: Range, context: types.CodeActionContext
     ) -> Sequence[types.CodeAction]:
-        """What is offered for a range."""
+        """Return the actions for a range."""
         if document.kind is not DocumentKind.KERNEL_FILE:
             return ()
         file = await self._files.of(document)
@@ -112,7 +112,7 @@ class KernelFileActions:
     def _setting(
         self, file: KernelFileText, spot: CursorContext, instance: InstanceTable | None, name: str, value: Any
     ) -> KernelFileEdit | None:
-        """Where a value goes: to the old one's place, but one of `[defaults]` is set for this instance only."""
+        """Return the place for a value: the old one's place, but one of `[defaults]` is set for this instance only."""
         if spot.table.path == ("defaults",):
             return None if instance is None else set_parameter(file, instance.table, name, value)
         return None if spot.value is None else set_value(file, spot.value, value)
@@ -233,7 +233,7 @@ def _first(ranked: Sequence[RankedTiming], shape: str) -> RankedTiming | None:
 
 
 def _on_name(file: KernelFileText, instance: InstanceTable, position: Position) -> bool:
-    """Whether a place is on the table's header or its name."""
+    """Return True if a place is on the table's header or its name."""
     offset = file.toml.offset(position)
     name = instance.table.pair("name")
     return offset <= instance.table.header_end or (name is not None and name.start <= offset <= name.end)

@@ -112,7 +112,7 @@ class KernelFileNavigation:
         return [*here, *(each for each in elsewhere if (each.uri, _key(each.range)) not in seen)]
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """What would be renamed: an instance or a parameter."""
+        """Return the name to rename: an instance or a parameter."""
         found = await self.named(document, position)
         if found is None:
             return None

@@ -82,7 +82,7 @@ class KernelFileProvider(LanguageProvider):
         return await self._files.run(document, make)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """What a key or parameter means, and the rules that a parameter takes part in."""
+        """Describe a key or parameter, and the rules that a parameter takes part in."""
         folder = self._session.folder_for(document)
         file = await self._files.of(document)
         spot = cursor_context(file.toml, position)
@@ -108,7 +108,7 @@ class KernelFileProvider(LanguageProvider):
         return await self._navigation.references(document, position, declaration=declaration)
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """What would be renamed."""
+        """Return the name to rename."""
         return await self._navigation.prepare_rename(document, position)
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
@@ -157,7 +157,7 @@ class KernelFileProvider(LanguageProvider):
         return found
 
     async def _location(self, unit: Unit, texts: dict[str, TextDocument | None], *, whole: bool) -> types.Location:
-        """Where an instance's name stands, or with `whole` its file."""
+        """Return the place of an instance's name, or with `whole` its file."""
         path = unit.place.path
         if path not in texts:
             texts[path] = await self._session.text_at(path)

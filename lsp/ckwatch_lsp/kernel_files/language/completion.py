@@ -39,7 +39,7 @@ class KeyTable:
         return [key for key in found if _applies(key, settings)]
 
     def key(self, path: Sequence[str], settings: Mapping[str, str]) -> KeyDescription | None:
-        """What is known of the key at `path`; None if nothing."""
+        """Return the description of the key at `path`; None if there is none."""
         exact = self._by_path.get(".".join(path), ())
         found = next((key for key in exact if _applies(key, settings)), None)
         if found is not None or not path:
@@ -61,7 +61,7 @@ def _applies(key: KeyDescription, settings: Mapping[str, str]) -> bool:
 
 
 class CandidateKind(enum.Enum):
-    """What is offered."""
+    """The kind of a candidate."""
 
     KEY = "key"
     PARAMETER = "parameter"
@@ -91,7 +91,7 @@ class KernelFileCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CompletionFacts:
-    """What completion stands on: the file's keys, template names, the template's parameters, and values that the daemon
+    """The facts for completion: the file's keys, template names, the template's parameters, and values that the daemon
     judged for the parameter that is being written."""
 
     keys: KeyTable

@@ -20,7 +20,7 @@ DERIVED = ("sweep", "derived")
 SWEEP_TABLES = (("sweep", "parameters"), DERIVED)
 
 PARAMETER_TABLES = (("defaults",), ("instance",), *SWEEP_TABLES)
-"""Where template parameters are given; in the last one as expressions."""
+"""Tables of template parameters; in the last one they are expressions."""
 
 OWN_KEYS: Mapping[tuple[str, ...], tuple[str, ...]] = {("instance",): ("name",)}
 """Keys of such tables that are no parameters."""
@@ -41,7 +41,7 @@ class InstanceTable:
 
     @property
     def name_value(self) -> TomlValue | None:
-        """Where its name stands."""
+        """The place of its name."""
         return self.table.value("name")
 
 
@@ -65,13 +65,13 @@ class SweepEntry:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether `where` leaves something out."""
+        """True if `where` leaves something out."""
         where = self.table.value("where")
         return where is not None and where.read() not in (None, "", [])
 
     @property
     def end(self) -> int:
-        """Where the last of it ends."""
+        """The end of its last part."""
         return max(table.end for table in self.tables)
 
 
@@ -202,7 +202,7 @@ def _parameter_pairs(table: TomlTable, pairs: tuple[TomlPair, ...]) -> Iterator[
 
 
 def _pairs_below(table: TomlTable, name: str, own: TomlTable | None) -> dict[str, TomlPair]:
-    """What a sweep's table gives as `name`: below a header of its own, inline, or with dotted keys."""
+    """Return the pairs that a sweep's table gives as `name`: below a header of its own, inline, or with dotted keys."""
     inline = table.value(name)
     pairs = own.pairs if own is not None else inline.pairs if inline is not None else ()
     dotted = {pair.keys[1].name: pair for pair in table.pairs if pair.name.startswith(f"{name}.")}
@@ -210,12 +210,12 @@ def _pairs_below(table: TomlTable, name: str, own: TomlTable | None) -> dict[str
 
 
 def is_parameter(path: tuple[str, ...], name: str) -> bool:
-    """Whether the key `name` of the table at `path` is a template parameter."""
+    """Return True if the key `name` of the table at `path` is a template parameter."""
     return path in PARAMETER_TABLES and name not in OWN_KEYS.get(path, ())
 
 
 def values_of(pairs: Mapping[str, TomlPair]) -> dict[str, Any]:
-    """What pairs say; those that say nothing are left out."""
+    """Return the values of pairs; pairs without a value are left out."""
     read = ((name, pair.value.read()) for name, pair in pairs.items() if pair.value is not None)
     return {name: value for name, value in read if value is not None}
 
@@ -244,19 +244,19 @@ def _within(pairs: tuple[TomlPair, ...], path: tuple[str, ...]) -> TomlValue | N
 
 
 class CursorContextKind(enum.Enum):
-    """What a cursor is on."""
+    """The thing that a cursor is on."""
 
     KEY = "key"
     VALUE = "value"
     HEADER = "header"
     COMMENT = "comment"
     NOTHING = "nothing"
-    """Where no key, value or header can be written as it is: behind a value, or in a text that says nothing."""
+    """A place where no key, value or header can be written as it is: behind a value, or in a text without meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorContext:
-    """What a cursor is on.
+    """The thing that a cursor is on.
 
     `path` is the table that a key belongs to, inline tables included, and for a value its key's whole path, which is
     never empty: a cursor on a value without a key is on nothing. `word` is what is written there so far, up to the
@@ -286,7 +286,7 @@ class CursorContext:
 
 
 def cursor_context(file: TomlFile, position: Position) -> CursorContext:
-    """What a cursor at `position` is on."""
+    """Return the context of a cursor at `position`."""
     offset = file.offset(position)
     table = file.table_at(offset)
     if _in_comment(file, offset):
@@ -420,7 +420,7 @@ _FUNCTIONS = frozenset(("abs", "len", "max", "min", "sum", "first", "int", "last
 
 
 class NameKind(enum.Enum):
-    """What a name is of."""
+    """The kind of a named thing."""
 
     INSTANCE = "instance"
     PARAMETER = "parameter"
@@ -429,7 +429,7 @@ class NameKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NamePlace:
-    """Where a name stands, without quotes. `defines`: it is given there, not only mentioned."""
+    """The place of a name, without quotes. `defines`: it is given there, not only mentioned."""
 
     range: Range
     defines: bool
@@ -460,7 +460,7 @@ def places_at(document: KernelFileText, position: Position) -> NamedPlaces | Non
 
 
 def name_at(document: KernelFileText, spot: CursorContext, position: Position) -> tuple[NameKind, str, Range] | None:
-    """What kind of name a spot is, the name, and where it stands."""
+    """Return the kind of name at a spot, the name, and its range."""
     if spot.kind is CursorContextKind.KEY and spot.pair is not None and spot.pair.keys:
         if is_parameter(spot.path, spot.pair.name):
             return NameKind.PARAMETER, spot.pair.name, spot.range
@@ -485,7 +485,7 @@ def name_at(document: KernelFileText, spot: CursorContext, position: Position) -
 
 
 def instance_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
-    """Where an instance is defined, and where sweeps stand on it."""
+    """Yield the places where an instance is defined, and where sweeps stand on it."""
     for instance in document.instances:
         value = instance.name_value
         if instance.name == name and value is not None:
@@ -497,7 +497,7 @@ def instance_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
 
 
 def parameter_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
-    """Where a parameter gets a value, and where conditions and expressions of sweeps mention it."""
+    """Yield the places where a parameter gets a value, and where conditions and expressions of sweeps mention it."""
     for _, pair in document.parameter_pairs(name):
         part = pair.keys[-1]
         quoted = document.text[part.start] in "\"'"
@@ -527,7 +527,7 @@ def words_of(value: TomlValue) -> Iterator[tuple[str, int, int]]:
 
 
 def inner_range(document: KernelFileText, value: TomlValue) -> Range:
-    """Where a string's text stands, without its quotes."""
+    """Return the range of a string's text, without its quotes."""
     quotes = 3 if value.text.startswith(('"""', "'''")) else 1
     return document.toml.range(value.start + quotes, max(value.start + quotes, value.end - quotes * value.closed))
 

@@ -177,7 +177,8 @@ COMBINATION_LIMIT = 10_000
 
 
 def combinations(sweep: SweepEntry) -> dict[str, dict[str, Any]] | None:
-    """What a sweep makes before its conditions: by instance's name the parameters that it gives, in the daemon's order.
+    """Return the instances of a sweep before its conditions: by name the parameters that it gives, in the daemon's
+    order.
 
     None where it is not whole, too large, or works parameters out.
     """

@@ -98,7 +98,7 @@ def _is_toml(text: str) -> bool:
 
 
 def _lines(file: TomlFile) -> list[_Line]:
-    """What stands in the file one below the other, and the comments behind it on the same line."""
+    """Return the lines of the file, and the comments behind them on the same line."""
     found: list[_Line] = []
     for table in file.tables:
         if table.has_header:
@@ -139,7 +139,7 @@ def _opening(file: TomlFile, lines: Sequence[_Line]) -> frozenset[int]:
 
 
 def _space(file: TomlFile, before: _Line | None, line: _Line, at: int, *, opens: bool) -> str:
-    """What is to stand between two lines."""
+    """Return the space between two lines."""
     if before is None:
         return ""
     count = _count(file, at, line.start)

@@ -15,7 +15,7 @@ HIGHLIGHT_LIMIT = 200
 
 
 class KernelFileSymbolKind(enum.Enum):
-    """What is named."""
+    """The kind of a symbol."""
 
     KERNEL = "kernel"
     TABLE = "table"

@@ -47,7 +47,7 @@ class TemplateCalls:
         ]
 
     async def outgoing(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """What `item` calls and includes; None if that is not of a template."""
+        """Return the calls and includes of `item`; None if it is not of a template."""
         asked = _asked(item)
         found = await self._calls(item, outgoing)
         if asked is None or found is None:

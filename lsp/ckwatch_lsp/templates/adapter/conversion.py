@@ -23,7 +23,7 @@ from ckwatch_lsp.templates.language.signatures import CallSignature
 
 
 async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> list[types.Location]:
-    """Where places (path, range) are for the editor, each once, file by file."""
+    """Convert places (path, range) for the editor, each once, file by file."""
     found: list[types.Location] = []
     by_path: dict[str, dict[Range, None]] = {}
     for path, reach in places:
@@ -93,7 +93,7 @@ def matching_symbols(
 
 
 def signature_information(found: Sequence[CallSignature]) -> types.SignatureHelp:
-    """What is called, with the parameter that is being written."""
+    """Return the signature of a call, with the parameter that is being written."""
     infos = []
     for each in found:
         called = each.callable
@@ -140,7 +140,7 @@ _KINDS = {
 }
 
 WORTH_A_SPACE = frozenset(("statement", "filter", "test", "import", "expression", "template"))
-"""Where a space that was typed is worth a list."""
+"""Contexts in which a typed space triggers a completion."""
 
 
 def complete(
@@ -151,7 +151,7 @@ def complete(
     parameters: dict[str, str],
     context: types.CompletionContext | None,
 ) -> types.CompletionList | None:
-    """What can be written at `position`. `parameters`: the active instance's, as they are shown. In a thread."""
+    """Return completions at `position`. `parameters`: the active instance's, as they are shown. Runs in a thread."""
     offset = file.template.lines.offset(position)
     if file.template.tag_at(offset) is None:
         return None

@@ -39,7 +39,7 @@ TEXT_LIMIT = 400
 
 
 def described(templates: TemplateSet, entity: Entity) -> str:
-    """What `entity` is and where it comes from. Of parameters nothing: `parameter_text` describes them."""
+    """Describe `entity` and its origin. Nothing for parameters: `parameter_text` describes them."""
     index = templates.index
     match entity:
         case Variable():
@@ -89,7 +89,7 @@ def parameter_text(name: str, detail: ParameterDetail | None, value: str | None,
 
 
 def printed_text(texts: Sequence[str], unit: str) -> str:
-    """What an expression became."""
+    """Return the output of an expression."""
     if not texts:
         return f"gives no text in `{unit}`"
     shown = [_code(_short(text), "cpp") if "\n" in text else f"`{_short(text)}`" for text in texts[:SHOWN_VALUES]]
@@ -172,7 +172,7 @@ class TemplateHovers:
         file: TemplateFile,
         position: Position,
     ) -> HoverText | None:
-        """What stands at `position`."""
+        """Describe the thing at `position`."""
         unit = self._active.unit(document)
         meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
         texts: list[str] = []

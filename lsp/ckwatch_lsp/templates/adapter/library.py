@@ -40,7 +40,7 @@ class TemplateSet:
     names: Mapping[str, str]
 
     def name_of(self, path: str) -> str:
-        """What the template at `path` is called."""
+        """Return the name of the template at `path`."""
         return next((name for name, own in self.names.items() if own == path), os.path.basename(path))  # noqa: PTH119
 
 
@@ -54,7 +54,7 @@ class TemplateFiles:
         self._folders: tuple[str, ...] = ()
         self._scanned_at = -1.0
         self._stamps: dict[str, object] = {}
-        """What tells whether a file on disk is another than the one that was read; None for those that are open."""
+        """Stamps that tell if a file on disk differs from the one that was read; None for those that are open."""
         self._files: dict[str, TemplateFile] = {}
         self._words: BuiltinWords | None = None
         self._templates: TemplateSet | None = None
@@ -88,7 +88,7 @@ class TemplateFiles:
         return self._templates
 
     def _open(self, path: str, text: str, folders: Sequence[str]) -> bool:
-        """Whether that makes a difference."""
+        """Return True if that makes a difference."""
         changed = path not in self._files or self._files[path].template.text != text
         if changed:
             self._files[path] = TemplateFile(path, text)
@@ -116,7 +116,7 @@ class TemplateFiles:
         return False
 
     def _read_all(self) -> bool:
-        """Whether anything has changed on disk, but for what is open."""
+        """Return True if anything has changed on disk, apart from open files."""
         gone = [path for path in self._files if path not in self._paths and self._stamps[path] is not None]
         for path in gone:
             del self._files[path], self._stamps[path]
@@ -126,7 +126,7 @@ class TemplateFiles:
         return bool(gone) or any(changed)
 
     def _read(self, path: str) -> bool:
-        """Whether a file has changed on disk."""
+        """Return True if a file has changed on disk."""
         try:
             status = file_status(path)
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)

@@ -110,7 +110,7 @@ class TemplateProvider(LanguageProvider):
         return await to_thread.run_sync(complete, document, templates, file, position, parameters, context)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """What a name is, and what it or the expression around it is in the active instance."""
+        """Describe a name, and its value or that of the expression around it in the active instance."""
         found = await self._library.of(document)
         if found is None:
             return None
@@ -127,7 +127,7 @@ class TemplateProvider(LanguageProvider):
         return signature_information(calls) if calls else None
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Where a name is given its value: in templates, or for a parameter in the kernel file."""
+        """Return the places that give a name its value: in templates, or for a parameter in the kernel file."""
         found = await self._meaning(document, position)
         if found is None:
             return ()
@@ -169,11 +169,11 @@ class TemplateProvider(LanguageProvider):
         return await self._calls.incoming(item)
 
     async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """What a macro or template calls, includes, imports and extends."""
+        """Return the calls, includes, imports and base of a macro or template."""
         return await self._calls.outgoing(item)
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """What would be renamed."""
+        """Return the name to rename."""
         found = await self._library.of(document)
         if found is None:
             return None
@@ -294,7 +294,8 @@ class TemplateProvider(LanguageProvider):
     async def _given(
         self, document: TextDocument, folder: WorkspaceFolder, templates: TemplateSet, parameter: InstanceParameter
     ) -> list[tuple[str, Range]]:
-        """Where the active instance gets the parameter; else all places where a kernel file gives it."""
+        """Return the place where the active instance gets the parameter; else all places where a kernel file gives
+        it."""
         unit = self._active.unit(document)
         detail = await self._values.detail(folder, unit) if unit is not None else None
         span = detail.parameter_places.get(parameter.name) if detail is not None else None

@@ -1,4 +1,4 @@
-"""What templates rendered to: a unit's parameters and the text of each expression, kept for a while."""
+"""Rendered values of templates: a unit's parameters and the text of each expression, kept for a while."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class _Kept(Generic[Answer]):
-    """What was answered last, and what it was an answer about. `asked` is set when an answer on its way is there."""
+    """The last answer, and its subject. `asked` is set when an answer on its way is there."""
 
     stamp: object = None
     answer: Answer | None = None
@@ -68,7 +68,7 @@ class RenderedValues:
         return await to_thread.run_sync(printed_at, rendered.text, rendered.map, path, reaches)
 
     async def template(self, folder: WorkspaceFolder, path: str, stamp: object) -> TemplateDetail | None:
-        """What the daemon knows of the parameters of a template; requested again when `stamp` changes."""
+        """Return the daemon's knowledge of a template's parameters; requested again when `stamp` changes."""
         kept = _of(self._templates, folder, path)
         return await self._ask(kept, stamp, lambda: folder.ready.template(path=path), again_s=0)
 
@@ -112,7 +112,7 @@ def _of(kept: dict[tuple[Path, str], _Kept[Answer]], folder: WorkspaceFolder, na
 
 
 def up_to_date(folder: WorkspaceFolder, document: TextDocument) -> bool:
-    """Whether the daemon has the document's text, so that its places are the editor's."""
+    """Return True if the daemon has the document's text, so that its places are the editor's."""
     return document.path is not None and folder.overlays.given(document.path) in (-1, document.revision)
 
 

@@ -78,7 +78,7 @@ def incoming(index: TemplateIndex, item: CallItem) -> list[Calls]:
 
 
 def outgoing(index: TemplateIndex, item: CallItem) -> list[Calls]:
-    """What `item` calls, includes, imports and extends, in the order of the text."""
+    """Return the calls, includes, imports and bases of `item`, in the order of the text."""
     file = index.files.get(item.path)
     if file is None:
         return []

@@ -126,7 +126,7 @@ def keyword_candidates(keywords: Sequence[str]) -> list[TemplateCandidate]:
 
 
 def exported_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[TemplateCandidate]:
-    """What the template that `tag` imports from has."""
+    """Yield the exports of the template that `tag` imports from."""
     for link in file.names.links:
         if file.template.tags[link.tag] is tag and (target := index.target(file, link)) is not None:
             for name, symbol in target.names.exported().items():
@@ -141,7 +141,7 @@ def attribute_candidates(
     before: Sequence[str],
     parameters: Iterable[tuple[str, str]],
 ) -> Iterator[TemplateCandidate]:
-    """What can follow the `.` before offset `start` of `tag`; `before` are the texts of the tokens up to it."""
+    """Yield what can follow the `.` before offset `start` of `tag`; `before` are the texts of the tokens up to it."""
     base = before[-2] if len(before) > 1 else ""
     dotted = len(before) > 2 and before[-3] == "."
     number = next((at for at, each in enumerate(file.template.tags) if each is tag), -1)
@@ -242,7 +242,7 @@ class TemplateCompletion:
 
 @dataclass(frozen=True, slots=True)
 class CompletionContext:
-    """What the index does not know: parameters of the instances with their values, and names of templates."""
+    """Facts beyond the index: parameters of the instances with their values, and names of templates."""
 
     parameters: tuple[tuple[str, str], ...] = ()
     templates: tuple[str, ...] = ()
@@ -339,7 +339,7 @@ _VALUE_WORDS = ("not", "true", "false", "none")
 def _of_statement(
     index: TemplateIndex, file: TemplateFile, place: _Place, keyword: str, before: tuple[str, ...]
 ) -> tuple[Where, Iterable[TemplateCandidate]] | None:
-    """What a statement wants where it wants no expression."""
+    """Return the completions of a statement at a place that takes no expression."""
     last = before[-1] if before else ""
     depth = sum(text in ("(", "[", "{") for text in before) - sum(text in (")", "]", "}") for text in before)
     if keyword in ("macro", "block") and len(before) == 1:

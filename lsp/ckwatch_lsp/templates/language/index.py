@@ -1,4 +1,4 @@
-"""What names mean across templates.
+"""The meaning of names across templates.
 
 An included template sees the variables of the templates that include it, an imported one only if it is imported
 `with context`, and a template that is extended shares them with the one that extends it. A name that nothing binds is
@@ -72,13 +72,13 @@ class TemplatePlace:
 
     @property
     def binds(self) -> bool:
-        """Whether this is a place where it is given a value or a body."""
+        """True if this is a place where it is given a value or a body."""
         return self.role.binds or self.role is Role.BLOCK
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is at a place, which reaches over `range`: usually one thing, more where an included template is included
+    """The meaning of a place, which reaches over `range`: usually one thing, more if an included template is included
     from several others. Never empty."""
 
     range: Range
@@ -190,7 +190,7 @@ class TemplateIndex:
         return self._resolve(name)
 
     def meaning(self, path: str, position: Position) -> Meaning | None:
-        """What a cursor at `position` is on; None on text, keywords and punctuation."""
+        """Return the meaning of the place of a cursor at `position`; None on text, keywords and punctuation."""
         file = self.files[path]
         offset = file.template.lines.offset(position)
         for link in file.names.links:
@@ -205,7 +205,7 @@ class TemplateIndex:
         return Meaning(reach, mention.name, mention.role, entities) if entities else None
 
     def entities(self, file: TemplateFile, mention: Mention) -> tuple[Entity, ...]:
-        """What a mention stands for; empty for attributes of values."""
+        """Return the entities that a mention stands for; empty for attributes of values."""
         match mention.role:
             case Role.LOAD:
                 if mention.symbol is not None:
@@ -243,12 +243,12 @@ class TemplateIndex:
         return self.target(file, link) if link is not None else None
 
     def callee(self, file: TemplateFile, tag: int, word: int) -> tuple[Entity, ...]:
-        """What the word of a call stands for."""
+        """Return the entities that the word of a call stands for."""
         mention = file.names.mention_of_word(tag, word)
         return self.entities(file, mention) if mention is not None else ()
 
     def macro(self, entity: Entity) -> tuple[TemplateFile, Mention] | None:
-        """Where the macro `entity` is defined; None for what is no macro."""
+        """Return the definition of the macro `entity`; None for anything else."""
         if isinstance(entity, Variable) and (symbol := self.symbol(entity)) is not None:
             binding = symbol.first(Role.MACRO)
             if binding is not None:
@@ -256,7 +256,7 @@ class TemplateIndex:
         return None
 
     def free(self, path: str, name: str) -> tuple[Entity, ...]:
-        """What `name` means in the template at `path`, which does not bind it."""
+        """Return the entities that `name` means in the template at `path`, which does not bind it."""
         known = self._free.get((path, name))
         if known is not None:
             return known
@@ -302,7 +302,8 @@ class TemplateIndex:
                     yield TemplatePlace(path, file.template.lines.range(link.start, link.end), Role.SOURCE)
 
     def definitions(self, entity: Entity) -> list[TemplatePlace]:
-        """Where `entity` is bound: blocks and macros at their names. Nothing for parameters and known words."""
+        """Return the places that bind `entity`: blocks and macros at their names. Nothing for parameters and known
+        words."""
         if isinstance(entity, Variable):
             symbol = self.symbol(entity)
             lines = self.files[entity.path].template.lines if symbol is not None else None
@@ -377,7 +378,7 @@ class TemplateIndex:
         return Variable(file.path, symbol.scope.index, symbol.name)
 
     def _imported(self, file: TemplateFile, mention: Mention) -> Entity | None:
-        """What a name in `from … import` is in the other template."""
+        """Return the entity in the other template that a name in `from … import` means."""
         body = file.template.tags[mention.tag].body
         source = next((there for there, here in body.imports if mention.word in (there, here)), None)
         link = file.names.link_of(mention.tag)
@@ -418,7 +419,7 @@ class TemplateIndex:
         return tuple(found)
 
     def _extended(self, path: str, name: str) -> tuple[Entity, ...]:
-        """What a template that the one at `path` extends binds outermost."""
+        """Return the outermost bindings of a template that the one at `path` extends."""
         found: dict[Entity, None] = {}
         for member in self.family(path):
             if member != path and not any(user.path == member for user, _ in self._users.get(path, ())):
@@ -471,7 +472,7 @@ def _parameters_in(index: TemplateIndex, file: TemplateFile) -> Iterator[str]:
 
 
 def _has_another(index: TemplateIndex, written: Mention, tops: frozenset[str]) -> bool:
-    """Whether the name of `written` is mentioned elsewhere, too."""
+    """Return True if the name of `written` is mentioned elsewhere, too."""
     return any(
         mention is not written and _is_outside(mention)
         for own, file in index.files.items()
@@ -481,7 +482,7 @@ def _has_another(index: TemplateIndex, written: Mention, tops: frozenset[str]) -
 
 
 def _is_outside(mention: Mention) -> bool:
-    """Whether it may be a parameter: nothing in its template binds it."""
+    """Return True if it may be a parameter: nothing in its template binds it."""
     return mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None)
 
 

@@ -104,7 +104,7 @@ def _tag(text: str, start: int, opener: str) -> TagExtent:
 
 
 def _exact_end(text: str, start: int, kind: TagKind) -> int | None:
-    """Where Jinja2 says that the tag ends; None where it finds a mistake first."""
+    """Return the end of the tag by Jinja2; None if it finds a mistake first."""
     pattern = _EXACT[kind]
     brackets: list[str] = []
     at, limit = start + 2, min(len(text), start + TAG_LIMIT)
@@ -137,7 +137,7 @@ def _exact_end(text: str, start: int, kind: TagKind) -> int | None:
 
 
 def _tolerant_end(text: str, start: int, kind: TagKind) -> tuple[int, bool]:
-    """Where a tag with a mistake ends, and whether that is written."""
+    """Return the end of a tag with a mistake, and True if that is written."""
     pattern = _TOLERANT[kind]
     braces = depth = 0
     at, limit = start + 2, min(len(text), start + TAG_LIMIT)

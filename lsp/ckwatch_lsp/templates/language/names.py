@@ -123,7 +123,7 @@ class TemplateNames:
         self._starts = [mention.start for mention in self.mentions]
 
     def lookup(self, name: str, scope: NameScope, offset: int, branch: Branch, tag: int = -1) -> BoundName | None:
-        """What `name` means at `offset` in `scope`; None where it comes from outside the template.
+        """Return the binding of `name` at `offset` in `scope`; None if it comes from outside the template.
 
         Bindings in the tag with the index `tag` do not count.
         """
@@ -206,7 +206,7 @@ class TemplateNames:
         return self.links[at] if at < len(self.links) and self.links[at].tag == tag else None
 
     def exported(self) -> dict[str, BoundName]:
-        """What an import of this template has as attributes: outermost variables and macros."""
+        """Return the attributes of an import of this template: outermost variables and macros."""
         return {
             name: symbol
             for name, symbol in self.top.symbols.items()
@@ -292,7 +292,8 @@ class TemplateNames:
                 )
 
     def _drop_shadowed_parameters(self) -> None:
-        """Where the template binds `parameters` or `template_argument` itself, they name no parameters."""
+        """Drop parameters where the template binds `parameters` or `template_argument` itself: they name no parameters
+        then."""
         shadowed = [
             mention
             for mention in self.mentions
@@ -310,7 +311,7 @@ def _branch(blocks: list[tuple[TemplateBlock, NameScope, int]]) -> Branch:
 
 
 def _joinable(binding: Branch, use: Branch) -> bool:
-    """Whether what was bound in one branch can be seen in the other."""
+    """Return True if a binding in one branch can be seen in the other."""
     if not binding or not use or binding == use:
         return True
     numbers = dict(use)

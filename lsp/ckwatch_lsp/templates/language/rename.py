@@ -31,14 +31,15 @@ class RenameRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """Where the new name goes, all of the old name's places; and the parameters that kernel files must rename too."""
+    """The places of the new name: all of the old name's places; and the parameters that kernel files must rename
+    too."""
 
     places: tuple[TemplatePlace, ...]
     parameters: tuple[InstanceParameter, ...]
 
 
 def renamable(index: TemplateIndex, path: str, position: Position) -> Meaning:
-    """What is at `position`. Raises RenameRefusedError where that cannot have another name."""
+    """Return the meaning of `position`. Raises RenameRefusedError if it cannot have another name."""
     meaning = index.meaning(path, position)
     if meaning is None:
         raise RenameRefusedError("there is nothing here that can be renamed")
@@ -67,7 +68,7 @@ def rename(index: TemplateIndex, path: str, position: Position, new_name: str) -
 
 
 def _descriptions(index: TemplateIndex, parameter: InstanceParameter) -> Iterator[TemplatePlace]:
-    """Where comments describe a parameter, in lines `NAME: text` or `NAME (TYPE): text`."""
+    """Yield the places in comments that describe a parameter, in lines `NAME: text` or `NAME (TYPE): text`."""
     line = re.compile(
         rf"(?:^|{{#-?)[ \t]*({re.escape(parameter.name)})[ \t]*(?:\([^()\n]*\)[ \t]*)?:[ \t]+\S", re.MULTILINE
     )
@@ -89,7 +90,8 @@ def _check_name(index: TemplateIndex, name: str) -> None:
 
 
 def _all_that_goes_with(index: TemplateIndex, entities: tuple[Entity, ...]) -> tuple[set[Entity], list[TemplatePlace]]:
-    """What shares a mention with `entities`, and so on: an include in two templates ties their variables together."""
+    """Return all entities that share a mention with `entities`, and so on: an include in two templates ties their
+    variables together."""
     found: set[Entity] = set()
     places: dict[TemplatePlace, None] = {}
     waiting = list(entities)

@@ -41,7 +41,7 @@ class CallableEntity:
 
 @dataclass(frozen=True, slots=True)
 class CallSignature:
-    """What is being called, and which of its parameters the argument at the place is for, if for one."""
+    """A call, and the parameter that the argument at the place is for, if there is one."""
 
     callable: CallableEntity
     active: int | None
@@ -77,7 +77,7 @@ def call_at(tag: TemplateTag, offset: int) -> TagCall | None:
 
 
 def signatures(index: TemplateIndex, path: str, position: Position) -> list[CallSignature]:
-    """What is called around `position`; several where one name has several meanings."""
+    """Return the signatures of the call around `position`; several if one name has several meanings."""
     file = index.files[path]
     offset = file.template.lines.offset(position)
     number = file.template.tag_index_at(offset)
@@ -92,7 +92,7 @@ def signatures(index: TemplateIndex, path: str, position: Position) -> list[Call
 
 
 def called_at(index: TemplateIndex, file: TemplateFile, offset: int) -> list[CallableEntity]:
-    """What the innermost call around `offset` calls."""
+    """Return the callees of the innermost call around `offset`."""
     number = file.template.tag_index_at(offset)
     call = call_at(file.template.tags[number], offset) if number >= 0 else None
     if call is None or call.callee < 0:

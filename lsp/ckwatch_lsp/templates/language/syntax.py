@@ -62,7 +62,7 @@ class TemplateTag(NamedTuple):
 
 
 class TemplateBlock:
-    """What a statement with a body encloses; the outermost has no statement and encloses the text.
+    """The content of a statement with a body; the outermost has no statement and encloses the text.
 
     `opener`, `branches` (`else`, `elif`) and `closer` are indices of tags, −1 where there is none. `end` is where the
     closer begins, or what ended a block without one.
@@ -130,7 +130,7 @@ class TemplateTree:
             block = child
 
     def end_of(self, block: TemplateBlock) -> int:
-        """Where `block` ends, its closing tag included."""
+        """Return the end of `block`, its closing tag included."""
         return self.tags[block.closer].end if block.closer >= 0 else block.end
 
     def _nest(self) -> None:

@@ -37,7 +37,7 @@ class Role(Enum):
 
     @property
     def binds(self) -> bool:
-        """Whether a word with this role gives its name a value."""
+        """True if a word with this role gives its name a value."""
         return self in _BINDING
 
 
@@ -162,7 +162,7 @@ class _TagParser:
         return self.texts[index] if 0 <= index < len(self.texts) else ""
 
     def is_name(self, ahead: int = 0) -> bool:
-        """Whether the present token is a name."""
+        """Return True if the present token is a name."""
         index = self.at + ahead
         return index < len(self.tokens) and self.tokens[index].kind == "name"
 

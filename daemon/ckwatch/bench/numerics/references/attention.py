@@ -46,7 +46,7 @@ def left_out(given: Given, role: str) -> Booleans:
 
 
 def contents(given: Given, seed: int) -> Mapping[str, IntArray]:
-    """Where the sequences begin: of unequal lengths, that together are all tokens."""
+    """Return the starts of the sequences: of unequal lengths that together are all tokens."""
     if not given.has("start_q"):
         return {}
     batch = given.sizes["batch"]
@@ -105,7 +105,7 @@ def _scale(given: Given, role: str) -> float:
 
 
 def _scores(given: Given, sequence: int, head: int, queries: IntArray) -> Doubles:
-    """What the softmax is of, −∞ where a key is masked."""
+    """Return the input of the softmax, −∞ where a key is masked."""
     keys = _keys(given, "k", sequence, head)
     every = given.read("q", *_tokens(given, "q", sequence), head)
     factor = float(given.options["scale"]) * _scale(given, "scale_q") * _scale(given, "scale_k")  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def _seen(given: Given, lengths: tuple[int, int], queries: IntArray) -> tuple[In
 
 
 def _distances(given: Given, lengths: tuple[int, int], queries: IntArray, columns: IntArray) -> IntArray:
-    """What ALiBi multiplies a slope with."""
+    """Return the distances that ALiBi multiplies a slope with."""
     if given.options["mask"] == "causal":
         return np.asarray(columns[None, :], np.int64)
     if given.options["mask"] == "sliding" and given.options["aligned"] == "top-left":

@@ -1,4 +1,4 @@
-"""What a reference is given, and what it is."""
+"""The arguments of a reference, and its type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Given:
         self.fnuz = self._rows.fnuz
 
     def has(self, role: str) -> bool:
-        """Whether there is a tensor with this role."""
+        """Return True if there is a tensor with this role."""
         return role in self._views
 
     def shape(self, role: str) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def left_out(given: Given, _role: str) -> Booleans:
 
 
 def contents(given: Given, seed: int) -> Mapping[str, IntArray]:
-    """Where uneven groups end, some of them without rows; the last one ends with X."""
+    """Return the ends of uneven groups, some of them without rows; the last one ends with X."""
     (groups,), rows = given.shape("offsets"), given.shape("x")[0]
     weights = [_weight(seed, group) for group in range(groups)]
     total = np.cumsum(weights if any(weights) else [1] * groups)
