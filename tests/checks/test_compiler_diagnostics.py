@@ -189,7 +189,7 @@ def test_linker_errors_lie_at_the_use(log: str, message: str, at: tuple[int, int
         ("clang++: error: unsupported option '-x'", Source.HOST, "driver/unknown-option", "unsupported option '-x'"),
         ("clang++: error: cannot find ROCm device library; provide it", Source.HOST, "driver/rocm-not-found", "cannot find ROCm device library; provide it"),
         ("Stack dump:\n0. x\nclang++: error: clang frontend command failed due to signal (use -v)", Source.HOST, "host/crash", "the compiler crashed"),
-        ("clang++: error: unable to execute command: Killed\nclang++: error: clang frontend command failed due to signal", Source.HOST, "host/killed", "the compiler was killed, most likely for want of memory"),
+        ("clang++: error: unable to execute command: Killed\nclang++: error: clang frontend command failed due to signal", Source.HOST, "host/killed", "the compiler was killed, most likely because memory ran out"),
         ("LLVM ERROR: out of memory\nStack dump:\n0. x", Source.HOST, "host/out-of-memory", "the compiler ran out of memory"),
         ("clang++: error: linker command failed with exit code 1 (use -v to see invocation)", Source.LINKER, "linker/error", "linker command failed with exit code 1 (use -v to see invocation)"),
     ],

@@ -88,7 +88,7 @@ def problem(sizes: dict[str, int], layout: int = 0, dimensions: int = 2) -> Kern
         (WIDE | {"BlkGemmPipelineVer": "v4"}, {}, "K = 72 is 3 × KPerBlock: pipeline v4 needs more than 3"),
         (WIDE | {"BlkGemmPipelineVer": "v4", "DirectLoad": True}, {}, ""),
         # without padding
-        (WIDE | {"GemmSpec": "MNPadding"}, {}, "K = 72 is no multiple of kBatch · KPerBlock = 32, and GemmSpec does not"),
+        (WIDE | {"GemmSpec": "MNPadding"}, {}, "K = 72 is not a multiple of kBatch · KPerBlock = 32, and GemmSpec does not"),
         (WIDE | {"GemmSpec": "MKPadding"}, {}, "16 output channels per group are no multiple of NPerBlock = 64"),
         (WIDE | {"GemmSpec": "NKPadding"}, {}, ""),
         (WIDE, {"GroupCount": 65536, "NInChannels": 8 << 16, "NOutChannels": 8 << 16}, "GroupCount = 65536 is above"),

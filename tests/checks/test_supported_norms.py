@@ -19,10 +19,10 @@ WIDTH = "Repeat_N · ThreadPerBlock_N · Vector_N = 512"
     [
         ({}, "M = 1\nN = 512", ""),
         ({}, "M = 1\nN = 4", ""),
-        ({}, "M = 1\nN = 510", "N = 510 is no multiple of Vector_N = 4"),
+        ({}, "M = 1\nN = 510", "N = 510 is not a multiple of Vector_N = 4"),
         ({}, "M = 1\nN = 516", f"N = 516 is above {WIDTH}, and kTwoPass is false"),
         ({"kTwoPass": True}, "M = 1\nN = 516", ""),
-        ({"kPadN": False}, "M = 1\nN = 508", f"N = 508 is no multiple of {WIDTH}, and kPadN is false"),
+        ({"kPadN": False}, "M = 1\nN = 508", f"N = 508 is not a multiple of {WIDTH}, and kPadN is false"),
         ({"kPadN": False, "kTwoPass": True}, "M = 1\nN = 1024", ""),
         ({}, "M = 3\nN = 4\nx_stride = 7", "the rows of X are not aligned for vectors"),
         ({}, "M = 3\nN = 4\nyr_stride = 6", ""),

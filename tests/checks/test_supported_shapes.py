@@ -30,9 +30,9 @@ ANY: Parameters = WIDE | {
     [
         (WIDE, (4096, 4096, 4096), ""),
         (WIDE, (1, 8, 8), ""),
-        (WIDE, (128, 128, 1001), "K = 1001 is no multiple of ABlockTransferSrcScalarPerVector = 8"),
-        (WIDE, (128, 1001, 1024), "N = 1001 is no multiple of CDEShuffleBlockTransferScalarPerVectors = 8"),
-        (WIDE | {"CDEShuffleBlockTransferScalarPerVectors": 8}, (128, 1001, 1024), "N = 1001 is no multiple of CDEShuffleBlockTransferScalarPerVectors = 8"),
+        (WIDE, (128, 128, 1001), "K = 1001 is not a multiple of ABlockTransferSrcScalarPerVector = 8"),
+        (WIDE, (128, 1001, 1024), "N = 1001 is not a multiple of CDEShuffleBlockTransferScalarPerVectors = 8"),
+        (WIDE | {"CDEShuffleBlockTransferScalarPerVectors": 8}, (128, 1001, 1024), "N = 1001 is not a multiple of CDEShuffleBlockTransferScalarPerVectors = 8"),
         (ANY, (7, 13, 3), ""),
         # as many rounds of the main loop as are loaded ahead are too few
         (WIDE | {"BlkGemmPipelineVer": "v3"}, (128, 128, 128), "K = 128 is 2 × KPerBlock: pipeline v3 needs more than 2"),
@@ -52,8 +52,8 @@ ANY: Parameters = WIDE | {
         (WIDE | {"BlkGemmPipelineVer": "v9"}, (128, 128, 64), ""),
         # without padding
         (WIDE | {"GemmSpec": "Default"}, (100, 96, 128), ""),
-        (WIDE | {"GemmSpec": "Default"}, (100, 96, 96), "K = 96 is no multiple of kBatch · KPerBlock = 64, and GemmSpec does not pad it"),
-        (WIDE | {"GemmSpec": "MNPadding"}, (100, 96, 96), "K = 96 is no multiple of kBatch · KPerBlock = 64, and GemmSpec does not pad it"),
+        (WIDE | {"GemmSpec": "Default"}, (100, 96, 96), "K = 96 is not a multiple of kBatch · KPerBlock = 64, and GemmSpec does not pad it"),
+        (WIDE | {"GemmSpec": "MNPadding"}, (100, 96, 96), "K = 96 is not a multiple of kBatch · KPerBlock = 64, and GemmSpec does not pad it"),
         (WIDE | {"GemmSpec": "KPadding"}, (100, 96, 96), ""),
         (WIDE | {"GemmSpec": "SomethingElse"}, (100, 96, 96), ""),
         # more than 2 GiB in f16
@@ -82,7 +82,7 @@ def test_refusals(parameters: Parameters, sizes: tuple[int, int, int], expected:
         (WIDE, 96, 7, "K = 96 is too small for 7 slices (kBatch)"),
         (WIDE | {"BlkGemmPipelineVer": "v3"}, 1024, 8, "K = 1024 is 2 × KPerBlock in each of 8 slices: pipeline v3 needs more than 2"),
         (WIDE | {"BlkGemmPipelineVer": "v3"}, 1024, 4, ""),
-        (WIDE | {"GemmSpec": "Default"}, 1024, 3, "K = 1024 is no multiple of kBatch · KPerBlock = 192, and GemmSpec does not pad it"),
+        (WIDE | {"GemmSpec": "Default"}, 1024, 3, "K = 1024 is not a multiple of kBatch · KPerBlock = 192, and GemmSpec does not pad it"),
     ],
 )  # fmt: skip
 def test_refusals_of_split_k(parameters: Parameters, k: int, slices: int, expected: str) -> None:
@@ -92,9 +92,9 @@ def test_refusals_of_split_k(parameters: Parameters, k: int, slices: int, expect
 @pytest.mark.parametrize(
     ("layouts", "sizes", "expected"),
     [
-        ("col col row", (1001, 128, 128), "M = 1001 is no multiple of ABlockTransferSrcScalarPerVector = 8"),
-        ("row row row", (128, 1001, 128), "N = 1001 is no multiple of BBlockTransferSrcScalarPerVector = 8"),
-        ("row col row", (128, 128, 1001), "K = 1001 is no multiple of ABlockTransferSrcScalarPerVector = 8"),
+        ("col col row", (1001, 128, 128), "M = 1001 is not a multiple of ABlockTransferSrcScalarPerVector = 8"),
+        ("row row row", (128, 1001, 128), "N = 1001 is not a multiple of BBlockTransferSrcScalarPerVector = 8"),
+        ("row col row", (128, 128, 1001), "K = 1001 is not a multiple of ABlockTransferSrcScalarPerVector = 8"),
         ("col row row", (128, 128, 1001), ""),
     ],
 )
@@ -105,11 +105,11 @@ def test_vectors_lie_along_the_contiguous_axis(layouts: str, sizes: tuple[int, i
 @pytest.mark.parametrize(
     ("layouts", "spec", "expected"),
     [
-        ("col col row", "NKPadding", "M = 200 is no multiple of MPerBlock = 128, and GemmSpec does not pad it"),
+        ("col col row", "NKPadding", "M = 200 is not a multiple of MPerBlock = 128, and GemmSpec does not pad it"),
         ("col col row", "MPadding", ""),
         # CK asks this of a col-major X and a row-major W only
         ("row col row", "KPadding", ""),
-        ("row row row", "MKPadding", "N = 264 is no multiple of NPerBlock = 128, and GemmSpec does not pad it"),
+        ("row row row", "MKPadding", "N = 264 is not a multiple of NPerBlock = 128, and GemmSpec does not pad it"),
         ("row row row", "NKPadding", ""),
     ],
 )

@@ -29,9 +29,9 @@ USUAL = {"tokens": 17, "topk": 2, "experts": 4, "N": 128, "K": 256}
     [
         (1, {}, ""),
         (2, {}, ""),
-        (1, {"N": 136}, "N = 136 is no multiple of NPerBlock = 64"),
-        (2, {"K": 192}, "K = 192 is no multiple of KPerBlock = 128"),
-        (1, {"sorted_size": 161}, "sorted_size = 161 is no multiple of MPerBlock = 32"),
+        (1, {"N": 136}, "N = 136 is not a multiple of NPerBlock = 64"),
+        (2, {"K": 192}, "K = 192 is not a multiple of KPerBlock = 128"),
+        (1, {"sorted_size": 161}, "sorted_size = 161 is not a multiple of MPerBlock = 32"),
         (1, {"sorted_size": 32 * 65535}, ""),
         (1, {"sorted_size": 32 * 65536}, "sorted_size = 2097152 are more than 65535 tiles of 32"),
         (1, {"tokens": 65535, "K": 32768, "N": 64}, "X reaches beyond 2 GiB"),

@@ -38,7 +38,7 @@ def test_said_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     arguments = ["build", "-C", str(root), "--no-daemon", "--force"]
     assert main(["build", "-C", str(root), "--no-daemon"]) == 1
     assert capsys.readouterr().err.startswith(
-        f"ckwatch: warning: the shared store {tmp_path / 'shared'} is no folder that is there: "
+        f"ckwatch: warning: the shared store {tmp_path / 'shared'} is not an existing folder: "
     )
     (tmp_path / "shared").mkdir()
     assert main(arguments) == 1

@@ -175,7 +175,7 @@ def test_padding_follows_the_metadata() -> None:
         ),
         (with_metadata(b"\x91" * 5000 + b"\xc0"), "The code object's metadata is damaged: it is no MessagePack."),
         (with_metadata(b"\xdd\xff\xff\xff\xff"), "The code object's metadata is damaged: it is no MessagePack."),
-        (with_metadata(b"\x90"), "The code object's metadata is damaged: it is no map."),
+        (with_metadata(b"\x90"), "The code object's metadata is damaged: expected a map."),
     ],
 )
 def test_what_is_refused(data: bytes, says: str) -> None:

@@ -214,7 +214,7 @@ async def test_what_is_no_message_is_its_end(garbage: str, stand_in: ClangdStand
     stand_in.will("garbage", HOVER, garbage)
     stand_in.will("hang", HOVER)
     async with running(stand_in) as clangd:
-        with pytest.raises(ClangdEndedError, match="clangd wrote what is no message"):
+        with pytest.raises(ClangdEndedError, match="clangd wrote something other than a message"):
             await hover(clangd, lent())
 
 

@@ -61,7 +61,7 @@ async def test_one_that_cannot_be_used_is_a_warning(benches: tuple[Bench, Bench]
     share(bench, tmp_path / "none")
     async with bench.open() as daemon, following(daemon) as seen:
         assert {line.unit.outcome for line in (await build(daemon)).values() if line.unit} == {"built"}
-        await seen.until(lambda s: "is no folder that is there" in s.workspace.warnings.get("shared-store", ""))
+        await seen.until(lambda s: "is not an existing folder" in s.workspace.warnings.get("shared-store", ""))
         share(bench, None)
         await seen.until(lambda s: not s.workspace.warnings)
 

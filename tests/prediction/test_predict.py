@@ -252,7 +252,7 @@ def test_a_shape_that_is_refused_has_no_bound() -> None:
     found = on_mi300x(report(kernel()), problem(128, 128, 1001), parameters)
     assert (found.bound_us, found.time_us, found.limited_by) == (None, None, None)
     assert found.notes == (
-        "does not support the shape: K = 1001 is no multiple of ABlockTransferSrcScalarPerVector = 8",
+        "does not support the shape: K = 1001 is not a multiple of ABlockTransferSrcScalarPerVector = 8",
     )
 
 

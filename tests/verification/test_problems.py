@@ -103,7 +103,7 @@ def test_shapes_follow_from_the_tile_and_what_the_pipeline_needs() -> None:
 def test_only_shapes_that_must_be_refused_are() -> None:
     refused = {trial.name: trial.refusal for trial in trials_of(unit(PIPELINED)) if trial.refusal}
     assert refused == {
-        "odd sizes": "K = 323 is no multiple of ABlockTransferSrcScalarPerVector = 8",
+        "odd sizes": "K = 323 is not a multiple of ABlockTransferSrcScalarPerVector = 8",
         "too little K": "K = 192 is 3 × KPerBlock: pipeline v4 needs more than 3",
         "split K, too little K": "K = 768 is 3 × KPerBlock in each of 4 slices: pipeline v4 needs more than 3",
     }

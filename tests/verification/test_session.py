@@ -139,6 +139,6 @@ async def test_what_cannot_begin(library: Path, tmp_path: Path) -> None:
     assert nothing.outcome is VerificationOutcome.NOT_VERIFIED
     assert "the emulator cannot be loaded" in nothing.summary
     no_artifact = await verified(library, b"no object")
-    assert no_artifact.problems[0].message == "the artifact is no shared object"
+    assert no_artifact.problems[0].message == "the artifact is not a shared object"
     no_worker = await verified(library, shared_object(), command=("/no/python",))
     assert "cannot be started" in (no_worker.problems[0].message or "")

@@ -128,7 +128,7 @@ def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     ("said", "refusal", "message"),
     [
         ("gemm: not supported: K is odd (M=24 N=20)", None, "K is odd"),
-        ("gemm: not supported: K is odd", "K = 33 is no multiple of 8", "K = 33 is no multiple of 8"),
+        ("gemm: not supported: K is odd", "K = 33 is not a multiple of 8", "K = 33 is not a multiple of 8"),
         ("", None, "no reason is given"),
     ],
 )

@@ -376,7 +376,7 @@ class LivePage:
         except CkwatchError as error:
             ui.notify(error.message, type="negative")
             return
-        ui.notify("shown in your editor" if told else "no editor is attached any more")
+        ui.notify("shown in your editor" if told else "no editor is attached now")
 
     def _plot(self, block: Plot) -> Callable[[Plot], None]:
         with ui.element("section").classes("part").props(f'aria-label="{_attribute(block.title)}"'):

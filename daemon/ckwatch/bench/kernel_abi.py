@@ -206,7 +206,7 @@ def _demangled(symbol: str) -> str:
 
 def _check_machine(artifact: bytes) -> None:
     if len(artifact) < 20 or artifact[:4] != b"\x7fELF":
-        raise BenchmarkError(FailureKind.UNLOADABLE, "the artifact is no shared object")
+        raise BenchmarkError(FailureKind.UNLOADABLE, "the artifact is not a shared object")
     machine = int.from_bytes(artifact[18:20], "little" if artifact[5] == 1 else "big")
     own = _OWN_MACHINE.get(platform.machine())
     if own is not None and machine != own:

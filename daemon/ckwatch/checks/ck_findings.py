@@ -68,7 +68,7 @@ def thread_cluster_finding(
 def _slice_finding(
     requirement: FailedRequirement, parameters: InstanceParameters, cluster: str, lengths: tuple[int, ...]
 ) -> CkFinding:
-    """The block's slice is no multiple of the cluster."""
+    """The block's slice is not a multiple of the cluster."""
     block = _first_sequence(requirement)
     names = [cluster]
     if block is None or len(block) != len(lengths) or 0 in lengths:

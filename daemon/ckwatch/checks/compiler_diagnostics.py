@@ -181,7 +181,7 @@ _SUMMARIES = (
 _FAULT_TEXT = {
     MessageKind.OUT_OF_MEMORY: "the compiler ran out of memory",
     MessageKind.NO_SPACE: "no space left on the device",
-    MessageKind.KILLED: "the compiler was killed, most likely for want of memory",
+    MessageKind.KILLED: "the compiler was killed, most likely because memory ran out",
     MessageKind.CRASH: "the compiler crashed",
 }
 

@@ -173,7 +173,7 @@ def _metadata_map(file: CodeObject) -> Mapping[str, Any]:
             except (ValueError, TypeError, RecursionError) as error:  # some of them say nothing
                 raise ValueError("The code object's metadata is damaged: it is no MessagePack.") from error
             if not isinstance(value, dict):
-                raise ValueError("The code object's metadata is damaged: it is no map.")
+                raise ValueError("The code object's metadata is damaged: expected a map.")
             return value
     if any(note.kind == NT_AMD_HSA_METADATA for note in file.notes):
         raise ValueError("This is a code object of version 2, whose metadata is not read: compile it again.")

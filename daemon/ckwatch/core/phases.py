@@ -60,26 +60,26 @@ TRANSITIONS: Mapping[Phase, Mapping[Phase, str]] = MappingProxyType(
         },
         Phase.LOOKING: {
             Phase.DONE: "the store has its result, or a fault",
-            Phase.QUEUED: "the store has no result, and somebody wants one",
-            Phase.IDLE: "the store has no result, and nobody wants one",
+            Phase.QUEUED: "the store has no result, and a client requests one",
+            Phase.IDLE: "the store has no result, and no client requests one",
             Phase.COMPILING: "its text was saved: the unsaved text's compiler goes on for it",
             Phase.WAITING: NEW_INPUT,
         },
         Phase.IDLE: {
-            Phase.LOOKING: "somebody wants it",
+            Phase.LOOKING: "a client requests it",
             Phase.WAITING: NEW_INPUT,
         },
         Phase.QUEUED: {
             Phase.COMPILING: "a compiler is free, or its text was saved and the unsaved text's compiler goes on for it",
             Phase.LOOKING: "what the store has is good enough again",
-            Phase.IDLE: "nobody wants it any more, or it was cancelled",
+            Phase.IDLE: "no client requests it any longer, or it was cancelled",
             Phase.WAITING: NEW_INPUT,
         },
         Phase.COMPILING: {
             Phase.DONE: "its compiler has ended, or a fault",
             Phase.QUEUED: "its host pass has ended: the device pass is next; or the farm could not compile it",
             Phase.LOOKING: _NEW_TEXT,
-            Phase.IDLE: "nobody wants it any more, or it was cancelled",
+            Phase.IDLE: "no client requests it any longer, or it was cancelled",
             Phase.WAITING: NEW_INPUT,
         },
         Phase.DONE: {

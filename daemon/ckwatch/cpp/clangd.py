@@ -363,7 +363,7 @@ class Clangd:
                 is_long = len(body) > ON_LOOP_LENGTH
                 self._take(await to_thread.run_sync(json.loads, body) if is_long else json.loads(body))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            return f"wrote what is no message ({error})"
+            return f"wrote something other than a message ({error})"
         return ""
 
     def _take(self, message: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ STEADY_S = 300.0
 START_S = 60.0
 """It says what it can do within milliseconds."""
 
-IDLE = "nobody asked it"
+IDLE = "it was not used"
 
 
 @dataclass(frozen=True, slots=True)

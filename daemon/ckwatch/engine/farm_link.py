@@ -235,7 +235,7 @@ class FarmLink:
 
         store = self._tools.store
         if self.connection is None or self._identity is None or store is None:
-            raise FarmError("there is no connection with the farm any more")
+            raise FarmError("the connection with the farm is lost")
         toolchain, identity = self._identity
         options = CompileOptions(unit=unit, waiting=waiting, force=force, precompile=self._tools.precompiles)
         return await self.connection.compile(request, folder, toolchain, identity, store.contents, options)

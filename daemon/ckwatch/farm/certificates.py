@@ -164,7 +164,7 @@ def _certificate(path: Path) -> Certificate:
     try:
         return x509.load_pem_x509_certificate(read_file(path))
     except ValueError as error:
-        raise CkwatchError(f"{path} is no certificate: {error}", MAKE_HINT) from error
+        raise CkwatchError(f"{path} is not a certificate: {error}", MAKE_HINT) from error
 
 
 def _key(path: Path, advice: str) -> EllipticCurvePrivateKey:
@@ -176,7 +176,7 @@ def _key(path: Path, advice: str) -> EllipticCurvePrivateKey:
     except (ValueError, TypeError) as error:
         raise CkwatchError(f"{path} is no key: {error}", advice) from error
     if not isinstance(key, EllipticCurvePrivateKey):
-        raise CkwatchError(f"{path} is no key of an elliptic curve", advice)
+        raise CkwatchError(f"{path} is not a key of an elliptic curve", advice)
     return key
 
 

@@ -165,7 +165,7 @@ class FarmConnection:
         except TimeoutError as error:  # a scheduler that is busy answers the next time
             self._missed += 1
             if self._missed >= MISSED_ANSWERS:
-                raise FarmError("the farm's scheduler does not answer any more") from error
+                raise FarmError("the farm's scheduler no longer answers") from error
         except Exception as error:  # of the library, of TLS and of the network
             raise FarmError(f"the farm's scheduler is lost: {_reason(error)}") from error
 

@@ -196,7 +196,7 @@ class _PlainReading:
             convert_stream_closed_error(self, error)
         except Exception as error:
             self.abort()
-            raise CommClosedError(f"{self.peer_address} sent what is no message: {error}") from error
+            raise CommClosedError(f"{self.peer_address} sent something other than a message: {error}") from error
         except BaseException:
             self.abort()
             raise

@@ -241,7 +241,7 @@ class FarmWorker(WorkerPlugin):
     async def _compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
         toolchain, store = self._toolchains.get(job.identity), self._store
         if toolchain is None or store is None:
-            raise CkwatchError("it has no toolchain any more")
+            raise CkwatchError("it no longer has a toolchain")
         tree = await to_thread.run_sync(self._tree, job, contents)
         if isinstance(tree, tuple):
             return FarmCompiled(machine=self._facts.machine, lacks=tree)

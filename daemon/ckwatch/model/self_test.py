@@ -114,7 +114,7 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
         Assumption(
             name=POWER,
             title="the device's power can be read, and what holds its clock down",
-            otherwise="nobody is told that a power limit was active while a kernel was timed",
+            otherwise="timings taken under a power limit are not marked",
             kinds=GPU_KINDS,
             why_not="the power of a processor is not looked at",
         ),

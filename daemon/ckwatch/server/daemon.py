@@ -180,7 +180,7 @@ class _Lifecycle:
             return status.busy, status.idle_exit_s if self._idle_exit_s is None else self._idle_exit_s
 
         idle_s = await activity.until_idle(ask)
-        self.end(f"nobody has used it for {idle_s:g} s")
+        self.end(f"idle for {idle_s:g} s")
 
     async def _end_when_displaced(self, root: Path) -> None:
         for number in count():

@@ -3,7 +3,7 @@
 Only regular files up to a limit are read. Devices, FIFOs and sockets are refused before they are opened, and a file
 that grows meanwhile, or that tells no size as those in `/proc`, is read up to the limit.
 
-A network file system that does not answer any more blocks for good whoever asks it. So it is asked in a thread that is
+A network file system that no longer answers blocks for good whoever asks it. So it is asked in a thread that is
 left behind after some seconds, and then not asked for some more. This costs a change of threads, and is spared where
 the file system is local, or where nothing goes on without it: that of `/`, and that of the home folder.
 """

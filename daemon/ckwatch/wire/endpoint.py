@@ -190,7 +190,7 @@ def bind(endpoint: Endpoint) -> socket.socket:
     try:
         found = path.lstat()
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
-            raise CkwatchError(f"{path} is no socket of ckwatch", "Remove it.")
+            raise CkwatchError(f"{path} is not a socket of ckwatch", "Remove it.")
         path.unlink()
     except FileNotFoundError:
         pass

@@ -18,7 +18,7 @@ def working_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise CkwatchError("the folder that this is run in has been deleted", "Go to one that is there.") from None
+        raise CkwatchError("the folder that this is run in has been deleted", "Go to one that exists.") from None
 
 
 def in_workspace(folder: Path) -> bool:

@@ -159,8 +159,8 @@ def farm_address(value: str) -> str:
     if found["protocol"] == "tcp" and found["host"] not in LOOPBACK:
         raise validator_error(
             "unprotected_address",
-            "who can reach a scheduler can run programs on all of its workers: write tls://, with the certificates of "
-            "`ckwatch farm certificates`; tcp:// is for this machine alone (127.0.0.1)",
+            "anyone who can reach a scheduler can run programs on all of its workers: write tls://, with certificates "
+            "of `ckwatch farm certificates`; tcp:// is for this machine alone (127.0.0.1)",
         )
     return value
 
@@ -207,7 +207,7 @@ class WorkspaceSection(Section):
 
     templates: list[AnyPath] | None = Field(
         None,
-        description="where templates are looked for, in this order; the built-in templates come last; "
+        description="folders to search for templates, in this order; the built-in templates come last; "
         "by default `templates`",
     )
     kernels: list[Pattern] = Field(["**/*.kernel.toml"], description="which files are kernel files")
@@ -348,7 +348,7 @@ class FarmSection(Section):
         1, description="workers of a `cluster`: processes here, per host, or jobs; the least of an adaptive one"
     )
     most_workers: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="a `cluster` grows to so many workers while there is work for them"
+        None, description="the most workers that a `cluster` grows to while there is work for them"
     )
     hosts: list[HostName] = Field([], validate_default=True, description='the machines of an `"ssh"` cluster')
     port: Annotated[int, Field(ge=0, le=65535)] = Field(

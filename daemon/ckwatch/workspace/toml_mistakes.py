@@ -70,7 +70,7 @@ def _in_value(text: str, at: int) -> Mistake | None:
         if kind == "open":
             return Mistake("the string is not closed on this line", start, _line_end(text, start))
         if kind == "curly":
-            return Mistake(f'`{written}` is no quote of TOML: write "', start, at, '"')
+            return Mistake(f'`{written}` is not a quotation mark of TOML: write "', start, at, '"')
         if kind == "slashes":
             return Mistake("a comment begins with `#` in TOML", start, at, "#")
         inside = opened[-1][0] if opened else ""

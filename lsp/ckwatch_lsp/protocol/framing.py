@@ -90,7 +90,7 @@ class MessageFramer:
             end = found.end() - found.start()
         digits = _DIGITS.fullmatch(found[1])
         if digits is None:
-            self._pass_over(end, f"Content-Length is no number of bytes: {_shown(found[1])}")
+            self._pass_over(end, f"Content-Length is not a number of bytes: {_shown(found[1])}")
         elif len(digits[1]) > len(str(MESSAGE_LIMIT)) or int(digits[1]) > MESSAGE_LIMIT:
             self._pass_over(end, f"Content-Length is {_shown(digits[1])}; a message has at most {MESSAGE_LIMIT} bytes")
         elif self._length not in (None, int(digits[1])):

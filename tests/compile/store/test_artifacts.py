@@ -267,7 +267,7 @@ def test_what_is_loaded_is_what_was_stored(store: ArtifactStore, publish: Publis
         store.load(path)
     assert lost.value.artifact == f"{KEY}.{path.parent.name}"
     assert not path.parent.exists()
-    with pytest.raises(LostArtifactError, match="is not in the store any more"):
+    with pytest.raises(LostArtifactError, match="is no longer in the store"):
         store.load(path)
     path = publish().shared_object
     assert path is not None

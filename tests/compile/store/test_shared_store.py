@@ -468,7 +468,7 @@ def test_a_folder_that_is_mounted_later(
     assert shared.find_in(other, roots) is None
     said = shared.reported.get(timeout=PATIENCE_S)
     assert said is not None
-    assert said.startswith(f"the shared store {folder} is no folder that is there: ")
+    assert said.startswith(f"the shared store {folder} is not an existing folder: ")
     assert not folder.exists(), "what a file system is mounted on is not filled"
     folder.mkdir()
     assert shared.reported.get(timeout=PATIENCE_S) is None

@@ -115,7 +115,7 @@ def test_a_path_that_is_relative_to_somewhere_is_left_out(
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("exit 3", "failed with status 3"), ("echo clang version 22.0", "this is no clangd, by its --version")],
+    [("exit 3", "failed with status 3"), ("echo clang version 22.0", "this is not clangd, according to its --version")],
 )
 def test_a_named_one_that_is_none(
     rocm: Toolchain, env: dict[str, str], tmp_path: Path, text: str, message: str

@@ -70,7 +70,7 @@ async def test_results_of_kernel_tuner(bench: Bench) -> None:
     [
         ("none.csv", None, "cannot read"),
         ("x.csv", b"\xff\xfe", "is not UTF-8"),
-        ("x.csv", b"a,b\n", "is no file of AITER: it has no column"),
+        ("x.csv", b"a,b\n", "is not a file of AITER: it has no column"),
         ("x.csv", TABLE.partition("\n")[0].encode(), "has no timings that can be used"),
     ],
 )

@@ -247,7 +247,7 @@ def ranking_blocks(
     blocks += [] if picture is None else [picture]
     blocks.append(ranking_table(ranking, rows))
     if table is not None:
-        text = "What others measured is on their devices, as their source says, and is no timing of this workspace."
+        text = "Others measured these on their devices, as their source says; they are not timings of this workspace."
         blocks += [table, Note(key="others", text=text, kind="hint")]
     return blocks
 

@@ -79,7 +79,7 @@ def _read_cache(text: str, content: Mapping[str, Any], kernel: str, device: str)
         line, at = (line, at) if place < 0 else (line + text.count("\n", at, place), place)
         try:
             if not isinstance(result, dict):
-                raise _UnusableResultError(f"the result of `{shown(key)}` is no object")
+                raise _UnusableResultError(f"the result of `{shown(key)}` is not an object")
             time = result.get("__error__", result.get("time"))
             if isinstance(time, str):
                 failed[shown(time)] += 1

@@ -54,7 +54,7 @@ def open(device: DeviceFacts, *, threads: int | None = None, **_: Any) -> CpuRun
     if threads is not None and len(cpus) < threads:
         raise BenchmarkError(
             FailureKind.NO_DEVICE,
-            f"{threads} threads are asked for, and there are {len(cpus)} processors to run on",
+            f"{threads} threads are requested, and there are {len(cpus)} processors to run on",
             "Ask for fewer threads, or for none: then each core gets one.",
         )
     del device

@@ -76,7 +76,7 @@ HINTS: Mapping[FailureKind, str] = {
 
 def kind_of(error: str) -> tuple[FailureKind, str]:
     """Whose fault the error of this name is, and what it means in words."""
-    return ERRORS.get(error, (FailureKind.BROKEN, "CUDA was not called as it wants to be"))
+    return ERRORS.get(error, (FailureKind.BROKEN, "CUDA was called incorrectly"))
 
 
 OLDEST = 12

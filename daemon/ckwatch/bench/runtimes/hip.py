@@ -110,7 +110,7 @@ class HipRuntime:
             raise BenchmarkError(
                 FailureKind.NO_MEMORY,
                 f"{_mib(size_bytes)} of device memory are wanted, {_mib(free)} of {_mib(total)} are free",
-                "a smaller shape, or a device that nobody else uses",
+                "a smaller shape, or a device that no other program uses",
             )
         if name != "hipSuccess":
             raise hip_api.failure("hipMalloc", name)

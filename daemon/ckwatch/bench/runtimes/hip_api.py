@@ -68,7 +68,7 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "hipErrorNotFound": (FailureKind.BROKEN, "there is nothing of this name"),
     "hipErrorNotReady": (FailureKind.BROKEN, "work on the stream has not ended yet"),
     "hipErrorPeerAccessUnsupported": (FailureKind.BROKEN, "one device cannot access the other's memory"),
-    "hipErrorSetOnActiveProcess": (FailureKind.BROKEN, "this cannot be set any more"),
+    "hipErrorSetOnActiveProcess": (FailureKind.BROKEN, "this can no longer be set"),
     "hipErrorHostMemoryAlreadyRegistered": (FailureKind.BROKEN, "the host's memory is registered already"),
     "hipErrorHostMemoryNotRegistered": (FailureKind.BROKEN, "the host's memory is not registered"),
     "hipErrorNotSupported": (FailureKind.BROKEN, "the device or its runtime cannot do this"),
@@ -147,7 +147,7 @@ host code asked for and was refused, which is no failure."""
 
 def kind_of(error: str) -> tuple[FailureKind, str]:
     """Whose fault the error of this name is, and what it means in words."""
-    return ERRORS.get(error, (FailureKind.BROKEN, "HIP was not called as it wants to be"))
+    return ERRORS.get(error, (FailureKind.BROKEN, "HIP was called incorrectly"))
 
 
 def explained_status(status: int) -> str:

@@ -271,7 +271,7 @@ def _lease(tested: TestedDevice, _step: SelfTestStep) -> Found:
         return failed("the device was leased a second time while it was held")
     if tested.held.warning:
         return failed("the lock does not keep all users of this machine apart; `ckwatch bench` says why")
-    return passed("while it is held nobody else gets it")
+    return passed("while it is held, no other process gets it")
 
 
 def _others(tested: TestedDevice, _step: SelfTestStep) -> Found:

@@ -26,7 +26,7 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
     for name, tile, pad in (("seqlen_q", "kM0", "kPadSeqLenQ"), ("seqlen_k", "kN0", "kPadSeqLenK")):
         whole = known.get(tile)
         if name in sizes and known.get(pad) is False and isinstance(whole, int) and whole > 0 and sizes[name] % whole:
-            reason = f"{name} = {sizes[name]} is no multiple of {tile} = {whole}, and {pad} is false"
+            reason = f"{name} = {sizes[name]} is not a multiple of {tile} = {whole}, and {pad} is false"
             yield Refusal(reason, f"{pad} = true")
     if sizes["batch"] > MOST_BLOCKS:
         yield Refusal(f"batch = {sizes['batch']} is above {MOST_BLOCKS}, the most that a grid has along an axis")

@@ -88,11 +88,11 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
         whole = tile * (slices if axis == "K" else 1) if isinstance(tile, int) and tile > 0 else 1
         if known.get(f"kPad{axis}") in (False, "false") and size % whole:
             times = "kBatch · " if axis == "K" and slices > 1 else ""
-            reason = f"{axis} = {size} is no multiple of {times}Tile{axis} = {whole}, and kPad{axis} is false"
+            reason = f"{axis} = {size} is not a multiple of {times}Tile{axis} = {whole}, and kPad{axis} is false"
             yield Refusal(reason, f"kPad{axis} = true")
         if isinstance(vector, int) and vector > 0 and size % vector:
             moved = "written" if side == "C" else "read"
-            reason = f"{axis} = {size} is no multiple of {vector}, the elements of {side} that are {moved} at once"
+            reason = f"{axis} = {size} is not a multiple of {vector}, the elements of {side} that are {moved} at once"
             yield Refusal(reason, sizes_near(axis, size, vector))
     if slices > 1 and _shares_rounds(known):
         yield Refusal(f"kBatch = {slices}, and with StreamKBlocks it must be 1", "kBatch = 1")

@@ -31,7 +31,7 @@ def refusals(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -
         ("sorted_size", sizes["sorted_size"], tile.m, "MPerBlock"),
     ):
         if size % least:
-            yield Refusal(f"{name} = {size} is no multiple of {what} = {least}", sizes_near(name, size, least))
+            yield Refusal(f"{name} = {size} is not a multiple of {what} = {least}", sizes_near(name, size, least))
     if sizes["sorted_size"] // tile.m > MOST_TILES:
         yield Refusal(f"sorted_size = {sizes['sorted_size']} are more than {MOST_TILES} tiles of {tile.m}")
     pairs, tokens = (sizes["tokens"] + 1) * sizes["topk"], sizes["tokens"] + 1

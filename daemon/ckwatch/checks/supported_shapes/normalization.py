@@ -26,11 +26,11 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
     block_n = repeat * threads * vector
     width = f"Repeat_N · ThreadPerBlock_N · Vector_N = {block_n}"
     if n % vector:
-        yield Refusal(f"N = {n} is no multiple of Vector_N = {vector}", f"Vector_N = {gcd(n, vector)}")
+        yield Refusal(f"N = {n} is not a multiple of Vector_N = {vector}", f"Vector_N = {gcd(n, vector)}")
     if parameters.get("kTwoPass") is not True and n > block_n:
         yield Refusal(f"N = {n} is above {width}, and kTwoPass is false", f"Repeat_N = {-(-n // (threads * vector))}")
     if parameters.get("kPadN") is False and n % block_n:
-        yield Refusal(f"N = {n} is no multiple of {width}, and kPadN is false", "kPadN = true")
+        yield Refusal(f"N = {n} is not a multiple of {width}, and kPadN is false", "kPadN = true")
     for name, stride, size in _strides(problem, rows):
         if (m + block_m) * stride + block_n > INT32_MAX // size:
             yield Refusal(f"{name} reaches beyond 2 GiB")

@@ -73,7 +73,7 @@ class GemmCase:
         return dimension in word.removesuffix("Padding") if word != "Default" else False
 
     def unpadded(self, size: str, step: str, dimension: str, pronoun: str = "it") -> Refusal:
-        """That a size is no multiple of a step, and which GemmSpec pads its dimension."""
+        """That a size is not a multiple of a step, and which GemmSpec pads its dimension."""
         padded = "".join(one for one in "MNK" if one == dimension or self.pads(one))
         return Refusal(
             f"{size} no multiple of {step}, and GemmSpec does not pad {pronoun}", f'GemmSpec = "{padded}Padding"'
@@ -115,11 +115,11 @@ def _whole_blocks(case: GemmCase) -> Iterator[Refusal]:
     if not case.is_preshuffled:
         return
     if grid.n % tile.n:
-        reason = f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, as a preshuffled W needs"
+        reason = f"N = {grid.n} is not a multiple of NPerBlock = {tile.n}, as a preshuffled W needs"
         yield Refusal(reason, sizes_near("N", grid.n, tile.n))
     if grid.k % (grid.slices * tile.k):
         step = grid.slices * tile.k
-        reason = f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, as a preshuffled W needs"
+        reason = f"K = {grid.k} is not a multiple of kBatch · KPerBlock = {step}, as a preshuffled W needs"
         yield Refusal(reason, sizes_near("K", grid.k, step))
 
 
@@ -128,15 +128,15 @@ def _whole_scales(case: GemmCase) -> Iterator[Refusal]:
     if not together:
         return
     if grid.n % together:
-        reason = f"N = {grid.n} is no multiple of {together}, of which scales lie together"
+        reason = f"N = {grid.n} is not a multiple of {together}, whose scales lie together"
         yield Refusal(reason, sizes_near("N", grid.n, together))
     if together > SCALE_PADDING and -(-grid.m // SCALE_PADDING) % (together // SCALE_PADDING):
-        reason = f"M = {grid.m}, in whole {SCALE_PADDING}, is no multiple of {together}, of which scales lie together"
+        reason = f"M = {grid.m}, in whole {SCALE_PADDING}, is not a multiple of {together}, whose scales lie together"
         yield Refusal(reason, sizes_near("M", grid.m, together))
     step = grid.slices * grid.tile.k
     if grid.k % step:
         block = "2 · KPerBlock" if case.x.packed == 2 else "KPerBlock"
-        reason = f"K = {grid.k} is no multiple of kBatch · {block} = {step}, as scales per block need"
+        reason = f"K = {grid.k} is not a multiple of kBatch · {block} = {step}, as scales per block need"
         yield Refusal(reason, sizes_near("K", grid.k, step))
     name = "CShuffleBlockTransferScalarPerVector_NPerBlock"
     if contiguous_axis(case.gemm.y) == 1 and grid.n % case.number(name):
@@ -144,7 +144,7 @@ def _whole_scales(case: GemmCase) -> Iterator[Refusal]:
 
 
 def too_wide(what: str, size: int, name: str, vector: int) -> Refusal:
-    """That a size is no multiple of a vector's width, which must divide it."""
+    """That a size is not a multiple of a vector's width, which must divide it."""
     return Refusal(f"{what} no multiple of {name} = {vector}", f"{name} = {gcd(size, vector)}")
 
 

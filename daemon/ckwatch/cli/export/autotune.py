@@ -157,5 +157,5 @@ def _print(output: Output, tuned: AutotunedKernel, left_out: Sequence[str]) -> N
     for line in aligned(shape_rows(first, tuned.shapes)):
         output.text(f"  {line}")
     if left_out:
-        output.text(f"left out, for want of timings: {', '.join(left_out)}", "yellow")
+        output.text(f"left out, without timings: {', '.join(left_out)}", "yellow")
     output.text(call_line(first, tuned.name))

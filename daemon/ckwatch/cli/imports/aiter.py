@@ -43,4 +43,6 @@ def _listed(path: Path) -> ListedInstances:
         return read_list(text)
     except ListError as error:
         example = "csrc/ck_gemm_a8w8/gemm_a8w8_common.py"
-        raise CkwatchError(f"{path} is no list that can be imported: {error}", f"one is {example} of AITER") from None
+        raise CkwatchError(
+            f"{path} is not a list that can be imported: {error}", f"one is {example} of AITER"
+        ) from None

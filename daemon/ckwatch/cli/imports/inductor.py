@@ -101,7 +101,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
-        raise CkwatchError(f"{path} is no text in UTF-8") from None
+        raise CkwatchError(f"{path} is not text in UTF-8") from None
 
 
 def _built_in(search: TemplateSearch, name: str) -> str:

@@ -210,7 +210,7 @@ def verified(path: Path) -> bytes:
         content = read_file(path, BINARY_LIMIT_BYTES)
         recorded = entry.files[path.name].sha256
     except (FileNotFoundError, NotADirectoryError, KeyError):
-        raise LostArtifactError(path, "is not in the store any more") from None
+        raise LostArtifactError(path, "is no longer in the store") from None
     except OSError as error:
         raise CkwatchError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:

@@ -56,7 +56,7 @@ def unpack(packed: bytes, key: str, headers: str) -> UnpackedEntry:
         with ZipFile(BytesIO(packed)) as archive:
             return _unpacked(archive, key, headers)
     except (BadZipFile, zlib.error, EOFError, struct.error, RuntimeError, OSError, OverflowError) as error:
-        raise ValueError(f"it is no whole archive: {error}") from error
+        raise ValueError(f"it is not a complete archive: {error}") from error
 
 
 def header_set_from(content: bytes, name: str) -> HeaderSet:
@@ -64,10 +64,10 @@ def header_set_from(content: bytes, name: str) -> HeaderSet:
     try:
         headers = HeaderSet.from_json(content)
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError("it is no header set") from error
+        raise ValueError("it is not a header set") from error
     named = (*headers.present, *headers.absent)
     if not all(isinstance(text, str) and "\0" not in text for text in (*named, *headers.present.values())):
-        raise ValueError("it is no header set")
+        raise ValueError("it is not a header set")
     if headers.key != name:
         raise ValueError("it is another header set than its name says")
     return headers

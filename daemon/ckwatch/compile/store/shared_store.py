@@ -348,7 +348,7 @@ class _Remote:
     def check(self) -> None:
         """Raises CkwatchError where the folder is not there; an object store needs none, but must answer."""
         if self._has_folders and not self._files.isdir(self._root or "/"):
-            raise CkwatchError("is no folder that is there")
+            raise CkwatchError("is not an existing folder")
         if not self._has_folders:
             self._files.exists(f"{self._root}/artifacts")
 

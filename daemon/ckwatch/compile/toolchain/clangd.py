@@ -144,7 +144,7 @@ def _configured(
     except ToolchainError as error:
         raise ToolchainError(f"{named}: {error.message}", hint) from error
     if found is None:
-        raise ToolchainError(f"{named}: this is no clangd, by its --version", hint)
+        raise ToolchainError(f"{named}: this is not clangd, according to its --version", hint)
     return found
 
 

@@ -370,7 +370,7 @@ def llvm_major(names: Iterable[str]) -> int:
     """LLVM's major version among package names. Raises `ToolchainError` when clang is not among them."""
     majors = [int(found[1]) for name in names if (found := re.fullmatch(r"clang-(\d+)", name))]
     if not majors:
-        raise ToolchainError("hipcc in Debian does not depend on clang any more", "Please report this to ckwatch.")
+        raise ToolchainError("hipcc in Debian no longer depends on clang", "Please report this to ckwatch.")
     return max(majors)
 
 

@@ -135,7 +135,7 @@ def _assemble(source: str, nvcc: Path, env: Mapping[str, str]) -> NvccToolchain:
     chosen = environment.pop("NVCC_CCBIN", "")
     named = shutil.which(chosen or "g++", path=env.get("PATH", os.defpath))
     if named is None:
-        fix = "Set NVCC_CCBIN to a C++ compiler that is there." if chosen else "apt-get install g++"
+        fix = "Set NVCC_CCBIN to an installed C++ compiler." if chosen else "apt-get install g++"
         raise ToolchainError(f"nvcc needs a C++ compiler for the host, and there is no {chosen or 'g++'}", fix)
     host = Path(named)
     cache = ProbeCache(installations.cache_folder(env) / "probes.json")

@@ -155,7 +155,7 @@ def _read(path: str, given: FormatName | None, kernel: str, device: str) -> tupl
             "aiter": "one is aiter/configs/a8w8_tuned_gemm.csv of AITER",
             "kernel-tuner": "Kernel Tuner writes one with cache=; a T4 file needs --kernel",
         }
-        raise CkwatchError(f"{path} is no file of {SOURCES[form]}: {error}", hint[form]) from None
+        raise CkwatchError(f"{path} is not a file of {SOURCES[form]}: {error}", hint[form]) from None
 
 
 def _why_none(read: ReadTimings) -> str | None:

@@ -226,7 +226,7 @@ class IsaListings:
         compiler = self._tools.compiler
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None:
-            raise CkwatchError(f"'{unit.key.unit}' has no code object any more", "build it")
+            raise CkwatchError(f"'{unit.key.unit}' no longer has a code object", "build it")
         if compiler is None or isinstance(compiler.toolchain, NvccToolchain):
             raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
         toolchain = compiler.toolchain

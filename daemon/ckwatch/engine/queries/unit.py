@@ -276,7 +276,7 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.IDLE if toolchain_problem is not None:
             return "checked; there is no compiler"
         case Phase.IDLE:
-            return "checked; not compiled, because nothing has asked for it since it changed"
+            return "checked; not compiled, because nothing has requested it since it changed"
     if unit.render.facts is not None and not unit.render.facts.ok:
         if unit.render.facts.skipped:
             return "skipped by its sweep: an instance rule refuses it"

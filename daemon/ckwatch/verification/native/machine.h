@@ -291,7 +291,7 @@ typedef enum {
   NON_FINITE,           /* infinity or NaN from finite operands; only when traced */
   WRITE_CONFLICT,       /* lanes of one instruction write different values to one address */
   TRAP,
-  OUTSIDE_CODE,         /* a branch, or the end of the code, leads to what is no instruction */
+  OUTSIDE_CODE,         /* a branch, or the end of the code, leads to something that is not an instruction */
   NO_END,               /* a workgroup that went over the limit of instructions */
   UNKNOWN_INSTRUCTION,  /* cannot verify */
   FINDING_KINDS,

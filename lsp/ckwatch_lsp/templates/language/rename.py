@@ -82,7 +82,7 @@ def _descriptions(index: TemplateIndex, parameter: InstanceParameter) -> Iterato
 
 def _check_name(index: TemplateIndex, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise RenameRefusedError(f"'{name}' is no name: letters, digits and underscores, no digit first")
+        raise RenameRefusedError(f"'{name}' is not a name: letters, digits and underscores, no digit first")
     if name in RESERVED or name in SPECIAL_NAMES:
         raise RenameRefusedError(f"'{name}' is a word of Jinja2")
     if name in index.words.hooks or name in index.words.globals:

@@ -128,7 +128,7 @@ def _mixed(seed: int, token: int) -> int:
 def _number(given: Given, name: str) -> int:
     value = given.options[name]
     if not isinstance(value, int):
-        raise TypeError(f"{name} is no integer")
+        raise TypeError(f"{name} is not an integer")
     return value
 
 
