@@ -18,7 +18,7 @@ from benchmarks.gemm_example import BASE, EIGHT, ONE, TILES, Example, Parameters
 from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import below, end_tree
 from ckwatch.cli import main
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
     "as it is": (ONE, BASE, {}, set()),

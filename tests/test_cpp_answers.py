@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.cpp.places import range_from
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
-from cpp_answers import Judging, Row, cursors, line_of, says, tables
+from helpers.cpp_answers import Judging, Row, cursors, line_of, says, tables
 
 TEXT = "int größe = 1; /* 🚀 */ int b = größe;\nint c = größe + b;\n"
 PATH = "/w/templates/t.cpp.j2"

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
+from benches.daemon_bench import Follower, build, following
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.wire.state import Unit
-from daemon_bench import Follower, build, following
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = "ck/gemm_universal.hip.j2"
@@ -50,7 +50,7 @@ def compiled(seen: Follower) -> int:
 
 
 async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemon_bench.SECONDS", 600.0)
+    monkeypatch.setattr("benches.daemon_bench.SECONDS", 600.0)
     builtin = (ckwatch_templates.ROOT / TEMPLATE).read_text()
     own = root / "templates" / TEMPLATE
     async with running(root) as (daemon, seen):

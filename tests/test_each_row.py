@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from each_row import each_row
+from helpers.each_row import each_row
 
 
 def test_all_rows_that_fail_are_named() -> None:

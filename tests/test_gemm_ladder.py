@@ -17,7 +17,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.render.renderer import Renderer
 from ckwatch.system.async_processes import run_process
 from ckwatch.workspace.loading import load_workspace
-from gemm_build import render
+from helpers.gemm_build import render
 
 ROOT = Path(__file__).parent.parent
 INSTANCE = "v3_128x128x64_intrawave"

@@ -14,11 +14,11 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from benches.daemon_bench import Bench
 from ckwatch import connect
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.trust import trust
-from daemon_bench import Bench
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 class Daemons:
@@ -43,7 +43,7 @@ class Daemons:
 @asynccontextmanager
 async def daemons(bench: Bench) -> AsyncIterator[Daemons]:
     here = str(Path(__file__).parent)
-    command = [sys.executable, str(Path(here, "killable_daemon.py")), str(bench.folder)]
+    command = [sys.executable, str(Path(here, "benches/killable_daemon.py")), str(bench.folder)]
     path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
 
     async with await anyio.open_process(command, env={**os.environ, "PYTHONPATH": path}, stderr=None) as process:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import gemm_problem, job, shared_object
+from benches.bench_kernels import gemm_problem, job, shared_object
 from ckwatch.bench.event_noise import PAIRS
 from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
@@ -20,7 +20,7 @@ from ckwatch.bench.runtimes import cpu
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
-from fake_runtime import FACTS, FakeRuntime
+from fakes.fake_runtime import FACTS, FakeRuntime
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, ContestantRunner, Sampler
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
 from ckwatch.model.roofline import CacheState
-from fake_runtime import FakeRuntime
+from fakes.fake_runtime import FakeRuntime
 
 PRECISION = Precision(warm_up_s=0.05, minimum_s=0.0, budget_s=2.0, minimum_samples=20, maximum_samples=4000)
 

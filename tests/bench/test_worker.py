@@ -16,14 +16,14 @@ from typing import Any
 import anyio
 import pytest
 
-from bench_kernels import LIMITS_S, job, shared_object
+from benches.bench_kernels import LIMITS_S, job, shared_object
 from ckwatch.bench.job import Job
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, FailureKind, StopReason
 from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import LastingWorker, find_devices, measure
 from ckwatch.model.roofline import CacheState
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 LIMIT_S = PATIENCE_S
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench_kernels import gemm_problem, job
+from benches.bench_kernels import gemm_problem, job
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.report import (
     BenchmarkFailure,
@@ -46,7 +46,7 @@ from ckwatch.model.roofline import CacheState
 from ckwatch.model.trials import GapFill, Trial
 from ckwatch.model.verification import ProblemOutcome, VerifiedProblem
 from ckwatch.verification.findings import finding_of
-from emulator_findings import TOLD
+from helpers.emulator_findings import TOLD
 
 FACTS = DeviceFacts(name="hip:0", description="MI300X ü", arch="gfx942", pci="0000:c1:00.0", clock_mhz=2100.0)
 JOB = job("ours", "theirs", library=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bench_kernels import LIMITS_S, job, shared_object
+from benches.bench_kernels import LIMITS_S, job, shared_object
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import WORKER, find_devices, measure
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 SPEAK = """
 import os, sys, time

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
+from cases.rule_instances import row_col
 from ckwatch.checks.blame import mirror_of, passed_values
 from ckwatch.checks.fold import fold
 from ckwatch.checks.rule_diagnostics import rule_diagnostics
@@ -18,8 +19,7 @@ from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from rule_instances import row_col
-from static_diagnostics import renderer
+from helpers.static_diagnostics import renderer
 
 BASE = Path(__file__).parents[1] / "mistakes/bases/gemm"
 BUILTIN = str(ckwatch_templates.ROOT)

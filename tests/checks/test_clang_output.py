@@ -22,8 +22,8 @@ from ckwatch.checks.clang_output import (
     parse_clang_log,
     transient_kind,
 )
-from clang_logs import LOGS
-from each_row import each_row
+from helpers.clang_logs import LOGS
+from helpers.each_row import each_row
 
 K = MessageKind
 S = ClangSeverity

@@ -15,9 +15,9 @@ from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.text import Position, span
 from ckwatch.render.renderer import Renderer
-from clang_logs import LOGS, TEMPLATE, at, case, chained, mapped, read_header, unit_of
-from each_row import each_row
-from units import place, unit
+from helpers.clang_logs import LOGS, TEMPLATE, at, case, chained, mapped, read_header, unit_of
+from helpers.each_row import each_row
+from helpers.units import place, unit
 
 
 @each_row(

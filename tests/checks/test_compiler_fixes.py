@@ -15,7 +15,7 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import LineIndex, Span, span
 from ckwatch.render.renderer import Renderer
-from units import place, unit
+from helpers.units import place, unit
 
 SOURCE = "/w/kernel.hip"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.checks.cpp_expression import NotArithmeticError, comparison, conjuncts, evaluate, spelled, tokens_of, unify
-from each_row import each_row
+from helpers.each_row import each_row
 
 
 @each_row(

@@ -7,7 +7,7 @@ from ckwatch.checks.flag_places import blamed_flag
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.text import span
-from each_row import each_row
+from helpers.each_row import each_row
 
 
 @each_row(

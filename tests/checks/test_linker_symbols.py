@@ -16,7 +16,7 @@ from ckwatch.checks.linker_symbols import (
     uses,
 )
 from ckwatch.checks.nvcc_output import parse_nvcc_log
-from each_row import each_row
+from helpers.each_row import each_row
 
 TEXT = """\
 #include "compute.h"

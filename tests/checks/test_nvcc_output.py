@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangSeverity, MessageKind, parse_clang_log
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
-from each_row import each_row
+from helpers.each_row import each_row
 
 K = MessageKind
 S = ClangSeverity

@@ -10,7 +10,7 @@ import pytest
 from ckwatch.checks.operands import operand_mismatches
 from ckwatch.model.kernels import Operation
 from ckwatch.workspace.operations.grouped_convolution import convolution_operation
-from units import gemm, unit
+from helpers.units import gemm, unit
 
 LAYOUTS = {"X": "NHWGC", "W": "GKYXC", "Y": "NHWGK"}
 

@@ -8,7 +8,7 @@ from ckwatch.checks.clang_output import ClangPosition, ClangRange
 from ckwatch.checks.places import RenderedFile, extent
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import LineIndex, Position, span
-from clang_logs import TEMPLATE, mapped
+from helpers.clang_logs import TEMPLATE, mapped
 
 LINES = [
     "int größe = alpha + beta(gamma, 1);",

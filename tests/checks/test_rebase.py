@@ -7,7 +7,7 @@ import pytest
 from ckwatch.checks.clang_output import ClangRange, parse_clang_log, position_in
 from ckwatch.checks.rebase import rebase
 from ckwatch.model.text import LineIndex
-from clang_logs import case
+from helpers.clang_logs import case
 
 OLD = '#include "a.hpp"\nint größe = blok / 256;  // old\nvoid f() { g(größe, 2) }\n'
 NEW = '// a new first line: größer\n#include   "a.hpp"\n\nint   größe =\n    /* é */ blok/ 256;\nvoid f()\n{\n\tg(größe,\n 2) }\n'

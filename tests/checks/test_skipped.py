@@ -10,7 +10,7 @@ import pytest
 from ckwatch.checks.skipped import skip_summaries, skipped_text
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import SweepOrigin, Unit
-from units import place, unit
+from helpers.units import place, unit
 
 M = "MPerBlock % (MPerXdl * MXdlPerWave) == 0"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gemm_samples import Arguments
+from cases.rule_instances import OPERATION, row_col
 from ckwatch.checks.rule_diagnostics import rule_diagnostics, unchecked_diagnostics
 from ckwatch.checks.static_checks import not_exported, unsupported_operations, unused_parameters
 from ckwatch.model.diagnostics import Severity, Source
 from ckwatch.model.kernels import Instance, Kernel, Operation, Unit
 from ckwatch.model.text import Span, span
 from ckwatch.render.renderer import Renderer
-from rule_instances import OPERATION, row_col
-from units import place, unit
+from helpers.units import place, unit
 
 ROWS = [
     ("{{ MPerBlock }}", []),

@@ -15,7 +15,7 @@ from ckwatch.workspace.operations.grouped_convolution import (
     convolution_operation,
 )
 from ckwatch.workspace.shapes import with_defaults
-from each_row import each_row
+from helpers.each_row import each_row
 
 Parameters = dict[str, ParameterValue]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cases.normalization_case import unit_of
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue
-from normalization_case import unit_of
 
 WIDTH = "Repeat_N · ThreadPerBlock_N · Vector_N = 512"
 

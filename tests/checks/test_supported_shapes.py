@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.checks.supported_shapes import named_as_ck, unsupported_reason
 from ckwatch.model.kernels import ParameterValue
-from each_row import each_row
-from gemm_case import GemmCase
-from kernel_reports import problem
+from helpers.each_row import each_row
+from helpers.kernel_reports import problem
 
 Parameters = dict[str, ParameterValue]
 

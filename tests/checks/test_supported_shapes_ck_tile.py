@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.checks.supported_shapes import shape_rules, unsupported_reason
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue
-from each_row import each_row
-from gemm_case import GemmCase
-from kernel_reports import problem
-from workspaces import gemm_kernel, workspace
+from helpers.each_row import each_row
+from helpers.kernel_reports import problem
+from helpers.workspaces import gemm_kernel, workspace
 
 Parameters = dict[str, ParameterValue]
 

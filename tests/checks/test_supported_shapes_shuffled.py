@@ -9,7 +9,7 @@ import pytest
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 Parameters = dict[str, ParameterValue]
 

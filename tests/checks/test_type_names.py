@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckwatch.checks.type_names import shorten
-from clang_logs import case
+from helpers.clang_logs import case
 
 LONG = ", ".join(f"ck::Tuple<ck::integral_constant<int, {n}>>" for n in range(9))
 

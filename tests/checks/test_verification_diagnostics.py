@@ -8,7 +8,7 @@ from ckwatch.checks.verification_diagnostics import diagnostics_once, verificati
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.model.verification import STOPS, FindingKind, ProblemOutcome, Verification
-from fake_verifications import finding_of, problem_of, verification_of
+from fakes.fake_verifications import finding_of, problem_of, verification_of
 
 UNIT = "k/one@gfx942"
 INSTANCE = span("/ws/k.kernel.toml", 4, 0, 4, 3)

@@ -12,7 +12,7 @@ from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.parameter_types import declarations
 from ckwatch.workspace.loading import load_workspace
-from static_diagnostics import BUILTIN, EXAMPLES, changed_example, diagnostics_of, text_at
+from helpers.static_diagnostics import BUILTIN, EXAMPLES, changed_example, diagnostics_of, text_at
 
 CK, HIP, CPP, CUDA = "gemm/gemm_f16", "hip/gemm_f8_row_scales", "cpp/gemm_f32", "cuda/gemm_f16"
 VERSION = 'BlkGemmPipelineVer = "v3"'

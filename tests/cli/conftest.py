@@ -13,7 +13,7 @@ import pytest
 
 from ckwatch.client import launch
 from ckwatch.wire.endpoint import Endpoint, owner
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from naive_kernels import CONVOLUTION, naive_files
+from references.naive_kernels import CONVOLUTION, naive_files
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]

@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import Bench
 from ckwatch.cli import main
 from ckwatch.cli.session import work_left
 from ckwatch.client import connect
 from ckwatch.workspace.trust import trust
-from daemon_bench import Bench
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 
 TESTS = Path(__file__).parents[1]
 Capture = pytest.CaptureFixture[str]
@@ -32,7 +32,7 @@ def bench(daemons: Path, tmp_path: Path) -> Iterator[Bench]:
     bench.write("ckwatch.toml", (bench.root / "ckwatch.toml").read_text().replace("jobs = 2", "jobs = 1"))
     bench.will("slow")
     trust(bench.root)
-    command = [sys.executable, str(TESTS / "killable_daemon.py"), str(bench.folder)]
+    command = [sys.executable, str(TESTS / "benches/killable_daemon.py"), str(bench.folder)]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.parser import make_parser
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 KERNEL = gemm_kernel("k.hip.j2", {"small": {"Tile": 16}, "large": {"Tile": 64}})
 TEMPLATE = """\

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from ckwatch.cli import emulate, main
-from code_objects import content
-from hip_stand_in import build_hip
+from fakes.hip_stand_in import build_hip
+from helpers.code_objects import content
 
 PROGRAM = f"""
 import contextlib, ctypes, os, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from wave_emulator import WaveEmulator, WaveState
+from references.wave_emulator import WaveEmulator, WaveState
 emulator = WaveEmulator(Path("libamdhip64.so.7"))  # as the linker finds it
 if sys.argv[1] == "wrong":
     with contextlib.suppress(AssertionError):

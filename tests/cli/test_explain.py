@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import TEMPLATE, Bench
 from ckwatch.cli import explain, main
 from ckwatch.cli.explain import WIDTH, compile_time_lines
 from ckwatch.client import Client, connect
 from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
-from daemon_bench import TEMPLATE, Bench
 
 TRACES = Path(__file__).parent.parent / "data/timetrace"
 Capture = pytest.CaptureFixture[str]

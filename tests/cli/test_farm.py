@@ -18,8 +18,8 @@ from ckwatch.cli import main
 from ckwatch.cli.schema import command_schema
 from ckwatch.farm import cluster
 from ckwatch.farm.certificates import make_certificates
-from farm_bench import until
-from rocm_trees import make_rocm
+from farms.farm_bench import until
+from helpers.rocm_trees import make_rocm
 
 SETTINGS = '[farm]\ncluster = "local"\nworkers = 2\nport = 0\n'
 

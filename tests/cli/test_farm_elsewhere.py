@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from dask.config import deserialize
 
-import ssh_server
 from ckwatch.cli import main
-from farm_bench import until
-from rocm_trees import make_rocm
-from ssh_server import make_keys
+from fakes import ssh_server
+from fakes.ssh_server import make_keys
+from farms.farm_bench import until
+from helpers.rocm_trees import make_rocm
 
 SBATCH = """\
 #!/bin/sh

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import KERNEL
 from ckwatch.cli import build, explain, main, session
 from ckwatch.client import Client, connect
-from daemon_bench import KERNEL
 from engine.code_workspace import CodeBench, with_figures
 
 Capture = pytest.CaptureFixture[str]

@@ -37,8 +37,8 @@ from ckwatch.prediction.predict import (
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking, ShapePrediction
-from fake_engine import unit_of
-from kernel_reports import TILE_128, kernel, loop, problem, report
+from fakes.fake_engine import unit_of
+from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
 UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"
 

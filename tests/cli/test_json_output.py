@@ -17,7 +17,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ck4inductor_fields import GEMM
+from benches.daemon_bench import KERNEL
+from benches.timing_client import TimingClient, connecting_to, numbered
+from benches.timing_records import failed, record
+from cases.ck4inductor_fields import GEMM
 from ckwatch.bench.report import Devices as FoundDevices
 from ckwatch.bench.self_test.session import SelfTestResult
 from ckwatch.cli import build, explain, main, render, session, tune
@@ -38,12 +41,9 @@ from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
-from daemon_bench import KERNEL
 from engine.code_workspace import CodeBench
-from fake_verifications import finding_of, unit_verification, verification_of
-from timing_client import TimingClient, connecting_to, numbered
-from timing_records import failed, record
-from tuning_stand_in import TunedWorkspace, workspace
+from fakes.fake_verifications import finding_of, unit_verification, verification_of
+from fakes.tuning_stand_in import TunedWorkspace, workspace
 
 PAGE = Path(__file__).parents[2] / "docs/json.md"
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"

@@ -16,8 +16,8 @@ from ckwatch.cli.completion import names
 from ckwatch.cli.parser import make_parser
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
-from stored_entries import KEY, RECORD
-from workspaces import gemm_kernel
+from helpers.stored_entries import KEY, RECORD
+from helpers.workspaces import gemm_kernel
 
 CACHE = os.environ.get("XDG_CACHE_HOME")
 """Where the toolchain is."""

@@ -9,7 +9,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.workspace.trust import trust
-from rocm_trees import make_program, make_rocm, make_sources
+from helpers.rocm_trees import make_program, make_rocm, make_sources
 
 TEMPLATE = """\
 {include}

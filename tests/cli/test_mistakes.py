@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 GOOD = gemm_kernel("k.hip.j2", {"one": {"Tile": 16}, "two": {"Tile": 64}})
 BROKEN = GOOD.replace('"f16"', '"f17"', 1)

@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.workspace.trust import trust
-from rocm_trees import make_program, make_rocm
+from helpers.rocm_trees import make_program, make_rocm
 
 KERNEL = """\
 template = "k.hip.j2"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cases.sweeps import sweep_table, swept_workspace
 from ckwatch.cli import main
-from sweeps import sweep_table, swept_workspace
 
 REASON = "MPerBlock % (MPerXdl * MXdlPerWave) == 0"
 

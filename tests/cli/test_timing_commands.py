@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from benches.timing_client import TimingClient, connecting_to, numbered
+from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import FailureKind, StopReason
 from ckwatch.cli import main, session
@@ -26,8 +28,6 @@ from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Comparison, Device, Devices
-from timing_client import TimingClient, connecting_to, numbered
-from timing_records import DEVICE, failed, measured, record, report, samples
 
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 Capture = pytest.CaptureFixture[str]

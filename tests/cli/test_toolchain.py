@@ -21,7 +21,7 @@ from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.trust import trust
-from rocm_trees import make_program, make_rocm
+from helpers.rocm_trees import make_program, make_rocm
 
 PLAN = Path(__file__).parent.parent / "data/hipcc/commands.txt"
 

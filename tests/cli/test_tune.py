@@ -17,7 +17,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.results import EvaluationStatus
 from ckwatch.tuning.runner import Tuning
-from tuning_stand_in import DEVICES, FakeTunedClient, TunedWorkspace, numbers, tuning, workspace
+from fakes.tuning_stand_in import DEVICES, FakeTunedClient, TunedWorkspace, numbers, tuning, workspace
 
 
 @pytest.fixture

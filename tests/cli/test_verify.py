@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benches.timing_client import TimingClient, connecting_to
 from ckwatch.cli import main, session
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome, Verification
 from ckwatch.wire.verification import UnitVerification, VerifyLine
-from fake_verifications import finding_of, problem_of, unit_verification, verification_of
-from timing_client import TimingClient, connecting_to
+from fakes.fake_verifications import finding_of, problem_of, unit_verification, verification_of
 
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 Capture = pytest.CaptureFixture[str]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
+from benches.client_bench import Bench, bench
 from ckwatch.client import Client, launch
-from client_bench import Bench, bench
-from in_own_task import in_own_task
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
+from helpers.in_own_task import in_own_task
 
 
 @pytest.fixture(autouse=True)

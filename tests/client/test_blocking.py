@@ -17,6 +17,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 import ckwatch
+from benches.daemon_bench import KERNEL, Bench
 from ckwatch import (
     BuildResult,
     CkwatchError,
@@ -32,8 +33,7 @@ from ckwatch.client.blocking import SyncCpp
 from ckwatch.client.cpp import CppClient
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Unit
-from daemon_bench import KERNEL, Bench
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 @contextmanager

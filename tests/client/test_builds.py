@@ -9,7 +9,7 @@ import pytest
 from ckwatch.client.builds import BuildResult, UnitResult, unit_result
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Diagnostic, Position, Span
-from fake_engine import unit_of
+from fakes.fake_engine import unit_of
 
 
 def diagnostic(message: str, path: str = "/a", line: int = 0, severity: Any = "error") -> Diagnostic:

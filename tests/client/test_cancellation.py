@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.client_bench import ClientEngine, bench
 from ckwatch.client import Client, connect
 from ckwatch.wire import endpoint as endpoint_module
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 from ckwatch.wire.messages import BuildLine
-from client_bench import ClientEngine, bench
-from fake_engine import unit_of
-from patience import PATIENCE_S
+from fakes.fake_engine import unit_of
+from fakes.patience import PATIENCE_S
 
 ONE = "gemm/m128@gfx942"
 LINES = [BuildLine(event="start", units=(ONE,)), BuildLine(event="unit", id=ONE, unit=unit_of())]

@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.daemon_bench import KERNEL, SECONDS, TEMPLATE, Bench
 from ckwatch.client import Client, connect
 from ckwatch.model.errors import UnknownUnitError
-from daemon_bench import KERNEL, SECONDS, TEMPLATE, Bench
 from engine.timed_workspace import Timed
 
 THREE = KERNEL.replace('"one"', '"three"').replace("Tile = 1", "Tile = 3")

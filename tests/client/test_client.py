@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from benches.client_bench import Bench
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError
 from ckwatch.wire.messages import BuildLine
-from client_bench import Bench
-from fake_engine import unit_of
-from fake_verifications import verification_of
+from fakes.fake_engine import unit_of
+from fakes.fake_verifications import verification_of
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 

@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 import ckwatch
+from benches.client_bench import ClientEngine
 from ckwatch.client import DaemonGoneError, connect
 from ckwatch.client.client import _identity
 from ckwatch.model.errors import CkwatchError
-from client_bench import ClientEngine
 
 
 @pytest.fixture

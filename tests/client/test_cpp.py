@@ -12,15 +12,15 @@ import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from benches.client_bench import Bench as SocketBench
+from benches.daemon_bench import Bench
 from ckwatch.client import Client, connect
 from ckwatch.client.blocking import SyncClient
 from ckwatch.cpp.places import uri_of
 from ckwatch.model.errors import CkwatchError
-from clangd_stand_in import ClangdStandIn
-from client_bench import Bench as SocketBench
-from daemon_bench import Bench
-from fake_engine import HOVER, FakeEngine
-from patience import PATIENCE_S
+from fakes.clangd_stand_in import ClangdStandIn
+from fakes.fake_engine import HOVER, FakeEngine
+from fakes.patience import PATIENCE_S
 
 TEMPLATE = "int tile = {{ Tile }};\nint two = tile;\n"
 UNIT = "k/one"

@@ -19,12 +19,12 @@ import pytest
 from anyio import to_thread
 
 import ckwatch.client
+from benches.daemon_bench import Bench
+from benches.gemm_bench import gemm_bench
 from ckwatch.client import Client, blocking, connect
 from ckwatch.client.cpp import CppClient
 from ckwatch.model.errors import CkwatchError
 from ckwatch.questions.endpoint import Endpoint
-from daemon_bench import Bench
-from gemm_bench import gemm_bench
 
 PAGE = Path(ckwatch.client.__file__).parents[3] / "docs/client.md"
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
+from benches.client_bench import SECONDS, Bench
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.wire.state import Change, File, State
-from client_bench import SECONDS, Bench
-from fake_engine import unit_of
+from fakes.fake_engine import unit_of
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 

@@ -24,7 +24,7 @@ from ckwatch.workspace.trust import is_trusted, trust
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 
-PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "started_daemon.py"))
+PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "benches/started_daemon.py"))
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.client_bench import Bench
 from ckwatch.client import Client
 from ckwatch.client.overlays import ClientState, missing
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
-from client_bench import Bench
-from fake_engine import unit_of
+from fakes.fake_engine import unit_of
 
 
 def test_the_last_text_of_a_file_holds() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import Bench
+from cases.sweeps import sweep_table, swept_workspace
 from ckwatch.client import Client, connect
-from daemon_bench import Bench
-from sweeps import sweep_table, swept_workspace
 
 REASON = "MPerBlock % (MPerXdl * MXdlPerWave) == 0"
 

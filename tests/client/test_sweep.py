@@ -13,8 +13,8 @@ import pytest
 from ckwatch.client.sweep import Parameters, Values, free_name, instance_tables, listed, product_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
-from each_row import each_row
-from workspaces import KERNEL, workspace
+from helpers.each_row import each_row
+from helpers.workspaces import KERNEL, workspace
 
 
 @pytest.mark.parametrize(

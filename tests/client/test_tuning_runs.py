@@ -26,8 +26,8 @@ from ckwatch.tuning.report import html_report
 from ckwatch.tuning.results import EvaluationStatus, TuningRun
 from ckwatch.tuning.runner import Tuning
 from ckwatch.wire.benchmarks import Device, Devices
-from patience import PATIENCE_S
-from tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
+from fakes.patience import PATIENCE_S
+from fakes.tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
 
 
 def cost(unit: str, shape: str) -> float | str:

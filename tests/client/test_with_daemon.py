@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.daemon_bench import SECONDS, Bench
 from ckwatch.client import Client, DaemonGoneError, connect
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.endpoint import endpoint_of, owner
-from daemon_bench import SECONDS, Bench
-from in_own_task import in_own_task
+from helpers.in_own_task import in_own_task
 
 KERNEL_FILE = "k.kernel.toml"
 

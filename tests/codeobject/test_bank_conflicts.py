@@ -7,7 +7,7 @@ import pytest
 from ckwatch.codeobject.bank_conflicts import LaneValues, WaveRegisters, bank_conflicts
 from ckwatch.codeobject.control_flow import control_flow_of
 from ckwatch.codeobject.disassembly import Instruction
-from each_row import each_row
+from helpers.each_row import each_row
 
 
 def kernel(*texts: str) -> list[Instruction]:

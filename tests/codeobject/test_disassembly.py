@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cases.disassemblies import function_of, text_of
 from ckwatch.codeobject.disassembly import Instruction, InstructionKind, functions, matrix_shape, traits
-from disassemblies import function_of, text_of
-from each_row import each_row
+from helpers.each_row import each_row
 
 HEADER = "\n0000000000001600 <kernel>:\n"
 

@@ -7,8 +7,8 @@ import pytest
 from ckwatch.codeobject.demangle import NamePool, demangle, full_name
 from ckwatch.codeobject.kernel_names import is_helper, readable_names
 from ckwatch.codeobject.metadata import read_metadata
-from code_objects import DATA, OBJECTS, content
-from each_row import each_row
+from helpers.code_objects import DATA, OBJECTS, content
+from helpers.each_row import each_row
 
 DEMANGLED = dict(line.split("\t") for line in (DATA / "names.txt").read_text().splitlines())
 MANGLED = {symbol: name for symbol, name in DEMANGLED.items() if symbol.startswith("_Z")}

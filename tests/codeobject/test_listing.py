@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases.disassemblies import function_of
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.disassembly import DisassembledFunction, functions
 from ckwatch.codeobject.listing import Listing, line_shares, listing_of
@@ -20,8 +21,7 @@ from ckwatch.codeobject.main_loop import main_loop
 from ckwatch.codeobject.report import MainLoop
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, call_chains_of
 from ckwatch.render.renderer import Renderer
-from disassemblies import function_of
-from units import unit
+from helpers.units import unit
 
 ISA = Path(__file__).parents[1] / "data" / "isa"
 ROOTS = {"ck": "/ck/include", "ws": "/ws"}

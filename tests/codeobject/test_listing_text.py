@@ -23,7 +23,7 @@ from ckwatch.codeobject.source_lines import (
 )
 from ckwatch.model.text import Position
 from ckwatch.render.renderer import Renderer
-from units import unit
+from helpers.units import unit
 
 ISA = Path(__file__).parents[1] / "data" / "isa"
 TEMPLATES = ISA / "templates"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases.disassemblies import FOLDER, function_of
 from ckwatch.codeobject.disassembly import Instruction
 from ckwatch.codeobject.llvm_mca import (
     LoopCycles,
@@ -20,7 +21,6 @@ from ckwatch.codeobject.llvm_mca import (
     unmodelled_matrix,
 )
 from ckwatch.codeobject.main_loop import main_loop
-from disassemblies import FOLDER, function_of
 
 MFMA = "v_mfma_f32_32x32x8_f16 v[50:65], v[158:159], v[154:155], v[50:65]"
 

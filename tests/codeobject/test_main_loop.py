@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from cases.disassemblies import function_of, text_of
 from ckwatch.codeobject.control_flow import control_flow_of
 from ckwatch.codeobject.disassembly import DisassembledFunction, Instruction, functions
 from ckwatch.codeobject.main_loop import main_loop, waits_of
 from ckwatch.codeobject.report import MainLoop
-from disassemblies import function_of, text_of
 
 
 def loop_of(name: str, symbol: str) -> MainLoop:

@@ -11,8 +11,8 @@ import pytest
 from ckwatch.codeobject import metadata
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import KernelResources
-from code_objects import OBJECTS, content, remarks
-from each_row import each_row
+from helpers.code_objects import OBJECTS, content, remarks
+from helpers.each_row import each_row
 
 GEMM = "gemm_f16_v3_128x128x64.gfx942"
 TILED = "gemm_bf16_bias_silu_64x64x32.gfx942"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.codeobject.mnemonics import CDNA4, MATRIX, RDNA3, RDNA4, SYNTAX, explain
-from each_row import each_row
+from helpers.each_row import each_row
 
 DATA = Path(__file__).parents[1] / "data" / "isa"
 MFMA = "matrix unit: D = A · B + C, "

@@ -10,8 +10,8 @@ import pytest
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.occupancy import LIMITS, ResourceUse, limits_of, occupancy_of, step_of
 from ckwatch.codeobject.report import KernelResources, OccupancyLimit
-from code_objects import OBJECTS, content, remarks
-from each_row import each_row
+from helpers.code_objects import OBJECTS, content, remarks
+from helpers.each_row import each_row
 
 
 def kernel(

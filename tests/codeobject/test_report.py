@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.codeobject.report import CodeObjectReport, headline
-from kernel_reports import kernel, report
+from helpers.kernel_reports import kernel, report
 
 
 @pytest.mark.parametrize(

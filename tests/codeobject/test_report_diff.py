@@ -18,8 +18,8 @@ from ckwatch.codeobject.report_diff import (
     warnings_of,
 )
 from ckwatch.model.diagnostics import Severity, Source
-from kernel_reports import kernel, loop, occupancy, report
-from units import place
+from helpers.kernel_reports import kernel, loop, occupancy, report
+from helpers.units import place
 
 
 @pytest.mark.parametrize(

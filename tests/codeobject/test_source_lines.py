@@ -22,8 +22,8 @@ from ckwatch.codeobject.source_lines import (
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, span
 from ckwatch.render.renderer import Renderer
-from each_row import each_row
-from units import unit
+from helpers.each_row import each_row
+from helpers.units import unit
 
 ISA = Path(__file__).parents[1] / "data" / "isa"
 TEMPLATES = ISA / "templates"

@@ -12,7 +12,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import ToolchainError
-from fake_compiler import COMPILES, OBJECT, SHARED_OBJECT, FakeToolchain, Script
+from fakes.fake_compiler import COMPILES, OBJECT, SHARED_OBJECT, FakeToolchain, Script
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
-from fake_hip import HEADER_OF, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
-from patience import PATIENCE_S
+from fakes.fake_hip import HEADER_OF, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
+from fakes.patience import PATIENCE_S
 
 
 class Background:

@@ -35,8 +35,8 @@ from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.system.user_files import digest_file
-from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
-from patience import PATIENCE_S
+from fakes.fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
+from fakes.patience import PATIENCE_S
 
 
 @dataclass

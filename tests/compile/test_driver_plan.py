@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
-from each_row import each_row
-from fake_hip import PRINTED
+from fakes.fake_hip import PRINTED
+from helpers.each_row import each_row
 
 DEVICE, LINK, BUNDLE, HOST = (line for line in PRINTED.splitlines() if line.startswith(' "'))
 

@@ -20,7 +20,7 @@ from ckwatch.compile.elf import (
     undefined_symbols,
     weaken,
 )
-from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf, object_symbols
+from fakes.fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf, object_symbols
 
 
 @pytest.fixture

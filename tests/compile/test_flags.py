@@ -9,7 +9,7 @@ import pytest
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.flags import CPP_FLAGS, HIP_FLAGS, compile_flags, include_flags, link_flags, user_compile_flags
 from ckwatch.model.targets import Language
-from fake_compiler import FakeToolchain, request_with
+from fakes.fake_compiler import FakeToolchain, request_with
 
 TOOLCHAIN = FakeToolchain(
     Path("hipcc"), Path("clang++"), Path("bundler"), include_folders=(Path("/ck"), Path("/ck tile"))

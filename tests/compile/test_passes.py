@@ -13,7 +13,7 @@ from ckwatch.compile.precompiled_headers import PrecompiledHeader
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileStatus
 from ckwatch.compile.work_folder import prepare
 from ckwatch.system.async_processes import ExitReason
-from fake_hip import PASS_OF, PLAN, FakeHip, Step, fake_hip, request
+from fakes.fake_hip import PASS_OF, PLAN, FakeHip, Step, fake_hip, request
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from callback_counting import CountedLoop
 from ckwatch.compile import pending_host_passes
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
@@ -22,7 +21,8 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ExitReason
-from fake_hip import PASS_OF, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
+from fakes.fake_hip import PASS_OF, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
+from helpers.callback_counting import CountedLoop
 
 
 @pytest.fixture

@@ -38,9 +38,9 @@ from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.system.async_processes import ExitReason
 from ckwatch.system.file_locks import try_lock, unlock
-from each_row import each_row
-from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
-from patience import PATIENCE_S
+from fakes.fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
+from fakes.patience import PATIENCE_S
+from helpers.each_row import each_row
 
 A, B = "#include <a>\n", '#include "b.h"\n'
 

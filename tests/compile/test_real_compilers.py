@@ -20,7 +20,7 @@ from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ProcessResult, run_process
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 

@@ -21,7 +21,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.async_processes import run_process
-from clang_logs import mapped, unit_of
+from helpers.clang_logs import mapped, unit_of
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
 

@@ -11,7 +11,7 @@ from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileRequest
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.render.renderer import Renderer
-from workspaces import gemm_kernel, workspace
+from helpers.workspaces import gemm_kernel, workspace
 
 KERNEL = gemm_kernel("gemm/k.hip.j2", {"one": {"Tile": 16}})
 FILES = {

@@ -19,8 +19,8 @@ from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.targets import Language
-from fake_compiler import COMPILES, DEVICE_CODE, REQUEST, SHARED_OBJECT, Script, request_with
-from patience import PATIENCE_S
+from fakes.fake_compiler import COMPILES, DEVICE_CODE, REQUEST, SHARED_OBJECT, Script, request_with
+from fakes.patience import PATIENCE_S
 
 
 @pytest.fixture

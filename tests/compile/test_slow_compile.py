@@ -8,7 +8,7 @@ from ckwatch.compile.flags import HIP_FLAGS
 from ckwatch.compile.slow_compile import FAR_LONGER, SHORTEST_S, SLOW_COMPILE, USUAL_S, SlowCompile, processor_wait
 from ckwatch.model.compiler_flags import ENDLESS_ADVICE
 from ckwatch.model.text import span
-from fake_compiler import request_with
+from fakes.fake_compiler import request_with
 
 PLACE = span("/ws/a.kernel.toml", 3, 0, 3, 5)
 ENDLESS = ("-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false")

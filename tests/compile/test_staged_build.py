@@ -18,8 +18,8 @@ from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ExitReason
-from fake_compiler import DEVICE_CODE, OBJECT
-from fake_hip import (
+from fakes.fake_compiler import DEVICE_CODE, OBJECT
+from fakes.fake_hip import (
     HEADER_OF,
     HOST_OBJECT,
     PASS_OF,
@@ -34,7 +34,7 @@ from fake_hip import (
     fake_hip,
     request,
 )
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 REST = [Step.DEVICE_LINK, Step.BUNDLE, Step.EMBED, Step.LINK]
 

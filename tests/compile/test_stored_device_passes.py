@@ -11,7 +11,7 @@ from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
-from fake_hip import SYMBOL, FakeHip, Step, fake_hip, request
+from fakes.fake_hip import SYMBOL, FakeHip, Step, fake_hip, request
 
 SPLIT = f"""\
 #include <a.h>

@@ -20,7 +20,7 @@ from ckwatch.core.events import CompileFacts, HeaderFacts, KernelUnits, RenderFa
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Instance, Kernel, Outcome, Shape, Unit
 from ckwatch.model.text import Span, span
-from units import gemm
+from helpers.units import gemm
 
 ROOT = "/ws"
 TOML = f"{ROOT}/ckwatch.toml"

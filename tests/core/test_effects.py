@@ -36,7 +36,7 @@ from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Instance, Kernel, Outcome, units_of
-from units import place, unit
+from helpers.units import place, unit
 
 HEADER = HeaderFacts("h1", {"/ck.hpp": "c1"}, frozenset({"/first/ck.hpp"}))
 Answer = Callable[[Effect], AnyEvent | None]

@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.core.events import HeaderFacts, UnitKey
 from ckwatch.core.graph import DependencyGraph, FileDependents
-from each_row import each_row
+from helpers.each_row import each_row
 
 A, B, VIEW = UnitKey("", "a"), UnitKey("", "b"), UnitKey("ann", "a")
 CK = HeaderFacts("ck", {"/ck.hpp": "1", "/gemm.hpp": "1"}, frozenset({"/first/ck.hpp"}))

@@ -13,7 +13,7 @@ from ckwatch.core.events import Cause, UnitKey
 from ckwatch.core.phases import TRANSITIONS, InvalidTransitionError, Phase, move, transitions_table
 from ckwatch.core.unit_state import UnitState
 from core.workspace import A, built, unit
-from each_row import each_row
+from helpers.each_row import each_row
 
 ROOT = Path(ckwatch.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "unit-phases.md"

@@ -12,7 +12,7 @@ from ckwatch.core.state import State
 from core.language import TOML
 from core.workspace import FILES, H1, K1, MACROS, T1, A, edited, set_overlay, unit
 from core.world import World
-from each_row import each_row
+from helpers.each_row import each_row
 
 Act = Callable[[World], None]
 

@@ -24,7 +24,7 @@ from core.workspace import (
     story,
     way,
 )
-from each_row import each_row
+from helpers.each_row import each_row
 
 
 @each_row(

@@ -12,7 +12,7 @@ from ckwatch.cpp import answers
 from ckwatch.cpp.mappings import NotForwardedError
 from ckwatch.cpp.places import LENT, HeaderPlaces, Places, TemplatePlaces, range_from, uri_of
 from ckwatch.model.text import LineIndex, Position, Range
-from saved_answers import ANSWERS, TEMPLATE, UNIT, URI, saved_places, saved_source
+from fakes.saved_answers import ANSWERS, TEMPLATE, UNIT, URI, saved_places, saved_source
 
 LINES = LineIndex(TEMPLATE)
 

@@ -19,8 +19,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.cpp import ABOUT_CALL, CppAnswer
 from ckwatch.workspace.trust import trust
-from cpp_answers import RENDERED, Judging, Row, Table, cursors, says, tables
-from cuda_wheels import cuda_packages
+from helpers.cpp_answers import RENDERED, Judging, Row, Table, cursors, says, tables
+from helpers.cuda_wheels import cuda_packages
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]

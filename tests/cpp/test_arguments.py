@@ -12,7 +12,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.cpp.arguments import CUDA_SUBSTITUTES, SIDES, clangd_arguments, cuda_arguments
 from ckwatch.model.targets import Language
-from fake_compiler import FakeToolchain
+from fakes.fake_compiler import FakeToolchain
 
 TOOLCHAIN = FakeToolchain(
     Path("/rocm/hipcc"), Path("/rocm/clang++"), Path("/rocm/b"), include_folders=(Path("/ck/include"),)

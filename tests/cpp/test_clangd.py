@@ -15,8 +15,8 @@ from ckwatch.cpp.clangd import TEXTS_KEPT, Clangd, ClangdEndedError, LentText, O
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.system.processes import ProcessStartError
-from clangd_stand_in import ClangdStandIn
-from patience import PATIENCE_S
+from fakes.clangd_stand_in import ClangdStandIn
+from fakes.patience import PATIENCE_S
 
 HOVER = "textDocument/hover"
 AT = {"position": {"line": 0, "character": 0}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rendered_sources import rendered_source
+from helpers.rendered_sources import rendered_source
 
 MAIN = "k.cpp.j2"
 MACRO = "{% macro st(n) %}\nint s{{ n }} = |;\n{% endmacro %}\n"

@@ -14,9 +14,9 @@ from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span, span
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from each_row import each_row
-from marked import marked
-from rendered_sources import rendered_source
+from helpers.each_row import each_row
+from helpers.marked import marked
+from helpers.rendered_sources import rendered_source
 
 MAIN = "k.cpp.j2"
 NAVIGATION, COMPLETION, EDIT = Forwarding.NAVIGATION, Forwarding.COMPLETION, Forwarding.EDIT

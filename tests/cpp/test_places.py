@@ -23,7 +23,7 @@ from ckwatch.cpp.places import (
 )
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import Position, Range, Span, span
-from rendered_sources import rendered_source
+from helpers.rendered_sources import rendered_source
 
 URI = f"file://{LENT}/main/host/k.cpp"
 NAVIGATION, COMPLETION, SEMANTIC = Forwarding.NAVIGATION, Forwarding.COMPLETION, Forwarding.SEMANTIC

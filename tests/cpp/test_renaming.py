@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.cpp.renaming import left_behind
 from ckwatch.model.text import LineIndex, Range
-from rendered_sources import rendered_source
+from helpers.rendered_sources import rendered_source
 
 ROWS = [
     # template (edits are between « and »), what is said

@@ -18,8 +18,8 @@ from ckwatch.cpp import supervisor as module
 from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError
 from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from clangd_stand_in import ClangdStandIn
-from patience import PATIENCE_S
+from fakes.clangd_stand_in import ClangdStandIn
+from fakes.patience import PATIENCE_S
 
 HOVER = "textDocument/hover"
 TEXT = LentText("/lent/k.cpp", "one\n", ("clang++",), Path("/"))

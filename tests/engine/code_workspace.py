@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benches.daemon_bench import Bench
 from ckwatch.compile.toolchain.model import Toolchain, ToolchainSource
-from code_objects import content
-from daemon_bench import Bench
-from fake_compiler import bundle, elf
+from fakes.fake_compiler import bundle, elf
+from helpers.code_objects import content
 
 CODE = content("gemm_f16_v3_128x128x64.gfx942")
 """Its main kernel has 194 VGPR, 32768 B of LDS, no spills, 2 waves per SIMD."""

@@ -8,15 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import build, following
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.processes import is_running
 from ckwatch.wire.benchmarks import BenchLine
-from daemon_bench import build, following
 from engine.timed_workspace import KERNEL, SETTINGS, TEMPLATE, Timed, lines_of
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_files
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
+from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_files
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -272,8 +272,8 @@ async def test_a_worker_that_does_not_start_is_reported_and_is_no_error_of_the_k
 
 
 async def test_hip_units_on_a_machine_without_a_driver(tmp_path: Path) -> None:
-    from daemon_bench import KERNEL as HIP_KERNEL
-    from daemon_bench import Bench
+    from benches.daemon_bench import KERNEL as HIP_KERNEL
+    from benches.daemon_bench import Bench
 
     bench = Bench(tmp_path)
     bench.write("k.kernel.toml", HIP_KERNEL + '[[shape]]\nname = "a"\nM = 8\nN = 8\nK = 8\n')

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from benches.timing_records import record
+from benches.timing_records import report as measurement
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.codeobject.report import CodeObjectReport
@@ -19,10 +21,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Shape
 from ckwatch.wire.analysis import Calibrated
 from ckwatch.wire.benchmarks import Timing
-from kernel_reports import TILE_128, kernel, report
-from timing_records import record
-from timing_records import report as measurement
-from units import place, unit
+from helpers.kernel_reports import TILE_128, kernel, report
+from helpers.units import place, unit
 
 NAME = "k/first@gfx942"
 FAKE = "a made-up MI300X"

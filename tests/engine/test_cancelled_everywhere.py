@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from callback_counting import CountedLoop
+from benches.daemon_bench import KERNEL, Bench, build
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.engine.handlers.analyze import report_from_bytes
-from daemon_bench import KERNEL, Bench, build
 from engine.code_workspace import CodeBench
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
+from helpers.callback_counting import CountedLoop
 
 STEP = 13
 """Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ckwatch.engine.change_feed import ChangeFeed
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 def topics(feed: ChangeFeed, scope: str, after: int, limit: int = 100) -> list[str]:

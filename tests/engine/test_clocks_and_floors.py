@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benches.timing_records import measured, record, report, samples
 from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.report import NoiseFloor
 from ckwatch.engine.queries.comparison import compare_results, compare_timings, floor_of
@@ -13,7 +14,6 @@ from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.figures_text import clock_of, device_words, timing_cells
-from timing_records import measured, record, report, samples
 
 UNIT = "gemm/m128@gfx942"
 

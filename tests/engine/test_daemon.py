@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -21,9 +22,8 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import ShownPlace, State, Unit
-from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, Follower, build, following
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 
+from benches.daemon_bench import KERNEL, Follower, build, following
+from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Figures
-from daemon_bench import KERNEL, Follower, build, following
 from engine.code_workspace import CodeBench, with_figures
-from timing_records import measured, record, report
 
 ONE, TWO = "k/one@gfx942", "k/two@gfx942"
 SPILLS = {"vgpr_spill_count": 9}

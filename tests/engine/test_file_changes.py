@@ -11,7 +11,7 @@ import pytest
 from ckwatch.engine.file_changes import RelevantChanges, TrackedPaths, relevant_changes
 from ckwatch.engine.handlers.scan import changed_digests
 from ckwatch.workspace.loading import load_workspace
-from workspaces import KERNEL, TEMPLATE
+from helpers.workspaces import KERNEL, TEMPLATE
 
 
 @pytest.fixture

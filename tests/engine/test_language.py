@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
+from benches.daemon_bench import KERNEL, Bench, build
+from benches.gemm_bench import GEMM, gemm_bench
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.language import TemplateDetail
-from daemon_bench import KERNEL, Bench, build
-from gemm_bench import GEMM, gemm_bench
-from in_own_task import in_own_task
+from helpers.in_own_task import in_own_task
 
 GEMM_FILE = (GEMM / "gemm_f16.kernel.toml").read_text()
 GEMM_UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"

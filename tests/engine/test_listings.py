@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import SECONDS, TEMPLATE
+from benches.isa_bench import INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.queries.listings import CANCELLED, DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import Isa
-from daemon_bench import SECONDS, TEMPLATE
-from in_own_task import in_own_task
-from isa_bench import INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
+from helpers.in_own_task import in_own_task
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ckwatch.model.delays import COMPILER_MESSAGES
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.text import span
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 Diagnostics = tuple[Diagnostic, ...]
 

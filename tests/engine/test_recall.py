@@ -12,13 +12,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import TEMPLATE, Bench, build, following
 from ckwatch.core.effects import Render
 from ckwatch.core.events import RenderFinished
 from ckwatch.engine import remembered_results
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.wire.state import Unit
-from daemon_bench import TEMPLATE, Bench, build, following
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 NAMES = ("one", "two", "three")
 KERNEL = gemm_kernel("k.hip.j2", {name: {"Tile": tile} for tile, name in enumerate(NAMES, 1)})

@@ -18,8 +18,8 @@ from ckwatch.engine import render_pool
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.engine.render_worker import serve
 from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits
-from patience import PATIENCE_S
-from units import place, unit
+from fakes.patience import PATIENCE_S
+from helpers.units import place, unit
 
 BOMBS = {
     "memory.hip.j2": "{{ 'x' | center(9000000000) }}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.engine.handlers.analyze import code_version, report_from_bytes, report_to_bytes
-from kernel_reports import kernel, loop, report
+from helpers.kernel_reports import kernel, loop, report
 
 REPORT = report(
     kernel(), kernel(waves=None, symbol="a", with_loop=None, notes=("no loop",)),

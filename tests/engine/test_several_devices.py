@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.daemon_bench import KERNEL, Bench, build
 from ckwatch.bench.device_farm import DeviceFarm
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import (
@@ -31,9 +32,8 @@ from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, MeasureRunner
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.wire.benchmarks import Timing
-from daemon_bench import KERNEL, Bench, build
 from engine.timed_workspace import lines_of
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 GPU0 = DeviceFacts(name="hip:0", description="test data", arch="gfx942", pci="0000:c1:00.0")
 GPU1 = replace(GPU0, name="hip:1", pci="0000:c2:00.0")

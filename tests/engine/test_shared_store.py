@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon_bench import Bench, build, following
+from benches.daemon_bench import Bench, build, following
 
 
 def share(bench: Bench, location: Path | str | None) -> None:

@@ -10,7 +10,7 @@ from ckwatch.bench.report import Devices, UnavailableKind
 from ckwatch.engine.handlers.measure import suitable_devices
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
-from units import unit as make_unit
+from helpers.units import unit as make_unit
 
 MI300X = DeviceFacts(name="hip:0", description="test data", arch="gfx942:sramecc+:xnack-", pci="0000:c1:00.0")
 MI210 = DeviceFacts(name="hip:1", description="test data", arch="gfx90a:sramecc+:xnack-", pci="0000:c2:00.0")

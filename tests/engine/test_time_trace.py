@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
+from benches.daemon_bench import SECONDS, TEMPLATE, Bench
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
-from daemon_bench import SECONDS, TEMPLATE, Bench
-from in_own_task import in_own_task
+from helpers.in_own_task import in_own_task
 
 TRACES = Path(__file__).parent.parent / "data/timetrace"
 UNIT = "k/one@gfx942"

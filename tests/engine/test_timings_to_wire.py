@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benches.timing_records import DEVICE, PROBLEM, failed, measured, record, report, samples
 from ckwatch.bench.report import DeviceReading, FailureKind, StopReason
 from ckwatch.engine import timings_to_wire
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
@@ -14,7 +15,6 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import Bound, CacheState
 from ckwatch.wire.benchmarks import Timing, TimingDetail
-from timing_records import DEVICE, PROBLEM, failed, measured, record, report, samples
 
 UNIT = "gemm/m128@gfx942"
 

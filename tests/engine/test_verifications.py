@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import KERNEL, MACROS, Bench, build, following
 from ckwatch.bench.job import VerifyJob
 from ckwatch.core.events import AutoBuild
 from ckwatch.engine.answers import Daemon
@@ -17,10 +18,9 @@ from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationDepth
 from ckwatch.wire.verification import VerifyLine
-from daemon_bench import KERNEL, MACROS, Bench, build, following
-from fake_verifications import finding_of, problem_of, verification_of
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
+from fakes.fake_verifications import finding_of, problem_of, verification_of
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 
 SUMMARY = "✓ verified (emulated gfx942)"
 OFF = '[verify]\nautomatic = "off"\n'

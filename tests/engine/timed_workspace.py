@@ -9,11 +9,11 @@ from pathlib import Path
 
 import anyio
 
+from benches.daemon_bench import Bench
 from ckwatch.engine.answers import Daemon
 from ckwatch.wire.benchmarks import BenchLine
-from daemon_bench import Bench
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 
 SETTINGS = """
 [bench]

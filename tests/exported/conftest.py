@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cases.export_case import Export, ExportCustom, exported_of, imported
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import BLOCKED_SMALL, TILED_SMALL
 from ckwatch.model.kernels import Operation
 from ckwatch.render.renderer import Renderer
-from export_case import Export, ExportCustom, exported_of, imported
-from gemm_build import HIP_ON_HOST, TEMPLATES, compile_source, render
-from gemm_case import GemmCase
-from gemm_rows import BLOCKED_SMALL, TILED_SMALL
+from helpers.gemm_build import HIP_ON_HOST, TEMPLATES, compile_source, render
 
 TEMPLATE_OF = {
     "cpp": ("cpp/gemm_blocked.cpp.j2", BLOCKED_SMALL),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cases.export_case import exported_of
+from cases.gemm_rows import CASES
 from ckwatch.exported.autotuned_text import (
     AutotunedKernel,
     MeasuredShape,
@@ -21,10 +23,8 @@ from ckwatch.exported.autotuned_text import (
 from ckwatch.exported.description import ExportedUnit, KernelSignature
 from ckwatch.exported.module_text import write_files
 from ckwatch.model.errors import CkwatchError
-from export_case import exported_of
 from exported.test_custom import PAIRS, PAIRS_SOURCE
 from exported.test_module_text import exported
-from gemm_rows import CASES
 
 
 def tuned(*units: ExportedUnit, name: str = "tuned_gemm") -> AutotunedKernel:

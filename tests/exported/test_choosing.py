@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.export_case import custom, exported_of, imported_autotuned, imported_file, tensor
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import BLOCKED_SMALL
 from ckwatch.exported.autotuned_text import AutotunedKernel, MeasuredShape, library_names
 from ckwatch.exported.runtime.choosing import Measured, by_distance
 from ckwatch.render.renderer import Renderer
-from export_case import custom, exported_of, imported_autotuned, imported_file, tensor
-from gemm_build import TEMPLATES, compile_source, render
-from gemm_case import GemmCase
-from gemm_rows import BLOCKED_SMALL
+from helpers.gemm_build import TEMPLATES, compile_source, render
 
 
 def gemm(m: int, n: int, k: int, **others: int) -> dict[str, float]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.export_case import ExportCustom, custom, tensor
 from ckwatch.model.kernels import Tensor
-from export_case import ExportCustom, custom, tensor
 
 PAIRS = custom(
     {

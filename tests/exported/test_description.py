@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import BLOCKED_SMALL, CASES
 from ckwatch.exported.description import KernelSignature, signature_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.render.renderer import Renderer
-from gemm_build import TEMPLATES, render
-from gemm_case import GemmCase
-from gemm_rows import BLOCKED_SMALL, CASES
+from helpers.gemm_build import TEMPLATES, render
 
 GEMM = GemmCase().operation()
 SIZES = tuple((name, "int32_t") for name in ("M", "N", "K", "LDA", "LDB", "LDC", "LDD", "kBatch"))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from export_case import Export, ExportCustom, custom, tensor
-from gemm_case import GemmCase
-from stand_in_torch import Device, Tensor, Torch
+from cases.export_case import Export, ExportCustom, custom, tensor
+from cases.gemm_case import GemmCase
+from fakes.stand_in_torch import Device, Tensor, Torch
 
 CASE = GemmCase("f32", "f32", "f32", bias="row", bias_dtype="f32", activation="relu")
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from each_row import each_row
-from export_case import Export
-from gemm_case import GemmCase
-from gemm_rows import CASES
+from cases.export_case import Export
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import CASES
+from helpers.each_row import each_row
 
 CASE = GemmCase("f32", "f32", "f32", bias="row", bias_dtype="f32", activation="relu")
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from cases.export_case import Export, exported_of, imported
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
 from ckwatch.exported.description import ExportedUnit, as_array, defaults_of, dtypes_of, formula
 from ckwatch.exported.module_text import (
     ALL_PARTS,
@@ -26,11 +29,8 @@ from ckwatch.exported.module_text import (
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Tensor
 from ckwatch.render.renderer import Renderer
-from export_case import Export, exported_of, imported
 from exported.test_custom import PAIRS, PAIRS_SOURCE
-from gemm_build import TEMPLATES, compile_source, render
-from gemm_case import GemmCase
-from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
+from helpers.gemm_build import TEMPLATES, compile_source, render
 
 
 def exported(case: GemmCase, language: str = "cpp", **names: str) -> ExportedUnit:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.export_case import ExportCustom, custom, exported_of, imported, tensor
 from ckwatch.render.renderer import Renderer
-from export_case import ExportCustom, custom, exported_of, imported, tensor
-from gemm_build import TEMPLATES, compile_source, render
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
-from naive_kernels import TEMPLATES as NAIVE
+from helpers.gemm_build import TEMPLATES, compile_source, render
+from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from references.naive_kernels import TEMPLATES as NAIVE
 
 ExportKernel = Callable[[str], Any]
 

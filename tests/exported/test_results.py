@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from export_case import Export
-from gemm_case import GemmCase, GemmRun, Size
-from gemm_rows import CASES, sizes
+from cases.export_case import Export
+from cases.gemm_case import GemmCase, GemmRun, Size
+from cases.gemm_rows import CASES, sizes
 
 NATIVE = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
 """numpy's own element types; other elements are passed as their bits."""

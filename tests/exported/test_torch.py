@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from export_case import Export
-from gemm_case import GemmCase
-from gemm_rows import CASES
+from cases.export_case import Export
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import CASES
 
 torch: Any = pytest.importorskip("torch")
 

@@ -20,7 +20,7 @@ from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certif
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.installation import command_for_extra
 from ckwatch.workspace.settings import FarmSection
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 REFUSED_S = 3
 """How long who is refused tries again."""

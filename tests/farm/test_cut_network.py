@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import SECONDS, Bench, build
 from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates
-from daemon_bench import SECONDS, Bench, build
 from farm.test_daemon_with_farm import NAMES, slots, use, warned
-from farm_bench import FarmBench
-from workspaces import gemm_kernel
+from farms.farm_bench import FarmBench
+from helpers.workspaces import gemm_kernel
 
 
 class Network:

@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-import farm_bench
+from benches.daemon_bench import SECONDS, TEMPLATE, Bench, build
 from ckwatch.engine.answers import Daemon
-from daemon_bench import SECONDS, TEMPLATE, Bench, build
-from farm_bench import FarmBench, kill
-from workspaces import gemm_kernel
+from farms import farm_bench
+from farms.farm_bench import FarmBench, kill
+from helpers.workspaces import gemm_kernel
 
 NAMES = "abcdefgh"
 

@@ -19,6 +19,7 @@ import pytest
 from distributed.protocol.core import dumps
 from distributed.protocol.serialize import ToPickle, to_serialize
 
+from benches.daemon_bench import SECONDS, Bench, build
 from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, make_certificates, security_of
 from ckwatch.farm.connection import FarmConnection, ListedWorker
 from ckwatch.farm.messages import WorkerFacts
@@ -32,12 +33,11 @@ from ckwatch.farm.plain_data import (
     opened,
     read_message,
 )
-from daemon_bench import SECONDS, Bench, build
 from farm.test_daemon_with_farm import slots, use
-from farm_bench import FarmBench, until
-from farm_hostile_workers import IN_DESCRIPTIONS, IN_RESULTS
-from farm_payload import Payload
-from workspaces import gemm_kernel
+from farms.farm_bench import FarmBench, until
+from farms.farm_hostile_workers import IN_DESCRIPTIONS, IN_RESULTS
+from farms.farm_payload import Payload
+from helpers.workspaces import gemm_kernel
 
 HERE = Path(__file__).parents[1]
 NAMES = "abcd"
@@ -110,7 +110,7 @@ def start_hostile_workers(farm: FarmBench, certificates: Path) -> dict[str, str]
     """Their addresses by attack."""
     folder = farm.bench.folder
     addresses = folder / "addresses"
-    command = [sys.executable, str(HERE / "farm_hostile_workers.py"), farm.address, str(certificates)]
+    command = [sys.executable, str(HERE / "farms/farm_hostile_workers.py"), farm.address, str(certificates)]
     environment = {**os.environ, "FARM_BENCH": str(folder), "FARM_ADDRESSES": str(addresses)}
     with (folder / "worker.log").open("ab") as log:
         farm.workers.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
@@ -152,7 +152,7 @@ async def test_a_hostile_scheduler(
 ) -> None:
     monkeypatch.setenv("FARM_ATTACK", attack)
     monkeypatch.setenv("FARM_BENCH", str(farm.bench.folder))
-    farm.start_scheduler(str(HERE / "farm_hostile_scheduler.py"))
+    farm.start_scheduler(str(HERE / "farms/farm_hostile_scheduler.py"))
     join(farm)
     async with farm.bench.open() as daemon:
         wanted = {"objects": "unacceptable", "answers": "does not answer", "stream": "is lost"}[attack]
@@ -165,7 +165,7 @@ async def test_a_hostile_scheduler(
 
 def test_dask_s_own_client_would_run_it(farm: FarmBench, evidence: Path) -> None:
     """So that the tests above test something."""
-    farm.start_scheduler(str(HERE / "farm_hostile_scheduler.py"))
+    farm.start_scheduler(str(HERE / "farms/farm_hostile_scheduler.py"))
     security = ", ".join(
         f"{name}={str(farm.bench.folder / 'certificates' / file)!r}"
         for name, file in (("tls_ca_file", AUTHORITY), ("tls_client_cert", MEMBER), ("tls_client_key", MEMBER_KEY))

@@ -14,7 +14,7 @@ from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.farm.messages import CompileOptions, FarmCompiled, toolchain_identity
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.targets import Language
-from fake_compiler import FakeToolchain
+from fakes.fake_compiler import FakeToolchain
 
 OPTIONS = CompileOptions(unit="k/a@gfx942", waiting=3, force=True)
 

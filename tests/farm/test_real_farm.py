@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.daemon_bench import Bench
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
@@ -30,9 +31,8 @@ from ckwatch.farm.messages import CompileOptions, toolchain_identity
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import run_process
-from daemon_bench import Bench
-from farm_bench import FarmBench, until_slots
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
+from farms.farm_bench import FarmBench, until_slots
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
 

@@ -20,6 +20,7 @@ import dask
 import pytest
 from distributed import Scheduler, Worker
 
+from benches.daemon_bench import BenchToolchain
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
@@ -30,10 +31,9 @@ from ckwatch.farm.packing import FarmError
 from ckwatch.farm.worker import NAME, FarmWorker
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ExitReason, ProcessResult
-from daemon_bench import BenchToolchain
-from fake_compiler import OBJECT, dynamic_symbols, elf
-from farm_bench import until_slots
-from patience import PATIENCE_S
+from fakes.fake_compiler import OBJECT, dynamic_symbols, elf
+from fakes.patience import PATIENCE_S
+from farms.farm_bench import until_slots
 
 WORKERS = int(os.environ.get("CKWATCH_FARM_WORKERS", "8"))
 COMPILES = int(os.environ.get("CKWATCH_FARM_COMPILES", "200"))

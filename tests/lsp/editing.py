@@ -28,7 +28,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from ckwatch.wire.endpoint import endpoint_of, owner
 from ckwatch.workspace.trust import trust
 from ckwatch_lsp.main import serve
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CAPTURES = Path(__file__).parent / "captures"

@@ -19,8 +19,8 @@ from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.transport import message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher
 from ckwatch_lsp.session.session import Session
+from fakes.patience import PATIENCE_S
 from lsp.editing import Editor, copy_of, editor
-from patience import PATIENCE_S
 
 PACKAGES = (ckwatch, ckwatch_lsp, ckwatch_templates)
 

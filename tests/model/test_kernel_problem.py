@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.model.contractions import EpilogueStep, matrix_view
 from ckwatch.model.kernel_problem import TensorView, dense_runs, distinct_elements, is_fnuz, problem_of
 from ckwatch.model.kernels import Operation, Shape, is_integers
 from ckwatch.render.hooks import KernelHooks
-from gemm_case import GemmCase
-from units import gemm, place, tensor
+from helpers.units import gemm, place, tensor
 
 
 def shape(m: int = 4, n: int = 6, k: int = 8, **changes: int) -> Shape:

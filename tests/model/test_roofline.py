@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.model.roofline import CacheState, bound
-from gemm_case import GemmCase
-from units import place
+from helpers.units import place
 
 MI300X = DeviceFacts(
     name="hip:0", description="AMD Instinct MI300X", arch="gfx942", compute_units=304, clock_mhz=2100.0,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.model.targets import ARCHS, CUDA_ARCH, Language, arch_has_language, default_archs, unknown_arch
-from workspaces import KERNEL, TEMPLATE, workspace
+from helpers.workspaces import KERNEL, TEMPLATE, workspace
 
 CUDA = KERNEL.replace("t.hip.j2", "t.cu.j2")
 

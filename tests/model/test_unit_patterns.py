@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.model.kernels import Instance, Kernel, units_of
 from ckwatch.model.unit_patterns import may_name, select_units, suggest_pattern
-from units import place, unit
+from helpers.units import place, unit
 
 
 def kernel(name: str, *instances: str, path: str) -> Kernel:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_instances import INSTANCE, MACHINE
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.prediction.learned import (
     PredictionRecord,
@@ -20,7 +21,6 @@ from ckwatch.prediction.learned import (
 )
 from ckwatch.prediction.times import GemmSizes, estimated_figures, gemm_time
 from ckwatch.workspace.loading import load_workspace
-from gemm_instances import INSTANCE, MACHINE
 
 SIZES = GemmSizes(m=100, n=1024, k=1024, x_bytes=1, w_bytes=1, y_bytes=2)
 FOUND = gemm_time(INSTANCE, estimated_figures(INSTANCE, SIZES), SIZES, MACHINE)

@@ -21,7 +21,7 @@ from ckwatch.prediction.instances import instance_of
 from ckwatch.prediction.occupancy_steps import CHANGED_AT_MOST, OperandSizes, occupancy_proposals
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from kernel_reports import resources
+from helpers.kernel_reports import resources
 
 EXAMPLES = Path(ckwatch.__file__).parents[2] / "examples"
 A = "ABlockTransferThreadClusterLengths_AK0_M_AK1"

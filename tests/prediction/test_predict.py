@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases.gemm_case import GemmCase
 from ckwatch.codeobject.report import CodeObjectReport, main_kernel
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs
 from ckwatch.model.kernel_problem import KernelProblem
@@ -26,8 +27,7 @@ from ckwatch.prediction.predict import (
     target_of,
     target_of_device,
 )
-from gemm_case import GemmCase
-from kernel_reports import TILE_128, kernel, loop, problem, report
+from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
 
 def target(name: str = "MI300X", arch: str = "gfx942") -> PredictionTarget:

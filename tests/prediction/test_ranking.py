@@ -9,7 +9,7 @@ from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.prediction.predict import Bottleneck, target_of
 from ckwatch.prediction.ranking import RankedInstance, RankingCandidate, rank
-from kernel_reports import TILE_128, kernel, loop, problem, report
+from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
 SQUARE = problem(4096, 4096, 4096)
 LARGE: dict[str, ParameterValue] = {"MPerBlock": 256, "NPerBlock": 256, "KPerBlock": 32}

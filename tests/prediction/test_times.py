@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases.gemm_instances import INSTANCE, MACHINE
 from ckwatch.prediction.times import (
     CACHE_REACHED,
     LATENCY_US,
@@ -19,7 +20,6 @@ from ckwatch.prediction.times import (
     estimated_figures,
     gemm_time,
 )
-from gemm_instances import INSTANCE, MACHINE
 
 SIZES = GemmSizes(m=1024, n=1024, k=1024, x_bytes=1, w_bytes=1, y_bytes=2)
 FIGURES = KernelFigures(waves_per_simd=1, lds_bytes=32768)

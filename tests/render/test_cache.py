@@ -13,7 +13,7 @@ from ckwatch.model.kernels import Unit
 from ckwatch.render.cache import RenderCache, prune
 from ckwatch.render.outcome import PackedSourceMap, packed_bytes
 from ckwatch.render.renderer import Renderer
-from units import unit
+from helpers.units import unit
 
 Edit = Callable[[Path], object]
 

@@ -11,7 +11,7 @@ import ckwatch_templates
 from ckwatch.model.kernels import Operation
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.render.renderer import Renderer
-from units import gemm, tensor, unit
+from helpers.units import gemm, tensor, unit
 
 SIZES = '["int32_t M", "int32_t N", "int32_t K", "int32_t LDA", "int32_t LDB", "int32_t LDC", "int32_t LDD"]'
 ALL = "[X, W, inv_scale_x, inv_scale_w, Bias]"

@@ -18,7 +18,7 @@ from ckwatch.model.source_map import Origin, SourceMap
 from ckwatch.model.text import Position
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
-from units import gemm, tensor, unit
+from helpers.units import gemm, tensor, unit
 
 
 def render(folder: Path, files: dict[str, str]) -> RenderOutcome:

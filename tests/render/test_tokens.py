@@ -17,7 +17,7 @@ from ckwatch.render.tokens import (
     token_key,
     without_line_markers,
 )
-from executed_lines import executed_lines
+from references.executed_lines import executed_lines
 
 EQUAL = {
     "blanks": ("int a=1;", "int  a = 1 ;"),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from in_own_task import in_own_task
-from served import Serve, Served, serving
+from benches.served import Serve, Served, serving
+from helpers.in_own_task import in_own_task
 
 
 @pytest.fixture(autouse=True)

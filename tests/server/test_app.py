@@ -9,6 +9,7 @@ import anyio
 import pytest
 from pydantic import TypeAdapter
 
+from benches.served import Serve, Served
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
@@ -40,8 +41,7 @@ from ckwatch.wire.messages import (
 )
 from ckwatch.wire.state import File, Snapshot, Unit
 from ckwatch.wire.verification import UnitVerification
-from fake_engine import HOVER, WORDS, FakeEngine, unit_of
-from served import Serve, Served
+from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
 
 UNIT = "gemm/m128@gfx942"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benches.served import Served
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.benchmarks import BenchLine
-from fake_benchmarks import UNIT
-from served import Served
+from fakes.fake_benchmarks import UNIT
 
 
 async def test_a_benchmark_is_followed_line_by_line(served: Served) -> None:

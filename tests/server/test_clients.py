@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from benches.served import Serve, Served
 from ckwatch.server.clients import Clients, Limits, TooManyError
 from ckwatch.wire.messages import Problem
-from patience import PATIENCE_S
-from served import Serve, Served
+from fakes.patience import PATIENCE_S
 
 
 class Forgotten(list[str]):

@@ -17,15 +17,15 @@ import anyio
 import httpx
 import pytest
 
+from benches.served import over
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.server import ENDED, TAKEN
 from ckwatch.server.daemon import IN_PLACE_S, run_daemon
 from ckwatch.server.engine_api import Engine
 from ckwatch.wire.endpoint import acquire, bind, endpoint_of, is_in_place, owner, prepare_folder, release
 from ckwatch.workspace.trust import FILE_VARIABLE, trust
-from fake_engine import FakeEngine
-from patience import PATIENCE_S
-from served import over
+from fakes.fake_engine import FakeEngine
+from fakes.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ from functools import partial
 from pathlib import Path
 import anyio
 from ckwatch.server.daemon import IN_PLACE_S, run_daemon
-from fake_engine import FakeEngine
+from fakes.fake_engine import FakeEngine
 
 @asynccontextmanager
 async def open_engine(root, *, log_file):

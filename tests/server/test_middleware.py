@@ -11,10 +11,10 @@ import anyio
 import httpx
 import pytest
 
+from benches.served import Serve, Served
 from ckwatch.questions.table import ENDPOINTS
 from ckwatch.server.routes import path_of
 from ckwatch.wire.messages import Problem
-from served import Serve, Served
 
 JSON = {"content-type": "application/json"}
 OVERLAYS = "PUT /clients/x/overlays"

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
+from benches.served import Serve, Served
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.server import uvicorn_server
 from ckwatch.server.clients import Limits
@@ -19,9 +20,8 @@ from ckwatch.server.streams import SerializedStates
 from ckwatch.wire.analysis import Isa
 from ckwatch.wire.messages import BuildLine, Problem, SlowAnswer, TimeTrace
 from ckwatch.wire.state import Change, File
-from fake_engine import FakeEngine, unit_of
-from patience import PATIENCE_S
-from served import Serve, Served
+from fakes.fake_engine import FakeEngine, unit_of
+from fakes.patience import PATIENCE_S
 
 UNIT = "gemm/m128@gfx942"
 TOPIC = f"unit/{UNIT}"

@@ -9,8 +9,8 @@ import anyio
 import httpx
 import pytest
 
+from benches.served import Serve, Served
 from ckwatch.questions.workspace import WorkspaceQuestions
-from served import Serve, Served
 
 
 async def test_other_users_are_refused(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benches.served import Served
 from ckwatch.wire.verification import VerifyLine
-from fake_verifications import UNIT, finding_of, unit_verification, verification_of
-from served import Served
+from fakes.fake_verifications import UNIT, finding_of, unit_verification, verification_of
 
 
 async def test_a_verification_is_followed_line_by_line(served: Served) -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ckwatch.system.left_behind import LeftBehindError, TimeLimitedCalls
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 def test_answers_and_errors_are_those_of_the_question() -> None:

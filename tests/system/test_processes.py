@@ -18,7 +18,7 @@ import pytest
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, lower_priority, run_process
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 def niceness() -> int:

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from cases.gemm_case import GemmCase, GemmLibrary
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
-from gemm_build import CK_ON_HOST, HIP_ON_HOST, TEMPLATES, Build, render
-from gemm_case import GemmCase, GemmLibrary
-from host_compiler import WARNINGS, HostCompiler
+from fakes.host_compiler import WARNINGS, HostCompiler
+from helpers.gemm_build import CK_ON_HOST, HIP_ON_HOST, TEMPLATES, Build, render
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,9 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.toml import toml_value
-from gemm_build import ROOT, SCALARS, VECTORS, both_passes, render
-from host_compiler import HostCompiler
-from workspaces import workspace
+from fakes.host_compiler import HostCompiler
+from helpers.gemm_build import ROOT, SCALARS, VECTORS, both_passes, render
+from helpers.workspaces import workspace
 
 Floats = npt.NDArray[np.float32]
 

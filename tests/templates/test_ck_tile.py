@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.ck_tile_gemm import OPERATION as RULES
 from ckwatch.checks.rules.instances import rendered_instances
@@ -15,8 +16,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.toml import toml_value
-from gemm_build import render
-from gemm_case import GemmCase
+from helpers.gemm_build import render
 
 TEMPLATE = "ck_tile/gemm_universal.hip.j2"
 PARAMETERS: dict[str, ParameterValue] = {

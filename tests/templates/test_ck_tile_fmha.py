@@ -17,7 +17,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from gemm_build import render
+from helpers.gemm_build import render
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "attention"
 UNITS = {unit.id: unit for unit in load_workspace(EXAMPLE).units}

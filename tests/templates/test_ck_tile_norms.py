@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from cases.normalization_case import EVERYTHING, unit_of
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.cli import main
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
-from gemm_build import render
-from normalization_case import EVERYTHING, unit_of
+from helpers.gemm_build import render
 
 NAMES = {"rms": "CkTileRmsnorm2d", "layer": "CkTileLayernorm2d"}
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from cases.gemm_case import GemmCase, GemmRun, Size
+from cases.gemm_rows import BLOCKED_SMALL, CASES, REFUSAL_CASE, REFUSED, check_refusal, sizes
 from ckwatch.bench.numerics.storage import narrow
-from gemm_build import Build
-from gemm_case import GemmCase, GemmRun, Size
-from gemm_rows import BLOCKED_SMALL, CASES, REFUSAL_CASE, REFUSED, check_refusal, sizes
+from helpers.gemm_build import Build
 
 TEMPLATE = "cpp/gemm_blocked.cpp.j2"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.checks.static_checks import unused_parameters
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
@@ -22,8 +23,7 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from gemm_build import render
-from gemm_case import GemmCase
+from helpers.gemm_build import render
 
 TEMPLATE = "cutlass/gemm_universal.cu.j2"
 EXAMPLE = Path(__file__).parents[2] / "examples/cuda"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
-from gemm_build import render
-from gemm_case import GemmCase
+from helpers.gemm_build import render
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
-from gemm_build import ROOT, render
+from helpers.gemm_build import ROOT, render
 
 EXAMPLE = ROOT / "examples/scaled_gemm/gemm_f8_block_scales.kernel.toml"
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.gemm_case import GemmCase, GemmLibrary, GemmRun, Size
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.discover import discover
@@ -24,9 +25,8 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
-from gemm_build import SCALARS, VECTORS, both_passes, render
-from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
-from host_compiler import HostCompiler
+from fakes.host_compiler import HostCompiler
+from helpers.gemm_build import SCALARS, VECTORS, both_passes, render
 
 TEMPLATE = "ck/gemm_universal.hip.j2"
 

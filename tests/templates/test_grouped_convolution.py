@@ -22,8 +22,8 @@ from ckwatch.workspace.operations.grouped_convolution import (
     size_arguments,
 )
 from ckwatch.workspace.toml import toml_value
-from gemm_build import render
-from workspaces import workspace
+from helpers.gemm_build import render
+from helpers.workspaces import workspace
 
 TRANSFER: dict[str, ParameterValue] = {
     "ThreadClusterArrangeOrder": (1, 0, 2), "SrcAccessOrder": (1, 0, 2), "SrcVectorDim": 2, "SrcScalarPerVector": 8,

@@ -16,7 +16,7 @@ from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.toml import toml_value
-from gemm_build import render
+from helpers.gemm_build import render
 
 PARAMETERS: dict[str, ParameterValue] = {
     "TileM": 64, "TileN": 64, "TileK": 32, "WarpM": 2, "WarpN": 2, "WarpK": 1,

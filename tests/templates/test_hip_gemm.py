@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from cases.gemm_case import GemmCase, GemmRun, Size
+from cases.gemm_rows import CASES, REFUSAL_CASE, REFUSED, TILED_SMALL, check_refusal, sizes
 from ckwatch.render.renderer import Renderer
-from gemm_build import Build, render
-from gemm_case import GemmCase, GemmRun, Size
-from gemm_rows import CASES, REFUSAL_CASE, REFUSED, TILED_SMALL, check_refusal, sizes
-from host_compiler import HostCompiler
+from fakes.host_compiler import HostCompiler
+from helpers.gemm_build import Build, render
 
 TEMPLATE = "hip/gemm_tiled.hip.j2"
 

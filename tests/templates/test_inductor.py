@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import ckwatch_templates
+from cases.inductor_text import InductorText, fetch_inductor_text
 from ckwatch.cli import main
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
@@ -25,9 +26,8 @@ from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.operations.grouped_convolution import convolution_operation
 from ckwatch.workspace.toml import toml_value
-from inductor_text import InductorText, fetch_inductor_text
-from units import gemm, tensor, unit
-from workspaces import workspace
+from helpers.units import gemm, tensor, unit
+from helpers.workspaces import workspace
 
 GEMM_BASE = '{% extends "inductor/ck_gemm.j2" %}\n{% block kernel %}\n', "\n{% endblock %}\n"
 CONVOLUTION_BASE = '{% extends "inductor/ck_conv.j2" %}\n{% block kernel %}\n', "\n{% endblock %}\n"

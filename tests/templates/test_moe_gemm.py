@@ -16,7 +16,7 @@ from ckwatch.model.kernels import ParameterValue
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.toml import toml_value
-from gemm_build import render
+from helpers.gemm_build import render
 
 PARAMETERS: dict[str, ParameterValue] = {
     "GemmSpec": "Default", "BlockSize": 256, "MPerBlock": 32, "NPerBlock": 64, "KPerBlock": 128, "AK1": 8, "BK1": 8,

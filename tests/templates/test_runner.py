@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase
+from cases.gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
 from ckwatch.engine.queries.runner import runner_unit
 from ckwatch.model.kernels import ParameterValue, Shape
 from ckwatch.model.text import span
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.shapes import with_defaults
-from gemm_build import TEMPLATES, render
-from gemm_case import GemmCase
-from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
-from host_compiler import HostCompiler
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, GROUPED_GEMM, naive_unit
-from naive_kernels import TEMPLATES as NAIVE
-from patience import PATIENCE_S
+from fakes.host_compiler import HostCompiler
+from fakes.patience import PATIENCE_S
+from helpers.gemm_build import TEMPLATES, render
+from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, GROUPED_GEMM, naive_unit
+from references.naive_kernels import TEMPLATES as NAIVE
 
 Link = Callable[..., Path]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 
-from daemon_bench import COMPILER, KERNEL, MACROS, PLACEHOLDER, TEMPLATE, Bench
+from benches.daemon_bench import COMPILER, KERNEL, MACROS, PLACEHOLDER, TEMPLATE, Bench
+from helpers.workspaces import gemm_kernel
 from torture.daemons import Daemon, daemons
 from torture.rounds import Rounds
-from workspaces import gemm_kernel
 
 ANSWER_S = 120.0
 """How long anything may take; what takes as long as a compile takes a hundredth of it on an idle machine."""

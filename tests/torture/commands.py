@@ -22,11 +22,11 @@ from pathlib import Path
 
 from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
 from ckwatch.workspace.trust import trust
+from helpers.workspaces import gemm_kernel
 from torture.bystander import remove
 from torture.files import ODD
 from torture.kill import strangers
 from torture.rounds import Rounds
-from workspaces import gemm_kernel
 
 COMMAND_S = 120.0
 """How long a command may take. Most take less than a second on an idle machine; `stop` may ask thrice."""

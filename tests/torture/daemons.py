@@ -13,10 +13,10 @@ from pathlib import Path
 
 import httpx
 
+from benches.daemon_bench import Bench
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import trust
-from daemon_bench import Bench
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 TESTS = Path(__file__).parent.parent
 
@@ -109,7 +109,7 @@ def daemons(bench: Bench) -> Iterator[Daemon]:
     folder = bench.folder
     trust(bench.root)
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(TESTS / "killable_daemon.py"), str(folder)]
+    command = [sys.executable, str(TESTS / "benches/killable_daemon.py"), str(folder)]
     environment = {**os.environ, "PYTHONPATH": path}
     with (
         (folder / "log").open("wb") as log,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from code_objects import OBJECTS, content
+from helpers.code_objects import OBJECTS, content
 from torture.rounds import Rounds
 
 ANSWER_S = 120.0

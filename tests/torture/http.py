@@ -22,8 +22,8 @@ from jsonschema_rs import Draft202012Validator
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
+from benches.daemon_bench import Bench
 from ckwatch.wire.endpoint import endpoint_of
-from daemon_bench import Bench
 from torture.daemons import Daemon, daemons
 from torture.rounds import Rounds
 

@@ -29,7 +29,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.wire.endpoint import endpoint_of
 from engine.timed_workspace import KERNEL, TEMPLATE, Timed
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 from torture.daemons import Daemon, daemons, descendants
 from torture.rounds import Rounds
 

@@ -16,8 +16,8 @@ from contextlib import ExitStack, suppress
 
 import httpx
 
+from benches.daemon_bench import KERNEL
 from ckwatch.wire.endpoint import endpoint_of
-from daemon_bench import KERNEL
 from torture.bystander import ANSWER_S, Illtreated, build, check_alive, check_others, errors, ill_treat, outcomes
 from torture.daemons import Daemon
 from torture.rounds import Rounds

@@ -32,9 +32,9 @@ from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
+from helpers.units import unit
 from torture.rounds import Rounds
-from units import unit
 
 SECRET = "the-secret-behind-the-wall"
 GOOD = "{{ header('hip') | length }} {{ MPerBlock }} {{ operation.settings }} {{ parameters }} {{ X.dtype }} {{ range(3) | list }}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases.tuning_spaces import evaluated, record
 from ckwatch.tuning.importance import (
     FailureReason,
     best_so_far,
@@ -17,7 +18,6 @@ from ckwatch.tuning.importance import (
     parameter_importance,
 )
 from ckwatch.tuning.results import EvaluationStatus
-from tuning_spaces import evaluated, record
 
 GRID: list[dict[str, Any]] = [
     {"a": a, "b": b, "c": c, "d": 1} for a, b, c in itertools.product((1, 2, 4), (1, 2), ("x", "y"))

@@ -10,7 +10,7 @@ from ckwatch.tuning.plan import WAIT, Evaluation, Next, Plan, TuningOptions
 from ckwatch.tuning.results import EvaluationStatus, KnownResult, ShapeResult
 from ckwatch.tuning.space import Point
 from ckwatch.tuning.tuned_kernel import TunedKernel
-from tuning_stand_in import tuned_kernel_of, workspace
+from fakes.tuning_stand_in import tuned_kernel_of, workspace
 
 FAILED = ShapeResult(shape="", status=EvaluationStatus.COMPILE_FAILED, reason="no such tile")
 

@@ -6,10 +6,10 @@ import random
 import re
 from html.parser import HTMLParser
 
+from cases.tuning_spaces import evaluated, record, tiles
 from ckwatch.tuning.report import html_report
 from ckwatch.tuning.results import EvaluationStatus
 from ckwatch.tuning.space import coverage
-from tuning_spaces import evaluated, record, tiles
 
 
 class Nesting(HTMLParser):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cases.tuning_spaces import evaluated, record
 from ckwatch.tuning.results import EvaluationStatus
-from tuning_spaces import evaluated, record
 
 
 def test_the_fastest_measured_instance_is_the_best() -> None:

@@ -15,7 +15,7 @@ from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.plan import CLEARLY_WORSE, TuningOptions
 from ckwatch.tuning.results import EvaluationStatus, TuningRecord
 from ckwatch.tuning.runner import Tuning
-from tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
+from fakes.tuning_stand_in import FakeTunedClient, numbers, tuning, workspace
 
 BEST = {"one": "s_32_96_4", "two": "s_48_64_8"}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from cases.tuning_spaces import POWERS, condition, derivation, tiles
 from ckwatch.model.diagnostics import Source
 from ckwatch.tuning.space import (
     Axis,
@@ -25,7 +26,6 @@ from ckwatch.workspace.parameters import ParameterReader
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.sweep import read_sweep
 from ckwatch.workspace.toml_document import TomlDocument
-from tuning_spaces import POWERS, condition, derivation, tiles
 
 
 def listed() -> ListedSpace:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from cases.tuning_spaces import POWERS, condition, cost_of, tiles
 from ckwatch.tuning.space import ListedSpace, Point, ProductSpace, Space, joined
 from ckwatch.tuning.strategies import STRATEGIES, Search, Strategy
-from tuning_spaces import POWERS, condition, cost_of, tiles
 
 
 def cost(parameters: Mapping[str, Any]) -> float:

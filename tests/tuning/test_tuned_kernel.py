@@ -11,7 +11,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.opening import chosen_devices
 from ckwatch.tuning.tuned_kernel import SEEDS
 from ckwatch.wire.benchmarks import Device, Devices
-from tuning_stand_in import tuned_kernel_of, workspace
+from fakes.tuning_stand_in import tuned_kernel_of, workspace
 
 
 @pytest.fixture

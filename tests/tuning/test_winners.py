@@ -13,7 +13,7 @@ from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult
 from ckwatch.tuning.tuned_kernel import TunedKernel, read_tuned_kernel
 from ckwatch.tuning.winners import write_winners
 from ckwatch.workspace.loading import load_workspace
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 SHAPES = {"square": {"M": 64, "N": 64, "K": 64}, "thin": {"M": 16, "N": 64, "K": 64}}
 KERNEL = f"""{gemm_kernel("k.cpp.j2", {"one": {"Tile": 1, "Flag": True}}, dtype="f32", shapes=SHAPES)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.verification.library import HOST_COMPILERS, build_library
-from wave_emulator import WaveEmulator
+from references.wave_emulator import WaveEmulator
 
 
 @pytest.fixture(scope="session")

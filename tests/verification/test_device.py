@@ -19,8 +19,8 @@ from ckwatch.verification.device import (
     OBJDUMP_VARIABLE,
     EmulatedDevice,
 )
-from emulator_findings import TOLD
-from emulator_stand_in import build_stand_in
+from fakes.emulator_stand_in import build_stand_in
+from helpers.emulator_findings import TOLD
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.model.verification import FindingKind
 from ckwatch.verification.findings import MemoryRange, finding_of, merged
-from emulator_findings import TOLD
+from helpers.emulator_findings import TOLD
 
 X = MemoryRange(name="X", address=0x10000, size_bytes=4096)
 Y = MemoryRange(name="Y", address=0x20000, size_bytes=512)

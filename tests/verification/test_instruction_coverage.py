@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from instruction_text import parse
-from memory_references import NOTHING, TIMES, has_reference, is_refused
-from rdna_references import RDNA
-from scalar_references import SAVES_EXEC, SCALAR
-from vector_references import VECTOR
-from wave_emulator import ARCHITECTURES, WaveEmulator, recorded
+from references.instruction_text import parse
+from references.memory_references import NOTHING, TIMES, has_reference, is_refused
+from references.rdna_references import RDNA
+from references.scalar_references import SAVES_EXEC, SCALAR
+from references.vector_references import VECTOR
+from references.wave_emulator import ARCHITECTURES, WaveEmulator, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
 TESTS = Path(__file__).parent

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from code_objects import content
+from helpers.code_objects import content
+from references.wave_emulator import WaveEmulator, WaveState
 from torture.emulator import sections
-from wave_emulator import WaveEmulator, WaveState
 
 CODE = content("limits.gfx942")
 KERNEL = "lds_100_of_1024"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from instruction_text import Text, parse
-from vector_references import VALUES, width_of
-from wave_emulator import ARCHITECTURES, FP16_OVFL, LANES, WaveEmulator, WaveState, Words, recorded
+from references.instruction_text import Text, parse
+from references.vector_references import VALUES, width_of
+from references.wave_emulator import ARCHITECTURES, FP16_OVFL, LANES, WaveEmulator, WaveState, Words, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
 Array = NDArray[Any]

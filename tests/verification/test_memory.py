@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instruction_text import Text, parse
-from memory_references import (
+from references.instruction_text import Text, parse
+from references.memory_references import (
     ADDRESS,
     AROUND,
     BEYOND,
@@ -31,7 +31,7 @@ from memory_references import (
     put_register,
     reference,
 )
-from wave_emulator import (
+from references.wave_emulator import (
     ARCHITECTURES,
     DENORMALS,
     LANES,

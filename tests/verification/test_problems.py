@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.verification import ARCHS, LEAST, SHIPPED, least_of, shipped_units
+from cases.gemm_case import GemmCase
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
@@ -17,7 +18,6 @@ from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.verification.problems import ESSENTIAL as ESSENTIALS
 from ckwatch.verification.problems import THOROUGH, WHOLE_MACS, shape_text, trials_asked, trials_of
-from gemm_case import GemmCase
 
 Parameters = dict[str, ParameterValue]
 ESSENTIAL = VerificationDepth.ESSENTIAL

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wave_emulator import EXEC, LANES, SCC, VCC, WaveEmulator, WaveState, recorded
+from references.wave_emulator import EXEC, LANES, SCC, VCC, WaveEmulator, WaveState, recorded
 
 ARCH = "gfx1100"
 LINES = recorded(Path(__file__).parent.parent / "data" / "instructions", ARCH)

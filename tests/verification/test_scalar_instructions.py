@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from instruction_text import literal_bits, parse
-from scalar_references import SAVES_EXEC, SCALAR, ScalarReference
-from wave_emulator import DENORMALS, EXEC, M0, SCC, VCC, WaveEmulator, WaveState, recorded
+from references.instruction_text import literal_bits, parse
+from references.scalar_references import SAVES_EXEC, SCALAR, ScalarReference
+from references.wave_emulator import DENORMALS, EXEC, M0, SCC, VCC, WaveEmulator, WaveState, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
 LINES = [line for line in recorded(DATA, "gfx942") if line.startswith("s_")]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import LIMITS_S, gemm_problem, shared_object
+from benches.bench_kernels import LIMITS_S, gemm_problem, shared_object
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
 from ckwatch.verification.session import WORKERS, verify
-from emulator_findings import TOLD
-from emulator_stand_in import build_stand_in
+from fakes.emulator_stand_in import build_stand_in
+from helpers.emulator_findings import TOLD
 
 LIMIT_S = 120.0
 

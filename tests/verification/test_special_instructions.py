@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from instruction_lists import DIVISION_F64
-from instruction_text import exec_lanes, parse
-from vector_references import VALUES, bfloat_bits, fma, half_of, small_code, small_codes, width_of
-from wave_emulator import ARCHITECTURES, FP16_OVFL, LANES, VCC, WaveEmulator, WaveState, Words, recorded
+from references.instruction_lists import DIVISION_F64
+from references.instruction_text import exec_lanes, parse
+from references.vector_references import VALUES, bfloat_bits, fma, half_of, small_code, small_codes, width_of
+from references.wave_emulator import ARCHITECTURES, FP16_OVFL, LANES, VCC, WaveEmulator, WaveState, Words, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
 LINES = [(target, line) for target in ARCHITECTURES for line in recorded(DATA, target)]

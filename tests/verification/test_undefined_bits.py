@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wave_emulator import LANES, WaveEmulator, WaveState
+from references.wave_emulator import LANES, WaveEmulator, WaveState
 
 LOAD = "global_load_dwordx4 v[20:23], v[0:1], off // DC5C8000 147F0000"
 WAIT = "s_waitcnt vmcnt(0) // BF8C0F70"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from instruction_text import Text, exec_lanes, lanes_of, mask_of, parse, put_words, results_of, source_words
-from rdna_references import RDNA, RENAMED, reference_of, usual
-from vector_references import KEEPING, VECTOR, Reference
-from wave_emulator import ARCHITECTURES, DENORMALS, EXEC, LANES, VCC, WaveEmulator, WaveState, recorded
+from references.instruction_text import Text, exec_lanes, lanes_of, mask_of, parse, put_words, results_of, source_words
+from references.rdna_references import RDNA, RENAMED, reference_of, usual
+from references.vector_references import KEEPING, VECTOR, Reference
+from references.wave_emulator import ARCHITECTURES, DENORMALS, EXEC, LANES, VCC, WaveEmulator, WaveState, recorded
 
 DATA = Path(__file__).parent.parent / "data" / "instructions"
 Array = NDArray[Any]

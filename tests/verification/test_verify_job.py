@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
+from benches.bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
@@ -19,8 +19,8 @@ from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
 from ckwatch.verification import verify_job as module
 from ckwatch.verification.verify_job import UNKNOWN_OPERATION, verify_job
-from emulator_findings import told
-from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
+from fakes.fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
+from helpers.emulator_findings import told
 
 Sizes = Any
 TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())

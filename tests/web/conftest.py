@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from web_page import chromium, site, workspace_of_page
+from helpers.web_page import chromium, site, workspace_of_page
 
 __all__ = ["chromium", "site", "workspace_of_page"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from benches.timed_units import timing_row
+from cases.web_rows import feed_of, unit_row
 from ckwatch import CkwatchError
 from ckwatch_web.choices import COMPARED, GoneError, choose
 from ckwatch_web.feed import Feed
 from ckwatch_web.view import PageView
 from ckwatch_web.views.all import VIEWS
-from timed_units import timing_row
-from web_rows import feed_of, unit_row
 
 ONE = unit_row("k/one@gfx942", timings=(timing_row("s", 10.0),), artifact="ab")
 UNTIMED = unit_row("k/one@gfx942", artifact="ab")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
 from ckwatch.wire.analysis import Analysis, Isa, IsaFold, IsaLine
 from ckwatch.wire.benchmarks import Compared, Comparison, Timing
@@ -15,8 +16,7 @@ from ckwatch_web.content import PLACE, UNIT, Content, csv_text
 from ckwatch_web.places import TextPlace
 from ckwatch_web.views import compare
 from ckwatch_web.views.compare import Side, figures, instructions, listing_table, parameters, ratio_plot, timings
-from kernel_reports import kernel, report
-from web_rows import HOSTILE, feed_of, unit_row
+from helpers.kernel_reports import kernel, report
 
 ONE, TWO = "k/one@gfx942", "k/two@gfx942"
 

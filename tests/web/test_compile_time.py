@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
+from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
 from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
 from ckwatch.wire.state import Diagnostic, Position, Span
 from ckwatch_web.content import PLACE, Action, Content, Note, Plot
 from ckwatch_web.views import compile_time
 from ckwatch_web.views.compile_time import MOST_KEPT, Traced, keep, kept_traces, slowest, slowest_plot
-from web_rows import HOSTILE, feed_of, unit_row
 
 ONE = "k/one@gfx942"
 

@@ -19,8 +19,8 @@ from ckwatch.wire.state import Diagnostic, File, Position, Span, Unit, Workspace
 from ckwatch_web.content import PLACE, Note, Plot, Table
 from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
 from ckwatch_web.views import now
-from fake_benchmarks import timing_of
-from fake_engine import figures_of, unit_of
+from fakes.fake_benchmarks import timing_of
+from fakes.fake_engine import figures_of, unit_of
 
 
 def kept(unit: Unit) -> UnitRow:

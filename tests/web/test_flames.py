@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from cases.web_rows import HOSTILE
 from ckwatch_web.flames import MOST_FRAMES, Flame, flame_plot, flames
-from web_rows import HOSTILE
 
 
 def event(name: str, begin: int, duration: int, detail: str = "", process: int = 1) -> str:

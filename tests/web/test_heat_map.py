@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benches.timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 from ckwatch import CkwatchError
 from ckwatch.wire.benchmarks import Comparison
 from ckwatch_web.content import PLACE, UNIT, Choice, Content, Note, Plot, Table, csv_text
@@ -30,7 +31,6 @@ from ckwatch_web.views.heat_map import (
     show,
     table_of,
 )
-from timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 
 UNITS = [
     unit_row("slow", [timing_row("s", 200.0), timing_row("t", 30.0)]),

@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from benches.timed_units import HOSTILE, feed_of, timing_row, unit_row, wire_timing
 from ckwatch import CkwatchError
 from ckwatch.wire.benchmarks import Comparison, Timing
 from ckwatch.wire.messages import Run
@@ -23,7 +24,6 @@ from ckwatch_web.views.history import (
     timings_table,
     verdicts_of,
 )
-from timed_units import HOSTILE, feed_of, timing_row, unit_row, wire_timing
 
 SLOWER = Comparison(verdict="SLOW", ratio=1.25, against="previous", other_median_us=80.0)
 TIMINGS = [

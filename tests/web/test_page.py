@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from ckwatch.client.blocking import SyncClient
 from ckwatch_web.view import PageView
 from ckwatch_web.views.all import VIEWS
-from patience import PATIENCE_S
-from web_page import HOSTILE, PATIENCE_MS, Site, program_path, run, site_of, web
+from fakes.patience import PATIENCE_S
+from helpers.web_page import HOSTILE, PATIENCE_MS, Site, program_path, run, site_of, web
 
 pytestmark = [pytest.mark.browser, pytest.mark.toolchain]
 

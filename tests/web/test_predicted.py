@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch.model.roofline import CacheState
 from ckwatch.prediction.predict import MeasuredPrediction, Prediction, calibrate
 from ckwatch.prediction.ranking import RankedInstance
@@ -21,7 +22,6 @@ from ckwatch_web.views.predicted import (
     ranking_table,
     scatter,
 )
-from web_rows import HOSTILE, feed_of, unit_row
 
 
 def ranked(name: str, time_us: float | None = 10.0, place: int | None = 1) -> RankedInstance:

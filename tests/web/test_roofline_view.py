@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benches.timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 from ckwatch import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.prediction.predict import Bottleneck, Prediction
@@ -26,7 +27,6 @@ from ckwatch_web.views.roofline import (
     timed_of,
     timings_table,
 )
-from timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 
 PEAK, BANDWIDTH = 100.0, 2.0
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from ckwatch import connect_sync
 from ckwatch.client.blocking import SyncClient
 from ckwatch.workspace.trust import trust
-from web_page import HOST_KERNEL, PATIENCE_MS, site_of
+from helpers.web_page import HOST_KERNEL, PATIENCE_MS, site_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.toolchain]
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from benches.timed_units import HOSTILE, feed_of, unit_row
+from cases.tuning_spaces import evaluated, record, tiles
 from ckwatch import CkwatchError
 from ckwatch.tuning.report import MOST_LINES
 from ckwatch.tuning.results import EvaluationStatus, TuningRecord, TuningRun
@@ -23,8 +25,6 @@ from ckwatch_web.static_html import page
 from ckwatch_web.view import Query
 from ckwatch_web.views import tuning
 from ckwatch_web.views.tuning_run import MOST_POINTS, Texts, blocks_of, coordinates, importance, progress
-from timed_units import HOSTILE, feed_of, unit_row
-from tuning_spaces import evaluated, record, tiles
 
 TEXTS = Texts(units={}, kernel_file=TextPlace("/w/k.kernel.toml", 0))
 

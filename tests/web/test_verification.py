@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome
 from ckwatch.wire.verification import UnitVerification
@@ -19,8 +20,7 @@ from ckwatch_web.views.verification import (
     unit_blocks,
     units_table,
 )
-from fake_verifications import finding_of, problem_of, unit_verification, verification_of
-from web_rows import HOSTILE, feed_of, unit_row
+from fakes.fake_verifications import finding_of, problem_of, unit_verification, verification_of
 
 ONE = "k/one@gfx942"
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from ckwatch.client.blocking import SyncClient
 from ckwatch_web.places import place_of
-from web_page import PATIENCE_MS, Site, site_of
+from helpers.web_page import PATIENCE_MS, Site, site_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.toolchain]
 

@@ -21,8 +21,8 @@ from ckwatch.wire.figures_text import (
     timing_words,
 )
 from ckwatch.wire.state import Figures, Unit
-from fake_benchmarks import timing_of
-from fake_engine import figures_of, unit_of
+from fakes.fake_benchmarks import timing_of
+from fakes.fake_engine import figures_of, unit_of
 
 
 def timing(**changes: Any) -> Timing:

@@ -10,7 +10,7 @@ import pytest
 
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
-from workspaces import INSTANCE, KERNEL, OPERATION, TOP, gemm_kernel, unmarked, whole_file, workspace
+from helpers.workspaces import INSTANCE, KERNEL, OPERATION, TOP, gemm_kernel, unmarked, whole_file, workspace
 
 
 def gemm(old: str, new: str) -> str:

@@ -13,7 +13,7 @@ from ckwatch.workspace.init import init_workspace
 from ckwatch.workspace.kernel_globs import compile_glob
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import distrust, trust
-from workspaces import KERNEL, workspace
+from helpers.workspaces import KERNEL, workspace
 
 
 def test_a_workspace_is_found_from_below(tmp_path: Path) -> None:

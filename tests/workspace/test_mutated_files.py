@@ -14,7 +14,7 @@ from ckwatch.model.diagnostics import Source
 from ckwatch.model.text import LineIndex, Position, Span
 from ckwatch.workspace.loading import Workspace, load_workspace
 from ckwatch.workspace.toml_document import TomlDocument
-from workspaces import KERNEL, TEMPLATE
+from helpers.workspaces import KERNEL, TEMPLATE
 
 VALID = "archs = ['gfx942']\nflags = ['-DX=1'] # größe\n" + KERNEL.replace(
     "[[instance]]", "bias.dtype = 'f16'\n[[instance]]"

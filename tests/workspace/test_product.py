@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from cases.tuning_spaces import condition, derivation
 from ckwatch.workspace.parameters import Condition
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
-from tuning_spaces import condition, derivation
 
 
 def test_a_condition_is_asked_once_for_the_values_that_it_mentions() -> None:

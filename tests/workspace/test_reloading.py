@@ -24,7 +24,7 @@ from ckwatch.workspace.files import FileText, StampCache, read_text
 from ckwatch.workspace.loading import Workspace, load_workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
 from ckwatch.workspace.writers import Writers
-from workspaces import INSTANCE, KERNEL, OPERATION, TEMPLATE, workspace
+from helpers.workspaces import INSTANCE, KERNEL, OPERATION, TEMPLATE, workspace
 
 SECOND_NS = 1_000_000_000
 

@@ -8,8 +8,8 @@ import pytest
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.settings import Settings, parse_byte_size
-from rocm_trees import make_program
-from workspaces import KERNEL, unmarked, workspace
+from helpers.rocm_trees import make_program
+from helpers.workspaces import KERNEL, unmarked, workspace
 
 ROWS = [
     ("«[workspaces]»".replace("«[", "[«").replace("]»", "»]"), "unknown-key", "did you mean `workspace`?"),

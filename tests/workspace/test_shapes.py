@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase, GemmRun, Size
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Kernel, Shape
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import find_shape, find_shapes, ragged_shapes
-from gemm_case import GemmCase, GemmRun, Size
-from units import place
+from helpers.units import place
 
 
 def shape_of(case: GemmCase) -> Shape:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workspaces import KERNEL, OPERATION, TOP, unmarked, workspace
+from helpers.workspaces import KERNEL, OPERATION, TOP, unmarked, workspace
 
 FREE = "{{ parameters }}"
 

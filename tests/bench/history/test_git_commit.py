@@ -15,7 +15,7 @@ import pytest
 
 from ckwatch.bench.history import git_commit
 from ckwatch.system.async_processes import ProcessResult, run_process
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 commit_of = partial(git_commit.commit_of, time_limit_s=PATIENCE_S)
 

@@ -12,7 +12,7 @@ from ckwatch.bench.history.imported import ImportedSource, ImportedTimings
 from ckwatch.bench.history.runs import History
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.matching import sizes_key
-from imported_workspaces import TABLE
+from helpers.imported_workspaces import TABLE
 
 RECORDS = read_aiter(TABLE).records
 KEY = sizes_key({"K": 8192, "M": 128, "N": 1280, "LDA": 8192})

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckwatch.bench.history.runs import History, UnitRecord
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 EMPTY = UnitRecord("", "", "", "built", 0.0, 0.0, 0, False, {}, ())
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.database import MIGRATIONS, HistoryError
 from ckwatch.bench.history.runs import History
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkReport, FailureKind
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import CacheState
-from timing_records import DEVICE, failed, measured, record, report, samples
 
 UNIT, OTHER = "gemm/m128@gfx942", "gemm/m256@gfx942"
 ELSEWHERE = replace(DEVICE, pci="0000:08:00.0")

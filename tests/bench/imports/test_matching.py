@@ -11,8 +11,8 @@ from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.matching import InstanceIndex, is_about, is_for_arch, matched
 from ckwatch.bench.imports.records import ImportedRecord
 from ckwatch.model.kernels import Kernel, ParameterValue
-from imported_workspaces import NAME, TABLE, kernel_in, kernel_text
-from workspaces import gemm_kernel
+from helpers.imported_workspaces import NAME, TABLE, kernel_in, kernel_text
+from helpers.workspaces import gemm_kernel
 
 RECORDS = read_aiter(TABLE).records
 

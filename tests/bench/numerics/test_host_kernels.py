@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.gemm_case import GemmCase, GemmRun, Size
+from cases.gemm_rows import BLOCKED_SMALL, CASES, sizes
 from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import Storage, poison
@@ -22,13 +24,11 @@ from ckwatch.model.kernels import Shape
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import with_defaults
-from gemm_build import TEMPLATES, render
-from gemm_case import GemmCase, GemmRun, Size
-from gemm_rows import BLOCKED_SMALL, CASES, sizes
-from host_compiler import WARNINGS, HostCompiler
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
-from naive_kernels import TEMPLATES as NAIVE
-from units import place
+from fakes.host_compiler import WARNINGS, HostCompiler
+from helpers.gemm_build import TEMPLATES, render
+from helpers.units import place
+from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from references.naive_kernels import TEMPLATES as NAIVE
 
 GUARD = 64
 NAMES = ("f8 row scales", "to bf8 fnuz", "i8 to i8", "f64", "reordered", "one buffer")

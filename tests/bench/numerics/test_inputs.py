@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases.gemm_case import GemmCase, decode
 from ckwatch.bench.numerics.inputs import CHUNK, make_inputs, random_bits
 from ckwatch.bench.numerics.storage import gap_mask, storage_type, tensor_elements
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.model.text import span
-from each_row import each_row
-from gemm_case import GemmCase, decode
+from helpers.each_row import each_row
 
 
 def problem(case: GemmCase, m: int = 5, n: int = 7, k: int = 11, padding: int = 0) -> KernelProblem:

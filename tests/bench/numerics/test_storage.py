@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import gemm_case
+from cases import gemm_case
 from ckwatch.bench.numerics.storage import (
     in_memory,
     is_nan,
@@ -19,7 +19,7 @@ from ckwatch.bench.numerics.storage import (
 from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, half_subnormal
 from ckwatch.model.kernel_problem import Buffer
 from ckwatch.model.tensors import DTYPES
-from each_row import each_row
+from helpers.each_row import each_row
 
 SMALL = ("f4", "f8", "bf8", "f16", "bf16")
 

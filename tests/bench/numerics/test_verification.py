@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cases.gemm_case import ACTIVATIONS as EXPECTED_ACTIVATIONS
+from cases.gemm_case import GemmCase, GemmRun, Size
 from ckwatch.bench.numerics.activations import ACTIVATIONS
 from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
@@ -27,10 +29,8 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.workspace.operations.tables import ACTIVATIONS as KNOWN_ACTIVATIONS
-from each_row import each_row
-from gemm_case import ACTIVATIONS as EXPECTED_ACTIVATIONS
-from gemm_case import GemmCase, GemmRun, Size
-from units import place
+from helpers.each_row import each_row
+from helpers.units import place
 
 Doubles = npt.NDArray[np.float64]
 GUARD = 64

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases.hip_scenarios import matrix, multiplication
 from ckwatch.bench.runtimes.blas import BlasMatrix, blas_gemm
 from ckwatch.model.contractions import MatrixView, matrix_view
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
-from hip_scenarios import matrix, multiplication
 
 LAYOUTS = [(x, w, y) for x in (True, False) for w in (True, False) for y in (True, False)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench_kernels import gemm_problem
+from benches.bench_kernels import gemm_problem
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes import cpu, processors
 from ckwatch.bench.runtimes.cpu import CpuRuntime

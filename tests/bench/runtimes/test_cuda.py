@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench_kernels import gemm_of
+from benches.bench_kernels import gemm_of
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import cuda, cuda_api, cuda_blas, cuda_monitor
 from ckwatch.bench.runtimes.blas import blas_gemm
@@ -19,7 +19,7 @@ from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 from ckwatch.bench.runtimes.stream_gate import GIVEN_UP
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
-from cuda_stand_in import PCI, StandIn
+from fakes.cuda_stand_in import PCI, StandIn
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ckwatch.bench.runtimes.hip import last_level_cache_bytes
-from each_row import each_row
-from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment, scenario
+from fakes.hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment, scenario
+from helpers.each_row import each_row
 
 pytest.importorskip("rocm.bindings.hip")
 

@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.bench.report import DeviceReading
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings, other_processes
-from hip_stand_in import build_amdsmi, build_hip, environment, scenario
+from fakes.hip_stand_in import build_amdsmi, build_hip, environment, scenario
 
 NOTHING: dict[str, Any] = {
     "clock_mhz": None,

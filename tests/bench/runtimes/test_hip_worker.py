@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import LIMITS_S, QUICK, gemm_problem
+from benches.bench_kernels import LIMITS_S, QUICK, gemm_problem
 from ckwatch.bench.job import Contestant, Job
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import KERNEL_FAILURES, BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.worker_session import find_devices, measure
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
-from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment
-from patience import PATIENCE_S
+from fakes.hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment
+from fakes.patience import PATIENCE_S
 
 pytest.importorskip("rocm.bindings.hip")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench_kernels import job
+from benches.bench_kernels import job
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes import selection
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError

@@ -17,8 +17,8 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.targets import Language
-from hip_stand_in import build_hip, environment
-from patience import PATIENCE_S
+from fakes.hip_stand_in import build_hip, environment
+from fakes.patience import PATIENCE_S
 
 ON_THE_EMULATOR = """
 import json, sys

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import gemm_problem, shared_object
+from benches.bench_kernels import gemm_problem, shared_object
 from ckwatch.bench.job import Contestant, SelfTestJob, SelfTestStep
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
@@ -26,7 +26,7 @@ from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WorkerMessage
 from ckwatch.bench.worker_session import try_steps
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import ASSUMPTIONS, AssumptionTrial, TrialOutcome, not_assumed
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 PASSED, FAILED, SKIPPED = TrialOutcome.PASSED, TrialOutcome.FAILED, TrialOutcome.SKIPPED
 JOB = SelfTestJob(device="cpu", kind="cpu", arch="host", steps=(), lease_wait_s=PATIENCE_S)

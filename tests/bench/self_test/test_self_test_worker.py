@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import gemm_problem, shared_object
+from benches.bench_kernels import gemm_problem, shared_object
 from ckwatch.bench.job import Contestant, SelfTestJob, SelfTestStep
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import DeviceReading, FailureKind
@@ -20,7 +20,7 @@ from ckwatch.bench.stats.noise_floor import resolution_us
 from ckwatch.bench.worker_protocol import StepTried
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
-from cuda_stand_in import StandIn
+from fakes.cuda_stand_in import StandIn
 
 PASSED, FAILED, SKIPPED = TrialOutcome.PASSED, TrialOutcome.FAILED, TrialOutcome.SKIPPED
 Try = Callable[..., AssumptionTrial]

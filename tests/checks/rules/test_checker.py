@@ -14,11 +14,11 @@ from benchmarks.gemm_samples import (
     good_samples,
     instance,
 )
+from cases.rule_instances import COLUMNS, OPERATION, V4, row_col
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance
 from ckwatch.model.diagnostics import Severity
-from each_row import each_row
-from executed_lines import executed_lines
-from rule_instances import COLUMNS, OPERATION, V4, row_col
+from helpers.each_row import each_row
+from references.executed_lines import executed_lines
 
 INTERWAVE = "BlockGemmPipelineScheduler::Interwave"
 

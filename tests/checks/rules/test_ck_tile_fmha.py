@@ -10,7 +10,7 @@ from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.ck_tile_fmha import NAME, OPERATION, PADS, SEQUENCES, TILES
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
-from each_row import each_row
+from helpers.each_row import each_row
 
 F16: dict[str, Any] = {
     "QKVDataType": "F16", "ODataType": "F16", "Head": 128, "HeadV": 128,

@@ -11,7 +11,7 @@ from ckwatch.checks.rules.ck_tile_gemm import NAME, OPERATION, PARAMETERS
 from ckwatch.checks.rules.instances import rendered_instances, unchecked_operations
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
-from each_row import each_row
+from helpers.each_row import each_row
 
 F16: dict[str, Any] = {
     "ALayout": "Row", "BLayout": "Col", "CLayout": "Row",

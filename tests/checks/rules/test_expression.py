@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.checks.rules.expression import UnknownValueError, Value, parse
 from ckwatch.model.arithmetic import ZeroDivisorError
-from each_row import each_row
+from helpers.each_row import each_row
 
 VALUES: dict[str, Value] = {"M": 128, "X": 32, "W": 3, "zero": 0, "S3": (8, 32, 1), "order": (1, 0, 2), "L": "Row"}
 

@@ -8,7 +8,7 @@ from benchmarks.gemm_samples import Arguments, instance
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance, value_of
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.reference import parameter_description
-from each_row import each_row
+from helpers.each_row import each_row
 
 SCALED = "DeviceGemmMultiD_ABScale_Xdl_CShuffle_V3"
 GEMM = "DeviceGemmMultiD_Xdl_CShuffle_V3"

@@ -9,7 +9,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.grouped_conv_fwd_xdl_cshuffle_v3 import CDE_CLUSTER, CDE_VECTOR, OPERATION
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
-from each_row import each_row
+from helpers.each_row import each_row
 
 A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
 B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"

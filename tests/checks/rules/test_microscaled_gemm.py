@@ -11,7 +11,7 @@ from ckwatch.checks.rules.gemm_mx_xdl_cshuffle_v3 import C_VECTOR
 from ckwatch.checks.rules.instances import rendered_instances
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
-from each_row import each_row
+from helpers.each_row import each_row
 
 NAME = "DeviceGemmMX_Xdl_CShuffleV3"
 OPERATION = OPERATIONS[NAME]

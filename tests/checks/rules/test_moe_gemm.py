@@ -11,7 +11,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_b_preshuffle import OPERATION as 
 from ckwatch.checks.rules.moe_gemm_xdl_cshuffle_v3 import OPERATION
 from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.model.diagnostics import Severity
-from each_row import each_row
+from helpers.each_row import each_row
 
 NAME = "DeviceMoeGemm"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.gemm_samples import Arguments
+from cases.rule_instances import OPERATION as GEMM
+from cases.rule_instances import row_col
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance, value_of
 from ckwatch.checks.rules.reference import parameter_descriptions
 from ckwatch.model.diagnostics import Severity
-from rule_instances import OPERATION as GEMM
-from rule_instances import row_col
 
 NAME = "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle"
 OPERATION = OPERATIONS[NAME]

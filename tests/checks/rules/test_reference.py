@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ckwatch
+from cases.rule_instances import OPERATION
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import (
     parameter_description,
@@ -16,7 +17,6 @@ from ckwatch.checks.rules.reference import (
     rules_of,
     rules_page,
 )
-from rule_instances import OPERATION
 
 
 def test_the_page_is_that_of_the_rules() -> None:

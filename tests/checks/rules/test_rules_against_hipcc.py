@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.mutated_instances import ARCHS, Example, stored_results
 from benchmarks.rules_against_hipcc import failure, judge, load, sample_of, sampled, source, verdict
+from cases.rule_instances import OPERATION
 from ckwatch.checks.rules.instances import rendered_instances
-from rule_instances import OPERATION
 
 
 def test_no_instance_that_compiles_is_rejected() -> None:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from benches.timing_records import failed, measured, record, report, samples
 from ckwatch.cli.charts.plot_file import check_target, draw, save
 from ckwatch.cli.charts.plotting import points_of
 from ckwatch.engine.queries.ranking import rank_units
@@ -22,7 +23,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.roofline_points import RooflinePoint
 from ckwatch.wire.benchmarks import RankedTiming, Timing
-from timing_records import failed, measured, record, report, samples
 
 pytest.importorskip("matplotlib")
 plotting: Any = import_module("ckwatch.cli.charts.plotting")

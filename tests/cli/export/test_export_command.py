@@ -17,7 +17,7 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.export import python_module
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/export.md"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
-from ck4inductor_fields import GEMM
+from cases.ck4inductor_fields import GEMM
+from cases.inductor_text import InductorText, fetch_inductor_text
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.cli import main
 from ckwatch.cli.imports import ck4inductor
@@ -20,7 +21,6 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.diagnostics import Severity
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import Workspace, load_workspace
-from inductor_text import InductorText, fetch_inductor_text
 
 Capture = pytest.CaptureFixture[str]
 

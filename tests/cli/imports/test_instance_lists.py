@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ck4inductor_fields import GEMM
+from cases.ck4inductor_fields import GEMM
 from ckwatch.cli.imports.instance_lists import (
     FAMILIES,
     Fields,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.cli.imports.template_strings import TemplateStringError, chosen_string, template_strings
-from each_row import each_row
+from helpers.each_row import each_row
 
 KERNEL = "{{kernel_definition}} {\\n}"
 SOURCE = f'''

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benches.timing_client import TimingClient, connecting_to
 from ckwatch.cli import main, session
 from ckwatch.wire.imported_timings import MatchedKernel, TimingsImport, UnusedRow
-from fake_imported_timings import imported_file, imported_timing
-from timing_client import TimingClient, connecting_to
+from fakes.fake_imported_timings import imported_file, imported_timing
 
 Capture = pytest.CaptureFixture[str]
 

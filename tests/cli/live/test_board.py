@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from changes import error, file, gone, unit, workspace
 from ckwatch.cli.live.board import Board, UnitFilter, WorkRound
 from ckwatch.wire.state import Change
+from helpers.changes import error, file, gone, unit, workspace
 
 
 def board_of(*changes: tuple[float, Change], meant: UnitFilter | None = None) -> Board:

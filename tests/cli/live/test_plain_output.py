@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from changes import error, file, gone, unit, workspace
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.wire.state import Change
+from helpers.changes import error, file, gone, unit, workspace
 
 
 def printed(found: Diagnostic) -> Text:

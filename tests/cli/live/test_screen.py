@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ckwatch.cli.live.screen import Screen
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 LEFT = "\x1b[?25h\x1b[?1049l"
 """The terminal is given back: a cursor, and what was there before."""

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from changes import error, file, unit, workspace
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.view import RenderedMessages, ViewOptions, one_line, view
 from ckwatch.wire.state import Change
-from fake_benchmarks import timing_of
-from fake_engine import figures_of
+from fakes.fake_benchmarks import timing_of
+from fakes.fake_engine import figures_of
+from helpers.changes import error, file, unit, workspace
 
 SOURCES = {
     "/w/t.j2": ["int a = blok + 1;", "    " + "x" * 90 + " + blok;", "名前 = 名前 + blok;"],

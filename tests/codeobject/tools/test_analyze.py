@@ -11,14 +11,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from cases.disassemblies import FOLDER
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, ProcessResult
-from code_objects import DATA, content
-from disassemblies import FOLDER
+from helpers.code_objects import DATA, content
 
 NAME = "gemm_f16_v3_128x128x64.gfx942"
 OBJECT = DATA / f"{NAME}.hsaco"

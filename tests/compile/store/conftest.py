@@ -10,7 +10,7 @@ import pytest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import Artifact
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
-from stored_entries import KEY, RECORD, Publish
+from helpers.stored_entries import KEY, RECORD, Publish
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from ckwatch.compile.store.entries import LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.file_locks import is_in_place, try_lock, unlock
-from patience import PATIENCE_S
-from stored_entries import KEY, RECORD, Publish
+from fakes.patience import PATIENCE_S
+from helpers.stored_entries import KEY, RECORD, Publish
 
 
 def test_found_as_published(store: ArtifactStore, publish: Publish, roots: PathRoots) -> None:
@@ -181,7 +181,7 @@ import sys, itertools
 from pathlib import Path
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
-from stored_entries import RECORD
+from helpers.stored_entries import RECORD
 store = ArtifactStore(Path(sys.argv[1]))
 print("ready", flush=True)
 for count in itertools.count():

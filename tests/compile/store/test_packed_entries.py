@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ckwatch.compile.store.entries import META, Artifact, StoredFile, artifact_to_json
 from ckwatch.compile.store.header_sets import HeaderSet
 from ckwatch.compile.store.packed_entries import header_set_from, pack, unpack
-from each_row import each_row
-from stored_entries import KEY, RECORD
+from helpers.each_row import each_row
+from helpers.stored_entries import KEY, RECORD
 
 SET = "cd" + "0" * 62
 CONTENTS = {"kernel.hip": b"int a;\r\n", "kernel.so": b"\x7fELF" * 100, "log.txt": b"a warning\n"}

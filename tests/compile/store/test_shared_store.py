@@ -23,8 +23,8 @@ from ckwatch.compile.store.entries import Artifact
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
 from ckwatch.compile.store.packed_entries import pack
 from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes, shown_location
-from patience import PATIENCE_S
-from stored_entries import KEY, RECORD, Publish
+from fakes.patience import PATIENCE_S
+from helpers.stored_entries import KEY, RECORD, Publish
 
 OTHER_KEY = "ef" + "1" * 62
 

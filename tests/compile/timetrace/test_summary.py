@@ -19,7 +19,7 @@ from ckwatch.compile.timetrace.summary import (
     summarize,
     template_name,
 )
-from each_row import each_row
+from helpers.each_row import each_row
 
 ROWS = {
     "main": "main",

@@ -21,7 +21,7 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import ToolchainError
-from rocm_trees import make_program, make_rocm
+from helpers.rocm_trees import make_program, make_rocm
 
 CLANG = """case "$*" in
 -print-resource-dir) echo "/the compiler's own";;

@@ -17,7 +17,7 @@ from ckwatch.compile.toolchain.debian_programs import DebianProgram, fetch_progr
 from ckwatch.compile.toolchain.install_steps import InstallStep
 from ckwatch.model.errors import ToolchainError
 from compile.toolchain.test_install import Archive
-from rocm_trees import make_program
+from helpers.rocm_trees import make_program
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
 

@@ -16,7 +16,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import MANIFEST, set_current
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain, ToolchainSource
 from ckwatch.model.errors import ToolchainError
-from rocm_trees import make_ck, make_installed, make_program, make_rocm, make_sources
+from helpers.rocm_trees import make_ck, make_installed, make_program, make_rocm, make_sources
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ckwatch.compile.toolchain.installations import toolchains_folder
 from ckwatch.compile.toolchain.model import FixedToolchainChoice
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.trust import trust
-from rocm_trees import make_installed, make_program, make_rocm, make_sources
+from helpers.rocm_trees import make_installed, make_program, make_rocm, make_sources
 
 CLANG = """case "$*" in
 *--print-supported-cpus*) printf '\\tgfx90a\\n\\tgfx942\\n\\tgfx1100\\n\\tsm_90\\n' >&2;;

@@ -19,7 +19,7 @@ from ckwatch.compile.toolchain.installations import (
     remove_tree,
     set_current,
 )
-from rocm_trees import make_installed
+from helpers.rocm_trees import make_installed
 
 
 def test_a_manifest_survives_the_disk(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.system.installation import command_for_packages
-from rocm_trees import make_program
+from helpers.rocm_trees import make_program
 
 NVCC = """echo 'Cuda compilation tools, release {version}, V{version}.88'
 echo 'Build cuda_{version}.r{version}/compiler.1'"""

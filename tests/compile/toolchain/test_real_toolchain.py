@@ -13,7 +13,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import ToolchainError
-from executed_lines import executed_lines
+from references.executed_lines import executed_lines
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 

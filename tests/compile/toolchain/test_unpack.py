@@ -12,7 +12,7 @@ import pytest
 
 from ckwatch.compile.toolchain.unpack import extract, is_kept, place_of, unpack_deb, unpack_sources
 from ckwatch.model.errors import ToolchainError
-from each_row import each_row
+from helpers.each_row import each_row
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
 

@@ -16,11 +16,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from instruction_lists import MATRIX, OTHER  # noqa: E402
-from memory_references import memory_lines  # noqa: E402
-from rdna_references import rdna_lines  # noqa: E402
-from scalar_references import scalar_lines  # noqa: E402
-from vector_references import VECTOR, Reference  # noqa: E402
+from references.instruction_lists import MATRIX, OTHER  # noqa: E402
+from references.memory_references import memory_lines  # noqa: E402
+from references.rdna_references import rdna_lines  # noqa: E402
+from references.scalar_references import scalar_lines  # noqa: E402
+from references.vector_references import VECTOR, Reference  # noqa: E402
 
 REGISTERS = {"f64": 2, "u64": 2, "i64": 2, "f32x2": 2, "u128": 4}
 FLOATS = ("f16", "f32", "f64", "s32", "h16")

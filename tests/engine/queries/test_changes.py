@@ -14,7 +14,7 @@ from ckwatch.engine.queries import changes
 from ckwatch.engine.queries.changes import PAGES_KEPT, TOPICS_AT_ONCE, ChangePages
 from ckwatch.model.delays import CHANGES_UNDER_LOAD
 from ckwatch.wire.state import Change, Unit
-from fake_engine import unit_of
+from fakes.fake_engine import unit_of
 
 
 class World:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import ContestantResult
 from ckwatch.engine.queries.comparison import compare_interleaved_results, compare_results, compare_timings
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Compared
-from timing_records import DEVICE, failed, measured, record, report, samples
 
 UNIT, OTHER = "gemm/m128@gfx942", "gemm/m256@gfx942"
 SLOW, FAST = [110.0, 110.1, 110.2] * 10, [100.0, 100.1, 100.2] * 10

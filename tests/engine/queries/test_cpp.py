@@ -15,13 +15,13 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from benches.daemon_bench import KERNEL, Bench, following
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.wire.cpp import CppAnswer, CppRequest
-from clangd_stand_in import ClangdStandIn
-from daemon_bench import KERNEL, Bench, following
-from patience import PATIENCE_S
+from fakes.clangd_stand_in import ClangdStandIn
+from fakes.patience import PATIENCE_S
 
 HOVER = "textDocument/hover"
 TEXT = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import Bench
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from daemon_bench import Bench
-from imported_workspaces import NAME, OTHER, TABLE, kernel_text
+from helpers.imported_workspaces import NAME, OTHER, TABLE, kernel_text
 
 LARGE = [(15.1, NAME, ("theirs",)), (17.5, OTHER, ()), (21.25, OTHER, ())]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import PLACEHOLDER, build
+from benches.gemm_bench import GEMM
+from benches.gemm_bench import PLACEHOLDER as GEMM_PLACEHOLDER
 from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import OccupancySteps
-from daemon_bench import PLACEHOLDER, build
 from engine.code_workspace import CodeBench, with_figures
-from fake_compiler import dynamic_symbols, elf
-from gemm_bench import GEMM
-from gemm_bench import PLACEHOLDER as GEMM_PLACEHOLDER
+from fakes.fake_compiler import dynamic_symbols, elf
 
 UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"
 NAME = UNIT.partition("/")[2].partition("@")[0]

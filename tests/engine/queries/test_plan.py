@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import Bench, build
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import UnknownUnitError
-from daemon_bench import Bench, build
 
 
 async def steps(daemon: Daemon, *patterns: str) -> dict[str, str]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import gemm_problem
+from benches.bench_kernels import gemm_problem
+from benches.timing_records import DEVICE, PROBLEM, failed, measured, record, report, samples
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import FailureKind
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import RankedTiming
-from timing_records import DEVICE, PROBLEM, failed, measured, record, report, samples
 
 A, B, C = (f"gemm/{name}@gfx942" for name in "abc")
 PRESENT: dict[str, str | None] = {A: "a1", B: "a1", C: "a1"}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cases.gemm_case import GemmCase
 from ckwatch.bench.numerics.tolerance import tolerance_of
 from ckwatch.engine.queries.runner import runner_unit
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit
-from gemm_case import GemmCase
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from references.naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
 
 
 def parameters(unit: Unit) -> dict[str, ParameterValue]:

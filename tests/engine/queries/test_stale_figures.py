@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from benches.daemon_bench import Follower, build, following
+from benches.timing_records import measured, record, report
 from ckwatch.bench.history.runs import History
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.loading import load_workspace
-from daemon_bench import Follower, build, following
 from engine.code_workspace import CodeBench
-from timing_records import measured, record, report
-from workspaces import gemm_kernel
+from helpers.workspaces import gemm_kernel
 
 ONE = "k/one@gfx942"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benches.daemon_bench import Bench
 from ckwatch.engine.queries import status
-from daemon_bench import Bench
 
 
 async def test_the_folders_of_headers_are_the_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

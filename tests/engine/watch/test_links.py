@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watching import watching
+from benches.watching import watching
 
 
 @pytest.fixture

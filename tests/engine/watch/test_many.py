@@ -8,8 +8,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from benches.watching import watching
 from ckwatch.engine.watch import Batch
-from watching import watching
 
 WRITE = """
 import sys

@@ -14,9 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.watching import QUICK, ignore_problems
 from ckwatch.engine.watch import Batch, Watcher
-from patience import PATIENCE_S
-from watching import QUICK, ignore_problems
+from fakes.patience import PATIENCE_S
 
 NAMES = ("a", "b", "c", "d.j2", "e.j2", "f.j2")
 

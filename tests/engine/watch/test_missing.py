@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watching import Reports, watching
+from benches.watching import Reports, watching
 
 
 @pytest.mark.parametrize("poll", [False, True], ids=["watchfiles", "polling"])

@@ -16,7 +16,7 @@ import pytest
 
 from ckwatch.engine.watch import notify_process
 from ckwatch.engine.watch.notify import as_os_error, describe_shortage, watchfiles_process
-from patience import PATIENCE_S
+from fakes.patience import PATIENCE_S
 
 
 async def test_hints(workspace: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.watching import QUICK, watching
 from ckwatch.engine.watch import WatchDelays
 from ckwatch.engine.watch.places import Hints
 from ckwatch.engine.watch.watcher import OVERFLOW_PATHS
-from watching import QUICK, watching
 
 RARELY = replace(QUICK, shortest_scan_s=3600.0, longest_scan_s=3600.0, check_s=3600.0)
 """No scan is made by the clock."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watching import Reports, watching
+from benches.watching import Reports, watching
 
 
 async def seen_again(reports: Reports, root: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.watching import watching
 from ckwatch.engine.watch.notify import watchfiles_process
 from ckwatch.engine.watch.places import Hints
-from watching import watching
 
 
 class Failing:

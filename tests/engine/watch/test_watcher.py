@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from benches.watching import QUICK, ignore_problems, watching
 from ckwatch.engine.watch import Batch, Watcher
-from patience import PATIENCE_S
-from watching import QUICK, ignore_problems, watching
+from fakes.patience import PATIENCE_S
 
 
 def truncate_and_write(path: Path) -> None:

@@ -25,10 +25,10 @@ from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
+from fakes.patience import PATIENCE_S
 from lsp.editing import place
 from lsp.fake_editor import FakeEditor
 from lsp.figures.made_up import unit
-from patience import PATIENCE_S
 
 ROOT = Path("/ws")
 ONE, TWO = "k/one@gfx942", "k/two@gfx942"

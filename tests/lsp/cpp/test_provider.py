@@ -15,9 +15,9 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.state import Workspace
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
+from fakes.patience import PATIENCE_S
 from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, hover, location, texts_at
 from lsp.figures.made_up import unit
-from patience import PATIENCE_S
 
 TEMPLATE = """\
 {% macro body(n) %}

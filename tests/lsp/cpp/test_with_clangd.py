@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ckwatch.workspace.trust import trust
+from helpers.workspaces import gemm_kernel
 from lsp.editing import Editor, LspError, capabilities, editor, place
-from workspaces import gemm_kernel
 
 pytestmark = pytest.mark.toolchain
 

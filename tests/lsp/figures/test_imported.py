@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.wire.state import Change, Workspace
 from ckwatch_lsp.figures.imported import ShapeTable, shape_at
-from fake_imported_timings import imported_timing
+from fakes.fake_imported_timings import imported_timing
 from lsp.figures.desk import Desk, desk
 from lsp.figures.made_up import timing, unit
 

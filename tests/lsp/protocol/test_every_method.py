@@ -17,8 +17,8 @@ import pytest
 from lsprotocol import types
 
 from ckwatch.workspace.trust import trust
+from helpers.workspaces import gemm_kernel
 from lsp.editing import ALL, CAPTURES, Editor, capabilities, editor, start
-from workspaces import gemm_kernel
 
 EDITORS = Path(__file__).parents[3] / "editors"
 METHOD_NOT_FOUND, INVALID_REQUEST, INTERNAL_ERROR, REQUEST_FAILED = -32601, -32600, -32603, -32803

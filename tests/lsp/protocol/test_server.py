@@ -11,8 +11,8 @@ from lsprotocol import types
 
 from ckwatch.workspace.trust import trust
 from ckwatch_lsp.protocol.server import CkwatchServer
+from fakes.patience import PATIENCE_S
 from lsp.editing import ALL, LspError, capabilities, copy_of, editor, start
-from patience import PATIENCE_S
 
 ROOT: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
 

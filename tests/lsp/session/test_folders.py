@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ckwatch.wire.state import Change, Diagnostic, File, Position, Span
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from fake_engine import unit_of
+from fakes.fake_engine import unit_of
 
 PATH = "/w/k.kernel.toml"
 

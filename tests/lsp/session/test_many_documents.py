@@ -28,10 +28,10 @@ from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.language.index import TemplateIndex, builtin_words
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
+from fakes.patience import PATIENCE_S
 from lsp.fake_editor import FakeEditor
 from lsp.figures.desk import ROOT, MadeUpClient, desk
 from lsp.figures.made_up import unit
-from patience import PATIENCE_S
 
 COUNT = 300
 TEMPLATE = "{% macro kernel(a) %}{{ a }}{% endmacro %}\n{{ def_kernel('x') }}\n"

@@ -15,10 +15,10 @@ from ckwatch.wire.state import ShownPlace, Workspace
 from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 from lsp.editing import capabilities, editor, lasting
 from lsp.fake_editor import FakeEditor
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
 
 TEMPLATE = "// nothing\n/* é😀 */ int tile = {{ Tile }};\n"
 SHOW = "window/showDocument"

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from ckwatch.workspace.trust import trust
+from helpers.workspaces import gemm_kernel
 from lsp.editing import Editor, LspError, capabilities, editor, lasting
-from workspaces import gemm_kernel
 
 UNIT = "saxpy/small@gfx942"
 

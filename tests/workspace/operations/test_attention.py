@@ -11,7 +11,7 @@ from ckwatch.model.kernels import Kernel
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import with_defaults, wrong_sizes
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 OPERATION = '[operation]\nkind = "attention"\ndtype = "f16"\nhead = 64\n'
 FIXED = "batch = 2\nnhead_q = 6\nnhead_k = 3\nseqlen_q = 5\nseqlen_k = 7\n"

@@ -10,7 +10,7 @@ from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Kernel
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import ragged_shapes, with_defaults, wrong_sizes
-from workspaces import INSTANCE, OPERATION, TOP, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, workspace
 
 BATCHED = OPERATION.replace('"gemm"', '"batched_gemm"')
 

@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.workspace.operations.block_scales import scale_axes
-from workspaces import INSTANCE, OPERATION, TOP, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, workspace
 
 SHAPE = "\n[[shape]]\nM = 5\nN = 6\nK = 10\n"
 

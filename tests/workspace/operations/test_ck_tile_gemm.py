@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ckwatch.model.kernel_problem import problem_of
-from workspaces import INSTANCE, OPERATION, TOP, unmarked, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, unmarked, workspace
 
 TILE = OPERATION.replace('"gemm"', '"ck_tile_gemm"')
 SHAPE = "\n[[shape]]\nM = 4\nN = 6\nK = 8\n"

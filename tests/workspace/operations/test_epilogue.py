@@ -10,7 +10,7 @@ from ckwatch.exported.description import formula
 from ckwatch.model.contractions import EpilogueStep
 from ckwatch.model.kernels import Operation, Tensor
 from ckwatch.workspace.operations import KINDS
-from workspaces import INSTANCE, OPERATION, TOP, unmarked, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, unmarked, workspace
 
 SCALES = 'scale_a = { per = "row" }\nscale_b = { per = "row" }\n'
 GATE = '[operation.operands.gate]\ndoes = "multiply"\nper = "element"\ndtype = "f16"\n'

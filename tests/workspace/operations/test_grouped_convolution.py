@@ -26,7 +26,7 @@ from ckwatch.workspace.operations.grouped_convolution import (
     convolution_operation,
 )
 from ckwatch.workspace.shapes import ragged_shapes, with_defaults, wrong_sizes
-from workspaces import INSTANCE, TOP, unmarked, workspace
+from helpers.workspaces import INSTANCE, TOP, unmarked, workspace
 
 HEAD = TOP + '\n[operation]\nkind = "grouped_convolution"\n'
 CHANNELS_LAST = HEAD + 'a = { dtype = "f16" }\nb = { dtype = "f16" }\nc = { dtype = "f16" }\n'

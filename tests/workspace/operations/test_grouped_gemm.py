@@ -13,7 +13,7 @@ from ckwatch.model.text import span
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.grouped_gemm import verified_sizes
 from ckwatch.workspace.shapes import with_defaults
-from workspaces import INSTANCE, OPERATION, TOP, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, workspace
 
 GROUPED = OPERATION.replace('"gemm"', '"grouped_gemm"')
 TILE: dict[str, ParameterValue] = {

@@ -10,7 +10,7 @@ from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import Kernel
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import wrong_sizes
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 SHAPE = "tokens = 5\ntopk = 2\nexperts = 3\nN = 32\nK = 64"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from cases.normalization_case import EVERYTHING, kernel_file, unit_of
 from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import with_defaults
-from normalization_case import EVERYTHING, kernel_file, unit_of
 
 SHAPE = "M = 7\nN = 24\nx_stride = 32"
 

@@ -10,7 +10,7 @@ import pytest
 from ckwatch.model.kernels import Kernel, Tensor
 from ckwatch.model.tensors import contiguous_strides, evaluate_size, names_in
 from ckwatch.workspace.shapes import elements_spanned
-from workspaces import INSTANCE, OPERATION, TOP, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, workspace
 
 
 def kernel(root: Path, operation: str, shape: str = "") -> Kernel:

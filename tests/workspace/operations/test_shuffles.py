@@ -10,7 +10,7 @@ import pytest
 from ckwatch.bench.numerics.storage import matrix_offsets
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 OPERATION = """
 [operation]

@@ -11,7 +11,7 @@ import pytest
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.references import REFERENCES, Given
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 REFERENCE = REFERENCES["attention"]
 OPERATION = '[operation]\nkind = "attention"\ndtype = "f16"\nhead = 4\nhead_v = 3\nlse = true\n'

@@ -11,7 +11,7 @@ import pytest
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.references import REFERENCES, Given
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from workspaces import INSTANCE, OPERATION, TOP, workspace
+from helpers.workspaces import INSTANCE, OPERATION, TOP, workspace
 
 REFERENCE = REFERENCES["grouped_gemm"]
 GROUPED = OPERATION.replace('"gemm"', '"grouped_gemm"').replace('dtype = "f16"', 'dtype = "f32"')

@@ -10,7 +10,7 @@ import pytest
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.references import REFERENCES, Given
 from ckwatch.model.kernel_problem import problem_of
-from workspaces import INSTANCE, TOP, workspace
+from helpers.workspaces import INSTANCE, TOP, workspace
 
 REFERENCE = REFERENCES["moe_gemm"]
 

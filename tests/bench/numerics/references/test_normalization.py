@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases.normalization_case import EVERYTHING, unit_of
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.references import REFERENCES, Given
 from ckwatch.model.kernel_problem import problem_of
-from normalization_case import EVERYTHING, unit_of
 
 EXPECTED = REFERENCES["normalization"].expected
 ROWS = np.array([0, 2, 4])

@@ -24,8 +24,8 @@ from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.session import Session
-from fake_benchmarks import timing_of
-from fake_engine import unit_of
+from fakes.fake_benchmarks import timing_of
+from fakes.fake_engine import unit_of
 
 PATH = "/w/k.kernel.toml"
 URI = f"file://{PATH}"

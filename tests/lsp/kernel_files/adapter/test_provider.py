@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 from lsp.editing import Editor, LspError, capabilities, copy_of, editor, lasting, start
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
 
 FILE = "gemm_f16.kernel.toml"
 QUIET = {"buildFirst": "none", "hostCheckOnType": False}

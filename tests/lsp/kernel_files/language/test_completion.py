@@ -13,7 +13,7 @@ from ckwatch_lsp.kernel_files.language.completion import (
     parameter_at,
 )
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
-from marked import marked
+from helpers.marked import marked
 
 GEMM = {"operation.kind": "gemm"}
 DTYPES = ('"f16"', '"bf16"')

@@ -21,7 +21,7 @@ from ckwatch_lsp.kernel_files.language.outline import (
     selections,
     symbols,
 )
-from marked import marked
+from helpers.marked import marked
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
     to_sweep,
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file
-from marked import marked
+from helpers.marked import marked
 
 GEMM = Path(ckwatch.__file__).parents[2] / "examples/gemm"
 TEXT = (GEMM / "gemm_f16.kernel.toml").read_text()

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from ckwatch.workspace.trust import trust
+from fakes.patience import PATIENCE_S
+from helpers.workspaces import gemm_kernel
 from lsp.editing import Editor, LspError, capabilities, editor, lasting, place
-from patience import PATIENCE_S
-from workspaces import gemm_kernel
 
 MACROS = """\
 {# Sets an element. #}

@@ -15,7 +15,7 @@ from ckwatch_lsp.templates.language.outline import OutlineItem, folds, highlight
 from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_lsp.templates.language.syntax import TemplateTree
-from marked_templates import BUILT_IN, index_of
+from helpers.marked_templates import BUILT_IN, index_of
 
 TEXTS = list(BUILT_IN.values())
 

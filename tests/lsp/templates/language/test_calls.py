@@ -10,7 +10,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch_lsp.templates.language.calls import CallItem, Calls, extent, incoming, items_at, outgoing
 from ckwatch_lsp.templates.language.index import TemplateIndex, TemplatePlace, Variable
 from ckwatch_lsp.templates.language.tags import Role
-from marked_templates import BUILT_IN, index_of, text_at
+from helpers.marked_templates import BUILT_IN, index_of, text_at
 
 F = "{% macro f() %}{% endmacro %}"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from ckwatch_lsp.templates.language.completion import CompletionContext, completion
-from marked_templates import index_of
+from helpers.marked_templates import index_of
 
 AROUND = CompletionContext((("MPerBlock", "128"), ("NPerBlock", "64")), ("ck/a.j2", "common/b.j2"), ("hip", "ck"))
 

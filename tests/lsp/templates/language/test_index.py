@@ -18,7 +18,7 @@ from ckwatch_lsp.templates.language.index import (
     parameters_of,
     printing_tags,
 )
-from marked_templates import BUILT_IN, TEMPLATES, index_of, only, text_at
+from helpers.marked_templates import BUILT_IN, TEMPLATES, index_of, only, text_at
 
 TOP = frozenset(("a.hip.j2",))
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from ckwatch_lsp.templates.language.lexer import TAG_COUNT_LIMIT, extents, tokens_of
-from marked_templates import BUILT_IN, JINJA
+from helpers.marked_templates import BUILT_IN, JINJA
 
 EXACT = [
     "{{ a }}",

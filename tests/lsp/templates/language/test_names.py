@@ -10,7 +10,7 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch_lsp.templates.language.names import SPECIAL_NAMES, TemplateNames
 from ckwatch_lsp.templates.language.syntax import TemplateTree
 from ckwatch_lsp.templates.language.tags import Role
-from marked_templates import BUILT_IN, JINJA, unmarked
+from helpers.marked_templates import BUILT_IN, JINJA, unmarked
 
 ROWS = [
     # set: before and after, the right-hand side reads what was there before

@@ -8,7 +8,7 @@ from ckwatch_lsp.session import providers
 from ckwatch_lsp.templates.language.outline import OutlineItem, folds, highlights, links, outline, selection
 from ckwatch_lsp.templates.language.semantic_tokens import TOKEN_MODIFIERS, TOKEN_TYPES, semantic_tokens
 from ckwatch_lsp.templates.language.syntax import TemplateTree
-from marked_templates import index_of
+from helpers.marked_templates import index_of
 
 TOKENS = [
     ("{{ a }}", "{{/macro a/parameter+readonly }}/macro"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ckwatch.model.text import Position
 from ckwatch_lsp.templates.language.index import TemplateIndex
 from ckwatch_lsp.templates.language.rename import RenameRefusedError, rename
-from marked_templates import BUILT_IN, index_of
+from helpers.marked_templates import BUILT_IN, index_of
 
 
 def renamed(index: TemplateIndex, path: str, position: Position, name: str) -> tuple[dict[str, str], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch_lsp.templates.language.signatures import signatures
-from marked_templates import index_of
+from helpers.marked_templates import index_of
 
 MACRO = "{# Adds\n   two. #}\n{% macro add(a, b=1, c='x,y') %}{% endmacro %}"
 

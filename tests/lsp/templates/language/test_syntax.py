@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.model.text import Position
 from ckwatch_lsp.templates.language.syntax import DEPTH_LIMIT, TemplateBlock, TemplateTree, TextLines, comment_above
-from marked_templates import unmarked
+from helpers.marked_templates import unmarked
 
 
 def shown(block: TemplateBlock, template: TemplateTree) -> str:
