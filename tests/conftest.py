@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape what no UTF-8 can hold in a report: it travels to the process that prints it."""
+    report = yield
+    report.sections = [(name, _escaped(text)) for name, text in report.sections]
+    if report.longrepr is not None and (text := str(report.longrepr)) != _escaped(text):
+        report.longrepr = _escaped(text)
+    return report
+
+
+def _escaped(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 @pytest.fixture(autouse=True, scope="session")
