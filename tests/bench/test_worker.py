@@ -251,7 +251,7 @@ async def test_too_little_memory_is_told_before_with_the_sizes() -> None:
     [
         ({"arch": "gfx942"}, FailureKind.WRONG_ARCH, "the artifacts are made for gfx942, and there is cpu (host"),
         ({"device": "hip:0"}, FailureKind.NO_DEVICE, "hip:0 is asked for, and the artifacts are for cpu devices"),
-        ({"threads": 5000}, FailureKind.NO_DEVICE, "5000 threads are asked for"),
+        ({"threads": 5000}, FailureKind.NO_DEVICE, "5000 threads are requested"),
     ],
 )
 async def test_devices_that_do_not_fit(changes: dict[str, Any], kind: FailureKind, told: str) -> None:

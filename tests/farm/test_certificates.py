@@ -157,9 +157,9 @@ def test_an_old_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_damaged_files_are_no_traceback(folder: Path) -> None:
     (folder / MEMBER).write_text("nothing")
-    assert "is no certificate" in refusal(folder)
+    assert "is not a certificate" in refusal(folder)
     (folder / AUTHORITY_KEY).write_text("nothing")
-    with pytest.raises(CkwatchError, match="is no key"):
+    with pytest.raises(CkwatchError, match="is not a key"):
         make_certificates(folder)
 
 

@@ -174,7 +174,7 @@ def _key(path: Path, advice: str) -> EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(read_file(path), password=None)
     except (ValueError, TypeError) as error:
-        raise CkwatchError(f"{path} is no key: {error}", advice) from error
+        raise CkwatchError(f"{path} is not a key: {error}", advice) from error
     if not isinstance(key, EllipticCurvePrivateKey):
         raise CkwatchError(f"{path} is not a key of an elliptic curve", advice)
     return key

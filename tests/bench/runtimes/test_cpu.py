@@ -144,7 +144,7 @@ def test_one_thread_runs_on_one_processor(runtime: CpuRuntime) -> None:
 
 
 def test_more_threads_than_processors(runtime: CpuRuntime) -> None:
-    with pytest.raises(BenchmarkError, match="100000 threads are asked for") as caught:
+    with pytest.raises(BenchmarkError, match="100000 threads are requested") as caught:
         cpu.open(runtime.facts, threads=100_000)
     assert caught.value.kind is FailureKind.NO_DEVICE
 

@@ -85,10 +85,10 @@ def set_in(table: str, key: str, value: object) -> bytes:
 @each_row(
     ("packed", "said"),
     [
-        (b"", "no whole archive"),
-        (b"PK\x03\x04", "no whole archive"),
-        (PACKED[:-1], "no whole archive"),
-        (PACKED[: len(PACKED) // 2], "no whole archive"),
+        (b"", "not a complete archive"),
+        (b"PK\x03\x04", "not a complete archive"),
+        (PACKED[:-1], "not a complete archive"),
+        (PACKED[: len(PACKED) // 2], "not a complete archive"),
         (archive({}), "meta.json is missing"),
         (archive(CONTENTS), "meta.json is missing"),
         (archive({META: b"{}", **CONTENTS}), "damaged"),
@@ -158,12 +158,12 @@ HEADERS = HeaderSet({"<ck>/a.hpp": "0" * 64}, ("<ck>/b.hpp",))
     [
         (HEADERS.to_json(), KEY, "another header set"),
         (HEADERS.to_json()[:-1], HEADERS.key, "delimiter"),
-        (b"[]", KEY, "no header set"),
-        (b'{"present": {}}', KEY, "no header set"),
-        (b'{"present": {"a": 1}, "absent": []}', KEY, "no header set"),
-        (b'{"present": {}, "absent": [1]}', KEY, "no header set"),
-        (b'{"present": {"a\\u0000b": "0"}, "absent": []}', KEY, "no header set"),
-        (b"[" * 100_000, KEY, "no header set"),
+        (b"[]", KEY, "not a header set"),
+        (b'{"present": {}}', KEY, "not a header set"),
+        (b'{"present": {"a": 1}, "absent": []}', KEY, "not a header set"),
+        (b'{"present": {}, "absent": [1]}', KEY, "not a header set"),
+        (b'{"present": {"a\\u0000b": "0"}, "absent": []}', KEY, "not a header set"),
+        (b"[" * 100_000, KEY, "not a header set"),
     ],
 )
 def test_header_sets_that_are_refused(content: bytes, name: str, said: str) -> None:
