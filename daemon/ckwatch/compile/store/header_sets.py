@@ -107,7 +107,7 @@ class HeaderSet:
         """Read the stored form; raises ValueError when it is damaged."""
         value = json.loads(content)
         if not isinstance(value, dict) or not isinstance(value.get("present"), dict):
-            raise ValueError("no header set")
+            raise ValueError("not a header set")
         return cls(value["present"], tuple(value["absent"]))
 
 
