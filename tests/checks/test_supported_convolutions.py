@@ -51,16 +51,16 @@ def problem(sizes: dict[str, int], layout: int = 0, dimensions: int = 2) -> Kern
     [
         (WIDE, {}, ""),
         (ANY, {"NInChannels": 6, "NOutChannels": 10, "InputSize_0": 5}, ""),
-        (WIDE, {"NInChannels": 8}, "4 input channels per group are no multiple of ABlockTransferSrcScalarPerVector = 8"),
+        (WIDE, {"NInChannels": 8}, "4 input channels per group are not a multiple of ABlockTransferSrcScalarPerVector = 8"),
         (
             WIDE | {"ABlockTransferSrcScalarPerVector": 2},
             {"NInChannels": 4},
-            "2 input channels per group are no multiple of BBlockTransferSrcScalarPerVector = 4",
+            "2 input channels per group are not a multiple of BBlockTransferSrcScalarPerVector = 4",
         ),
         (
             WIDE,
             {"NOutChannels": 24},
-            "12 output channels per group are no multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
+            "12 output channels per group are not a multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
         ),
         (WIDE | {"ConvForwardSpecialization": "Filter1x1Pad0"}, ONE_TAP | {"ConvolutionStrides_0": 2}, ""),
         (
@@ -89,7 +89,7 @@ def problem(sizes: dict[str, int], layout: int = 0, dimensions: int = 2) -> Kern
         (WIDE | {"BlkGemmPipelineVer": "v4", "DirectLoad": True}, {}, ""),
         # without padding
         (WIDE | {"GemmSpec": "MNPadding"}, {}, "K = 72 is not a multiple of kBatch · KPerBlock = 32, and GemmSpec does not"),
-        (WIDE | {"GemmSpec": "MKPadding"}, {}, "16 output channels per group are no multiple of NPerBlock = 64"),
+        (WIDE | {"GemmSpec": "MKPadding"}, {}, "16 output channels per group are not a multiple of NPerBlock = 64"),
         (WIDE | {"GemmSpec": "NKPadding"}, {}, ""),
         (WIDE, {"GroupCount": 65536, "NInChannels": 8 << 16, "NOutChannels": 8 << 16}, "GroupCount = 65536 is above"),
         (WIDE, {"NInChannels": 512, "InputSize_0": 1024, "InputSize_1": 1024}, "pixels × taps × channels of X are more"),
@@ -106,18 +106,18 @@ def test_channels_last(parameters: Parameters, changes: dict[str, int], expected
     [
         (WIDE, {}, ""),
         (ANY, {"InputSize_0": 5, "NInChannels": 6}, ""),
-        (WIDE, {"InputSize_0": 7, "InputSize_1": 7}, "49 elements of an image are no multiple of CDEBlockTransferScalar"),
+        (WIDE, {"InputSize_0": 7, "InputSize_1": 7}, "49 elements of an image are not a multiple of CDEBlockTransferScalar"),
         (
             WIDE,
             {"InputSize_0": 16, "ConvolutionStrides_0": 3, "ConvolutionStrides_1": 3},
-            "18 elements of an output image are no multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
+            "18 elements of an output image are not a multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
         ),
         (
             WIDE | {"ABlockTransferSrcScalarPerVector": 4},
             {"NInChannels": 8},
-            "4 input channels per group are no multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
+            "4 input channels per group are not a multiple of CDEBlockTransferScalarPerVector_NPerBlock = 8",
         ),
-        (WIDE, ONE_TAP | {"InputSize_0": 1, "InputSize_1": 1}, "1 elements of an image are no multiple"),
+        (WIDE, ONE_TAP | {"InputSize_0": 1, "InputSize_1": 1}, "1 elements of an image are not a multiple"),
     ],
 )  # fmt: skip
 def test_channels_first_are_transposed(parameters: Parameters, changes: dict[str, int], expected: str) -> None:

@@ -226,7 +226,7 @@ async def test_what_is_no_socket_is_not_replaced(root: Path) -> None:
     endpoint = endpoint_of(root)
     prepare_folder(endpoint.socket.parent)
     endpoint.socket.write_text("precious")
-    with pytest.raises(CkwatchError, match="no socket of ckwatch"):
+    with pytest.raises(CkwatchError, match="not a socket of ckwatch"):
         await run_daemon(root, open_engine=Opened())
     assert endpoint.socket.read_text() == "precious"
     assert owner(endpoint) is None

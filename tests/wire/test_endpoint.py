@@ -274,7 +274,7 @@ def test_only_a_socket_is_replaced(what: str, endpoint: Endpoint) -> None:
             endpoint.socket.mkdir()
         case "symlink":
             endpoint.socket.symlink_to("elsewhere")
-    with pytest.raises(CkwatchError, match="no socket of ckwatch"):
+    with pytest.raises(CkwatchError, match="not a socket of ckwatch"):
         bind(endpoint)
     assert os.path.lexists(endpoint.socket)
 

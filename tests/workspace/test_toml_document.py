@@ -141,7 +141,7 @@ HABITS = [
     ('a = { b = "x }', "1:11", "not closed", None),
     ("\ta = 'x", "1:6", "not closed", None),
     ("é = 1\n# ü\nb = \u201cx\u201d", "1:1", "", None),
-    ("b = \u201cx\u201d", "1:5", "no quote of TOML", 'b = "x\u201d'),
+    ("b = \u201cx\u201d", "1:5", "not a quotation mark of TOML", 'b = "x\u201d'),
     ("= 1", "1:1", "key is missing", None),
     ('{ "a": 1 }', "1:1", "JSON", None),
     ("[instance]\nname = 'a'\n[[instance]]\nname = 'b'", "1:1", "[[instance]]", "[[instance]]"),

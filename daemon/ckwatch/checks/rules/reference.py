@@ -175,7 +175,8 @@ def _operand_descriptions(
 
 _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     "GemmSpec": ParameterDescription(
-        "Which sizes may be no multiple of the tile: those that are named are padded. `Default` pads none.", _GEMM_SPECS
+        "Sizes that need not be multiples of the tile: those that are named are padded. `Default` pads none.",
+        _GEMM_SPECS,
     ),
     "BlockSize": ParameterDescription("Threads of a block, a multiple of 64.", (64, 128, 192, 256, 512, 1024)),
     "MPerBlock": ParameterDescription("Rows of Y that one block computes."),
@@ -249,7 +250,7 @@ _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
         if name not in (C_CLUSTER, C_VECTORS, "ComputeTypeA", "ComputeTypeB")
     },
     "GemmSpec": ParameterDescription(
-        "Which sizes may be no multiple of the tile: those that are named are padded. M are the pixels of Y, N its "
+        "Sizes that need not be multiples of the tile: those that are named are padded. M are the pixels of Y, N its "
         "channels, K the taps · channels of X.",
         _GEMM_SPECS,
     ),
@@ -290,13 +291,14 @@ _CK_TILE_GEMM: Mapping[str, ParameterDescription] = {
         (4, 8, 16, 32, 64, 128),
     ),
     "kPadM": ParameterDescription(
-        "Whether M need be no multiple of TileM; without it, M must be one where X or Y is column-major.", (True, False)
+        "True if M need not be a multiple of TileM; without it, M must be one where X or Y is column-major.",
+        (True, False),
     ),
     "kPadN": ParameterDescription(
-        "Whether N need be no multiple of TileN; without it, N must be one where W or Y is row-major.", (True, False)
+        "True if N need not be a multiple of TileN; without it, N must be one where W or Y is row-major.", (True, False)
     ),
     "kPadK": ParameterDescription(
-        "Whether K need be no multiple of TileK; without it, K must be one where X is row-major or W column-major.",
+        "True if K need not be a multiple of TileK; without it, K must be one where X is row-major or W column-major.",
         (True, False),
     ),
     "Pipeline": ParameterDescription(
@@ -351,7 +353,7 @@ _CK_TILE_NORMALIZATION: Mapping[str, ParameterDescription] = {
     ),
     "Vector_N": ParameterDescription("Elements that a thread reads at once; N must be a multiple.", NORM_VECTORS),
     "kPadN": ParameterDescription(
-        "Whether N need be no multiple of Repeat_N * ThreadPerBlock_N * Vector_N.", (True, False)
+        "True if N need not be a multiple of Repeat_N * ThreadPerBlock_N * Vector_N.", (True, False)
     ),
     "kTwoPass": ParameterDescription(
         "Whether rows are read twice, first for the sums, so that they may be of any length. One pass keeps a row in "
@@ -374,8 +376,8 @@ _CK_TILE_FMHA: Mapping[str, ParameterDescription] = {
     "Gemm0WarpTile": ParameterDescription("The tile of a warp's matrix product for Q and K: M, N and K."),
     "Gemm1BlockWarps": ParameterDescription("Warps that multiply probabilities and V, as Gemm0BlockWarps."),
     "Gemm1WarpTile": ParameterDescription("The tile of a warp's matrix product for V, as Gemm0WarpTile."),
-    "kPadSeqLenQ": ParameterDescription("Whether the length of Q need be no multiple of kM0.", (True, False)),
-    "kPadSeqLenK": ParameterDescription("Whether the length of K need be no multiple of kN0.", (True, False)),
+    "kPadSeqLenQ": ParameterDescription("True if the length of Q need not be a multiple of kM0.", (True, False)),
+    "kPadSeqLenK": ParameterDescription("True if the length of K need not be a multiple of kN0.", (True, False)),
     "kPadHeadDimQ": ParameterDescription(
         "Whether a head of Q and K need not fill kQKHeaddim; with qr, elements are then read one by one.", (True, False)
     ),

@@ -76,7 +76,7 @@ class GemmCase:
         """That a size is not a multiple of a step, and which GemmSpec pads its dimension."""
         padded = "".join(one for one in "MNK" if one == dimension or self.pads(one))
         return Refusal(
-            f"{size} no multiple of {step}, and GemmSpec does not pad {pronoun}", f'GemmSpec = "{padded}Padding"'
+            f"{size} not a multiple of {step}, and GemmSpec does not pad {pronoun}", f'GemmSpec = "{padded}Padding"'
         )
 
 
@@ -145,7 +145,7 @@ def _whole_scales(case: GemmCase) -> Iterator[Refusal]:
 
 def too_wide(what: str, size: int, name: str, vector: int) -> Refusal:
     """That a size is not a multiple of a vector's width, which must divide it."""
-    return Refusal(f"{what} no multiple of {name} = {vector}", f"{name} = {gcd(size, vector)}")
+    return Refusal(f"{what} not a multiple of {name} = {vector}", f"{name} = {gcd(size, vector)}")
 
 
 def unpadded_depth(case: GemmCase) -> Iterator[Refusal]:
