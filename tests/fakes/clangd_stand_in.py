@@ -21,7 +21,7 @@ PROGRAM = '''\
 import json, os, re, signal, sys, time
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent
+FOLDER = Path(__file__).parent
 if "--version" in sys.argv:
     print("VERSION")
     sys.exit()
