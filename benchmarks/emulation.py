@@ -39,7 +39,7 @@ from ckwatch.verification.problems import trials_of
 from ckwatch.verification.session import verify
 from ckwatch.workspace.loading import load_workspace
 
-MEASURED_CODE = ("daemon/ckwatch/emulation", "daemon/ckwatch/bench")
+MEASURED_CODE = ("daemon/ckwatch/verification", "daemon/ckwatch/bench")
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 NAME = "gemm_f16/v3_128x128x64_intrawave"
