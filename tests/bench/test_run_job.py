@@ -180,7 +180,7 @@ ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9
 @pytest.mark.parametrize(
     ("artifact", "kind", "told"),
     [
-        pytest.param(b"", FailureKind.UNLOADABLE, "no shared object", id="empty"),
+        pytest.param(b"", FailureKind.UNLOADABLE, "not a shared object", id="empty"),
         pytest.param(ELF + b"\3\0\xb7\0" + b"\0" * 44, FailureKind.WRONG_ARCH, "AArch64", id="another processor"),
         pytest.param(ELF + b"\3\0\x3e\0" + b"\0" * 44, FailureKind.UNLOADABLE, "cannot be loaded", id="cut off"),
     ],

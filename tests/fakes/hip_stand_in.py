@@ -90,7 +90,12 @@ def scenario(name: str, environment: Mapping[str, str], *arguments: Any) -> Any:
     """What a function of hip_scenarios.py returns, run in a process of its own: HIP is never unloaded."""
     command = [sys.executable, str(SCENARIOS), name, *(json.dumps(argument) for argument in arguments)]
     done = subprocess.run(
-        command, env=dict(environment), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command,
+        env={**environment, "PYTHONPATH": str(SCENARIOS.parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
