@@ -241,7 +241,7 @@ class CompileSection(Section):
     )
     nice: Annotated[int, Field(ge=0, le=19)] = Field(
         10,
-        description="the nice value of compilers that nobody waits for: how far they make way for other programs; "
+        description="the nice value of compilers in the background: how far they make way for other programs; "
         "0: not at all",
     )
     timeout_s: Seconds = Field(600.0, description="processor time after which a compiler is stopped")
@@ -421,8 +421,8 @@ class DaemonSection(Section):
     )
     build: Literal["wanted", "edited", "everything"] = Field(
         "wanted",
-        description="what is compiled by itself: what somebody looks at, and what is edited meanwhile; what is edited "
-        "at any time, too; or all",
+        description="what is compiled without a request: what a client views, and what is edited meanwhile; what is "
+        "edited at any time, too; or all",
     )
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
         20, description="how long a file must be quiet before a change of it counts"
