@@ -50,6 +50,26 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fail a test that changes environment, folder or processors for those that follow it in its process."""
+    before = _of_this_process()
+    yield
+    after = _of_this_process()
+    if after != before:
+        environment, affinity, folder = before
+        os.environ.clear()
+        os.environ.update(environment)
+        os.sched_setaffinity(0, affinity)
+        os.chdir(folder)
+        assert after == before
+
+
+def _of_this_process() -> tuple[dict[str, str], set[int], Path]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    return environment, os.sched_getaffinity(0), Path.cwd()
+
+
 @pytest.fixture
 def trusted(tmp_path: Path) -> Path:
     """The test's folder, whose workspaces are trusted."""

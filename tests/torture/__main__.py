@@ -76,13 +76,15 @@ def use_own_folders(folder: Path) -> None:
     os.environ.pop("CKWATCH_NO_DAEMON", None)
 
 
-def run_apart(name: str, seed: int, seconds: float, findings: Path) -> tuple[str, bool]:
+def run_apart(name: str, seed: int, seconds: float, findings: Path, *, limit: int | None = None) -> tuple[str, bool]:
     """Run one part in a process of its own; its last line and whether it found nothing."""
     with tempfile.TemporaryDirectory(prefix="ckt-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-m", "torture", name, "--here", folder, "--seed", str(seed)]
         command += ["--minutes", str(seconds / 60), "--findings", str(findings)]
+        command += [] if limit is None else ["--rounds", str(limit)]
+        environment = os.environ | {MARK: folder, "PYTHONPATH": str(Path(__file__).parents[1])}
         ended = ""
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {MARK: folder}) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             try:
                 printed, _ = process.communicate(timeout=seconds + LAST_ROUND_S)
             except subprocess.TimeoutExpired:
@@ -148,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10, help="for all parts together (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="a number that was printed (default: another one each time)")
     parser.add_argument("--only", type=int, metavar="N", help="play this round, and no other")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of each part, at most")
     parser.add_argument("--jobs", type=int, default=2, help="parts at one time (default: %(default)s)")
     parser.add_argument("--findings", type=Path, default=Path("torture-findings"), help="where to save (%(default)s)")
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
@@ -159,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="ckt-", ignore_cleanup_errors=True) as folder:
             here = options.here or Path(folder)
             ended = [
-                run_part(name, Rounds(name, here, findings, seed, options.minutes * 60, only=options.only))
+                run_part(name, Rounds(name, here, findings, seed, options.minutes * 60, options.rounds, options.only))
                 for name in names
             ]
         print(*(one.summary() for one in ended), sep="\n", flush=True)
@@ -168,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     share_s = options.minutes * 60 / math.ceil(len(names) / options.jobs)
     print(f"seed {seed}: {share_s:.0f} s for each of {', '.join(names)}", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(lambda name: run_apart(name, seed, share_s, findings), names))
+        results = list(pool.map(lambda name: run_apart(name, seed, share_s, findings, limit=options.rounds), names))
     print(*(line for line, _ in results), sep="\n")
     print(f"{(time.monotonic() - began_s) / 60:.1f} minutes")
     return int(not all(good for _, good in results))

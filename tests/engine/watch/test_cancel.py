@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -18,8 +19,11 @@ async def drop(batch: Batch) -> None:
 
 def children() -> set[int]:
     """The processes that this one has started and that were not reaped."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that ended meanwhile
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 @pytest.mark.parametrize("poll", [False, True], ids=["watchfiles", "polling"])

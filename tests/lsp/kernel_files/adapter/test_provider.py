@@ -324,7 +324,7 @@ async def test_settings_have_their_keys_too(small: Path) -> None:
         await ready(made, 3)
         assert await labels(made, path, '"wanted"', 1) == ["wanted", "edited", "everything"]
         told = (await at(made, "hover", path, "build"))["contents"]["value"]
-        assert "what is compiled by itself" in told
+        assert "what is compiled without a request" in told
         await made.replace(path, "\n", "\n\n")
         assert "idle_exit_s" in await labels(made, path, "[daemon]\n", 9)
 
