@@ -230,6 +230,8 @@ async def _run(rounds: Rounds) -> None:
     (rounds.folder / "lsp").mkdir()
     try:
         root = await anyio.to_thread.run_sync(copy_of, "gemm", rounds.folder / "lsp")
+        settings = root / "ckwatch.toml"
+        settings.write_text(f"{settings.read_text()}\n[daemon]\nidle_exit_s = 5\n")  # one that starts last ends, too
         async with Lasting(root):
             for chance in rounds:
                 if chance.random() < 0.7:
