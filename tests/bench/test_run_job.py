@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
 from ckwatch.bench.report import BenchmarkReport, DeviceReading, FailureKind
 from ckwatch.bench.run_job import FLUSH_FACTOR, UNKNOWN_CACHE_BYTES, measure
-from ckwatch.bench.runtimes import cpu
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
@@ -24,15 +22,9 @@ from fakes.fake_runtime import FACTS, FakeRuntime
 
 
 @pytest.fixture
-def on_cpu() -> Iterator[DeviceRuntime]:
-    """The real CPU. Its environment and affinity are given back."""
-    environment, affinity = dict(os.environ), os.sched_getaffinity(0)
-    runtime = cpu.open(cpu.find()[0])
-    yield runtime
-    runtime.close()
-    os.sched_setaffinity(0, affinity)
-    os.environ.clear()
-    os.environ.update(environment)
+def on_cpu(processor_runtime: DeviceRuntime) -> DeviceRuntime:
+    """The real CPU."""
+    return processor_runtime
 
 
 class Told:

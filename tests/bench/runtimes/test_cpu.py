@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,9 @@ from ckwatch.model.kernel_problem import KernelProblem
 
 
 @pytest.fixture
-def runtime() -> Iterator[CpuRuntime]:
-    """The CPU, with environment and affinity given back."""
-    environment, affinity = dict(os.environ), os.sched_getaffinity(0)
-    opened = cpu.open(cpu.find()[0])
-    yield opened
-    opened.close()
-    os.sched_setaffinity(0, affinity)
-    os.environ.clear()
-    os.environ.update(environment)
+def runtime(processor_runtime: CpuRuntime) -> CpuRuntime:
+    """The CPU."""
+    return processor_runtime
 
 
 def test_it_is_a_runtime(runtime: CpuRuntime) -> None:

@@ -13,7 +13,7 @@ from benches.bench_kernels import gemm_problem, shared_object
 from ckwatch.bench.job import Contestant, SelfTestJob, SelfTestStep
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import DeviceReading, FailureKind
-from ckwatch.bench.runtimes import cpu, cuda, cuda_api
+from ckwatch.bench.runtimes import cuda, cuda_api
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 from ckwatch.bench.self_test.worker import cache_knee, run_steps, working_sets
 from ckwatch.bench.stats.noise_floor import resolution_us
@@ -88,10 +88,9 @@ def gpu(driver: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture
-def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Try]:
-    runtime = cpu.open(cpu.find()[0])
-    yield trying(runtime, tmp_path, monkeypatch, (shared_object(), shared_object("if (M == 24) return -23;")))
-    runtime.close()
+def processor(processor_runtime: DeviceRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
+    artifacts = (shared_object(), shared_object("if (M == 24) return -23;"))
+    return trying(processor_runtime, tmp_path, monkeypatch, artifacts)
 
 
 @pytest.mark.parametrize(
