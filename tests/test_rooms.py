@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,44 +19,17 @@ import ckwatch_web
 DAEMON = Path(ckwatch.__file__).parent
 LSP = Path(ckwatch_lsp.__file__).parent
 WEB = Path(ckwatch_web.__file__).parent
-ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+ROOT = Path(__file__).parents[1]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
-ROOMS = (
-    *(
-        "model",
-        "system",
-        "workspace",
-        "render",
-        "checks",
-        "compile",
-        "bench",
-        "codeobject",
-        "prediction",
-        "verification",
-        "core",
-    ),
-    *("wire", "questions", "tuning", "cpp", "farm", "engine", "server", "client", "exported", "cli"),
-)
-"""From the ground up: a room imports those before it."""
+CONTRACTS = {
+    one["id"]: one for one in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+}
+"""Who may import whom; `lint-imports` holds them."""
 
-FOR_CLIENTS = {
-    *("ckwatch", "ckwatch.client", "ckwatch.tuning", "ckwatch.wire", "ckwatch.model", "ckwatch.system"),
-    "ckwatch.workspace.toml",
-}
-"""What the language server and the page may know of the daemon."""
+ROOMS = tuple(reversed(CONTRACTS["rooms"]["layers"]))
+"""From the ground up."""
 
-SHELL_LIBRARIES = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic", "threading"}
-PROCESS_CALLS = {
-    *("subprocess.Popen", "subprocess.run", "subprocess.check_output", "subprocess.check_call", "subprocess.call"),
-    *("anyio.open_process", "anyio.run_process", "asyncio.create_subprocess_exec", "os.posix_spawn", "os.fork"),
-    *("os.kill", "os.killpg", "os.system", "os.popen", "os.waitpid"),
-}
-OTHER_PROCESSES: Mapping[str, AbstractSet[str]] = {
-    "ckwatch.cli.emulate": {"subprocess.run"},  # the program has the command's terminal
-    "ckwatch.cli.live.screen": {"os.kill"},  # Ctrl-Z stops the command itself
-    "ckwatch.farm.cluster": {"os.fork"},  # so does a cluster
-    "ckwatch.server.__main__": {"os.fork"},  # a daemon leaves its terminal
-}
 BARE_READS = {"read_text", "read_bytes", "file_digest"}
 OWN_FILES: Mapping[str, str] = {
     "ckwatch.bench.leases": "locks, with rules of their own",
@@ -102,100 +75,8 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Dotted names, lazy imports and those for type checkers included. `from a import b` counts as `a.b`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}", node.lineno
-
-
-@functools.cache
-def graph() -> dict[str, set[str]]:
-    """Which of our modules imports which."""
-    known = modules()
-    edges: dict[str, set[str]] = {name: set() for name in known}
-    for name, tree in known.items():
-        for target, _ in imported(tree):
-            if target not in known:
-                target = target.rpartition(".")[0]
-            if target in known and target != name:
-                edges[name].add(target)
-    return edges
-
-
 def room(module: str) -> str:
     return module.split(".")[1] if module.startswith("ckwatch.") else module.split(".")[0]
-
-
-def circles(edges: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one node, by Tarjan's algorithm."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        order[node] = low[node] = len(order)
-        stack.append(node)
-        for other in edges.get(node, ()):
-            if other not in order:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], order[other])
-        if low[node] == order[node]:
-            members = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(members) > 1:
-                found.append(sorted(members))
-
-    for node in edges:
-        if node not in order:
-            visit(node)
-    return found
-
-
-def test_circles_are_found() -> None:
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
-    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
-
-
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    assert circles(graph()) == []
-
-
-def test_every_module_stands_in_a_room() -> None:
-    alone = {"ckwatch", "ckwatch.__main__", "ckwatch.errors"}
-    assert {room(name) for name in modules() if name.startswith("ckwatch.") and name not in alone} == {*ROOMS}
-
-
-@pytest.mark.parametrize("name", ROOMS)
-def test_nothing_is_imported_upwards(name: str) -> None:
-    allowed = {*ROOMS[: ROOMS.index(name) + 1]}
-    wrong = [
-        f"{module} imports {target}"
-        for module, targets in graph().items()
-        if module.startswith(f"ckwatch.{name}.") or module == f"ckwatch.{name}"
-        for target in targets
-        if room(target) not in allowed
-    ]
-    assert wrong == []
-
-
-@pytest.mark.parametrize("package", ["ckwatch_lsp", "ckwatch_web"])
-def test_a_client_knows_what_any_client_knows(package: str) -> None:
-    wrong = [
-        f"{module} imports {target}"
-        for module, targets in graph().items()
-        if module.startswith(package)
-        for target in targets
-        if not target.startswith(package) and not {target, ".".join(target.split(".")[:2])} & FOR_CLIENTS
-    ]
-    assert wrong == []
 
 
 def listed(heading: str) -> dict[str, str]:
@@ -210,40 +91,9 @@ def test_the_documentation_lists_the_rooms_from_the_ground_up() -> None:
     assert tuple(listed("The rooms")) == ROOMS
 
 
-def test_what_is_called_pure_knows_no_shell() -> None:
-    pure = listed("Pure modules")
-    assert len(pure) > 5
-    for name, row in pure.items():
-        package = "ckwatch_lsp" if name.startswith("ckwatch_lsp.") else f"ckwatch.{name}"
-        name = name if package == "ckwatch_lsp" else package
-        members = [module for module in modules() if module == name or module.startswith(f"{name}.")]
-        assert members, name
-        excepted = set(re.findall(r"except `([\w.]+)`", row))
-        for module in members:
-            if any(module == f"ckwatch.{other}" or module.startswith(f"ckwatch.{other}.") for other in excepted):
-                continue
-            loaded = {target.split(".")[0] for target, _ in imported(modules()[module])}
-            assert not loaded & SHELL_LIBRARIES, f"{module} is listed as pure and imports {loaded & SHELL_LIBRARIES}"
-
-
-def calls(tree: ast.AST) -> Iterator[str]:
-    """Dotted names of what is called, of names that lead to an import."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        ):
-            yield f"{node.func.value.id}.{node.func.attr}"
-
-
-def test_one_module_starts_and_kills_processes() -> None:
-    found = {
-        module: called
-        for module, tree in modules().items()
-        if (called := {*calls(tree)} & PROCESS_CALLS) and module != "ckwatch.system.processes"
-    }
-    assert found == OTHER_PROCESSES
+def test_the_documentation_lists_the_pure_modules() -> None:
+    pure = [name if name.startswith("ckwatch_lsp.") else f"ckwatch.{name}" for name in listed("Pure modules")]
+    assert pure == CONTRACTS["pure"]["source_modules"]
 
 
 def reads(tree: ast.AST) -> bool:

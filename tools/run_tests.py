@@ -127,6 +127,7 @@ STEPS: Mapping[str, Step] = {
         "lint",
         "ruff check .",
         "ruff format --check .",
+        "lint-imports --no-logo",
         "mypy",
         "check-jsonschema --builtin-schema vendor.github-workflows"
         " .github/workflows/ci.yml .github/workflows/release.yml",

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         }
         try:
             command = [options.program, *options.arguments]
-            status = subprocess.run(command, env=os.environ | told, check=False).returncode
+            status = subprocess.run(command, env=os.environ | told, check=False).returncode  # noqa: TID251  # the program has the command's terminal
         except OSError as error:
             raise CkwatchError(f"{options.program} cannot be run: {error.strerror}") from error
         found = [_sentence(json.loads(line)) for line in read_file(report.name).splitlines()]

@@ -322,7 +322,7 @@ async def serve(root: Path, settings: FarmSection, ready: Callable[[RunningClust
 def main(arguments: list[str]) -> int:
     """Be the cluster of the workspace `ROOT`; `--ready-fd N` gets a `Readiness`."""
     root, descriptor = Path(arguments[0]), int(arguments[2])
-    if os.fork():  # whoever has started it does not wait for its end
+    if os.fork():  # whoever has started it does not wait for its end  # noqa: TID251  # a cluster leaves its terminal
         os._exit(0)
     reported = False
 

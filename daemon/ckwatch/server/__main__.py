@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     root = Path(os.path.abspath(options.root))  # noqa: PTH100 - Path.absolute keeps `..`
     if options.ready_fd is not None:
         os.set_inheritable(options.ready_fd, False)
-        if os.fork():
+        if os.fork():  # noqa: TID251  # a daemon leaves its terminal
             os._exit(0)  # the starting process waits for this process only
         drop_niceness()  # it serves others than the command that happened to start it
     return _run(root, options.ready_fd, options.idle_exit_s)

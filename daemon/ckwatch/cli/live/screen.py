@@ -108,7 +108,7 @@ class Screen:
             async for number in signals:
                 if number == signal.SIGTSTP:
                     self._leave()
-                    os.kill(os.getpid(), signal.SIGSTOP)
+                    os.kill(os.getpid(), signal.SIGSTOP)  # noqa: TID251  # Ctrl-Z stops the command itself
                 elif number == signal.SIGCONT and self._before is None:
                     self._enter()
                 wake()

