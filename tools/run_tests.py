@@ -127,7 +127,7 @@ STEPS: Mapping[str, Step] = {
         "lint",
         "ruff check .",
         "ruff format --check .",
-        "lint-imports --no-logo",
+        "lint-imports --no-cache --no-logo",
         "mypy",
         "check-jsonschema --builtin-schema vendor.github-workflows"
         " .github/workflows/ci.yml .github/workflows/release.yml",
@@ -160,7 +160,6 @@ def main(arguments: Sequence[str], steps: Mapping[str, Step] = STEPS) -> int:
     if unknown := [name for name in names if name not in known]:
         print(f"no such step: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
     names = names or [*steps]
     result = Result()
     with ThreadPoolExecutor() as beside:
@@ -176,4 +175,5 @@ def main(arguments: Sequence[str], steps: Mapping[str, Step] = STEPS) -> int:
 
 
 if __name__ == "__main__":
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
     sys.exit(main(sys.argv[1:]))
