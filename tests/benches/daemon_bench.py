@@ -15,8 +15,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.system.async_processes import Launcher, run_process
-from ckwatch.wire.messages import BuildLine
-from ckwatch.wire.state import Change, File, Unit, Workspace
+from ckwatch.wire.state import BuildLine, Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
 from fakes.fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from fakes.fake_verifications import FakeEmulator

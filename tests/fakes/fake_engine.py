@@ -11,6 +11,8 @@ import anyio
 
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.figures import Figures
+from ckwatch.model.text import Position, Span
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Endpoint, SingleQuestion
 from ckwatch.questions.table import Answers, answers
@@ -33,20 +35,17 @@ from ckwatch.wire.language import (
 )
 from ckwatch.wire.messages import (
     Artifact,
-    BuildLine,
     EditorRequest,
     FocusRequest,
     OverlayRequest,
     PlannedUnit,
     RenderedText,
     Run,
-    Status,
     TimeTrace,
     UnitDetail,
     ViewRequest,
-    WorkspaceDetail,
 )
-from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
+from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
 from fakes.fake_imported_timings import imported_file, imported_timing

@@ -18,8 +18,9 @@ from ckwatch.server.clients import Limits
 from ckwatch.server.responses import json_bytes
 from ckwatch.server.streams import SerializedStates
 from ckwatch.wire.analysis import Isa
-from ckwatch.wire.messages import BuildLine, Problem, SlowAnswer, TimeTrace
-from ckwatch.wire.state import Change, File
+from ckwatch.wire.encoding import adapter
+from ckwatch.wire.messages import Problem, SlowAnswer, TimeTrace
+from ckwatch.wire.state import BuildLine, Change, File
 from fakes.fake_engine import FakeEngine, unit_of
 from fakes.patience import PATIENCE_S
 
@@ -36,7 +37,7 @@ async def following(served: Served, query: str = "") -> AsyncIterator[AsyncItera
 
         async def changes() -> AsyncIterator[Change]:
             async for line in answer.aiter_lines():
-                yield Change.model_validate_json(line)
+                yield adapter(Change).validate_json(line)
 
         yield changes()
 
@@ -219,7 +220,7 @@ async def test_streams_are_counted(serve: Serve) -> None:
 
 
 async def lines(answer: httpx.Response) -> list[BuildLine]:
-    return [BuildLine.model_validate_json(line) async for line in answer.aiter_lines()]
+    return [adapter(BuildLine).validate_json(line) async for line in answer.aiter_lines()]
 
 
 async def test_a_build_from_start_to_end(served: Served) -> None:
@@ -250,7 +251,8 @@ async def test_a_build_that_takes_long_sends_heartbeats(serve: Serve) -> None:
         async with served.http.stream("POST", "/builds", json={}) as answer:
             received = answer.aiter_lines()
             for _ in range(3):
-                assert BuildLine.model_validate_json(await anext(received)) == BuildLine(event="heartbeat")
+                line = await anext(received)
+                assert adapter(BuildLine).validate_json(line) == BuildLine(event="heartbeat")
 
 
 async def test_a_client_that_goes_gives_up_its_build(served: Served) -> None:
@@ -304,7 +306,7 @@ async def test_streams_end_with_the_server_and_their_lines_are_whole(
         await served.engine.until_building(1)
         served.serving.cancel()
         assert [line.event for line in await lines(build)] == ["start"]
-        assert [Change.model_validate_json(line).topic async for line in events.aiter_lines()] == ["heartbeat"]
+        assert [adapter(Change).validate_json(line).topic async for line in events.aiter_lines()] == ["heartbeat"]
         await served.ended.wait()
     assert served.engine.building == 0
     with pytest.raises(httpx.ConnectError):
@@ -335,7 +337,7 @@ def test_the_lines_of_a_page_are_made_once() -> None:
     pages = [tuple(Change(seq=number, topic=TOPIC, state=unit_of()) for number in range(3)) for _ in range(3)]
     first = serialized.pieces(pages[0])
     assert [piece.count(b"\n") for piece in first] == [2, 1]
-    assert [Change.model_validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
+    assert [adapter(Change).validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
     assert serialized.pieces(pages[0]) is first
     for page in pages[1:]:
         serialized.pieces(page)

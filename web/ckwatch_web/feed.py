@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from ckwatch.client import Client
     from ckwatch.client.events import ReadChange
-    from ckwatch.wire.state import Diagnostic, Workspace
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import Workspace
 
 _log = logging.getLogger(__name__)
 

@@ -34,7 +34,8 @@ from ckwatch.wire.figures_text import (
 if TYPE_CHECKING:  # the wire types load pydantic
     from rich.status import Status
 
-    from ckwatch.wire.benchmarks import BenchLine, Timing
+    from ckwatch.model.timings import Timing
+    from ckwatch.wire.benchmarks import BenchLine
 
 FAULTS_OF_KERNELS = frozenset(kind.value for kind in KERNEL_FAILURES)
 SHOWN_UNITS = 3

@@ -26,11 +26,9 @@ from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.system.durable_files import fitting_name, replace_file
-from ckwatch.wire.record import record_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.messages import BuildLine
-    from ckwatch.wire.state import Unit
+    from ckwatch.wire.state import BuildLine, Unit
 
 
 def check(options: argparse.Namespace, asked: Callable[[], None]) -> int:
@@ -65,7 +63,7 @@ async def _build(
 
     async def follow(*words: str) -> list[FinishedUnit]:
         def take(line: BuildLine) -> FinishedUnit:
-            one = FinishedUnit(record_of(line), began, check_only=check_only)
+            one = FinishedUnit(line, began, check_only=check_only)
             unbuilt.discard(one.id)
             if products is not None:
                 products.add(one)
@@ -88,7 +86,7 @@ async def _build(
         if not known and output.json:
             print_start(output, ())
         ended = await follow(*known) if known else []
-    workspace = record_of(await client.workspace())
+    workspace = await client.workspace()
     status = finish(output, ended, workspace, patterns, options.begun)
     if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):
         print(f"ckwatch: warning: {warning}", file=sys.stderr)  # no daemon is left that could be asked for it

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.mistakes import joined, mistakes_in
-from ckwatch.cli.output import Output, diagnostic_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.styled_text import StyledText
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -19,7 +19,7 @@ from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import ToolchainError
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.messages import BuildLine, WorkspaceDetail
+    from ckwatch.wire.state import BuildLine, WorkspaceDetail
 
 NO_COMPILER = "no compiler"
 UNPRINTED = ("checked", NO_COMPILER)
@@ -41,8 +41,7 @@ class FinishedUnit:
         unit = line.unit
         self.id = line.id or ""
         self.unit = unit
-        self._reported = line.diagnostics
-        self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
+        self.diagnostics = line.diagnostics
         failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
         if line.problem is not None or unit is None:
             self.outcome = line.problem or "removed"
@@ -73,7 +72,7 @@ class FinishedUnit:
             "key": None if unit is None else unit.key,
             "figures": None if unit is None else unit.figures,
             "products": unit.products if unit is not None and self.outcome == "built" else {},
-            "diagnostics": self._reported,
+            "diagnostics": self.diagnostics,
         }
 
     def line(self, width: int) -> StyledText | None:

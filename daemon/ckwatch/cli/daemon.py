@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.output import Output
+from ckwatch.cli.output import Output, fields_of
 from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -28,7 +28,7 @@ from ckwatch.wire.endpoint import Endpoint, endpoint_of, holder, owner
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import FarmStatus, Status
+    from ckwatch.wire.state import FarmStatus, Status
 
 NOT_RUNNING = 3
 """Exit status of `ckwatch status` when there is no daemon, as of init scripts."""
@@ -224,7 +224,7 @@ async def _status(root: Path, output: Output) -> int:
         from ckwatch.cli.json_output import RunningDaemon
 
         places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log), "compiling": tuple(compiling)}
-        output.line(RunningDaemon(**{**dict(found), **places}))
+        output.line(RunningDaemon(**{**fields_of(found), **places}))
         return 0
     print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
     _table(_rows(found, compiling, slow, endpoint))

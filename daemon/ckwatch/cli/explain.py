@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import Output, diagnostic_of, span_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.render import shell_line
 from ckwatch.cli.session import connected, one_unit
 from ckwatch.cli.signals import stoppable
@@ -23,8 +23,8 @@ from ckwatch.model.amounts import clock, duration
 
 if TYPE_CHECKING:
     from ckwatch.cli.json_output import CompileTime, ExplainedState
+    from ckwatch.model.figures import Figures
     from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace, UnitDetail
-    from ckwatch.wire.state import Figures
 
 WIDTH = 100
 SHOWN = 20
@@ -168,7 +168,7 @@ async def _trace(client: Client, unit: str, target: Path | None, output: Output)
 
 def _print_time(output: Output, trace: TimeTrace) -> int:
     output.text(trace.unit, "bold")
-    output.diagnostics([diagnostic_of(found) for found in trace.diagnostics])
+    output.diagnostics(trace.diagnostics)
     if not trace.passes:
         output.text("it does not compile, so there are no times")
         return 1
@@ -214,13 +214,13 @@ def _figures(figures: Figures | None) -> list[str]:
 
 def _print(output: Output, detail: UnitDetail, state: ExplainedState, call: str) -> None:
     unit, root = detail.unit, output.root
-    place = span_of(unit.place)
+    place = unit.place
     output.text(unit.id, "bold")
     output.text(f"  instance   {display_path(place.path, root)}:{place.start}")
     for name, value in detail.parameters.items():
         where = ""
         if name in detail.parameter_places:
-            span = span_of(detail.parameter_places[name])
+            span = detail.parameter_places[name]
             where = f"  ({display_path(span.path, root)}:{span.start})"
         output.text(f"    {name} = {tuple(value) if isinstance(value, list) else value}{where}")
     output.text(f"  templates  {len(detail.reads)} files read")
@@ -251,4 +251,4 @@ def _print(output: Output, detail: UnitDetail, state: ExplainedState, call: str)
     for index, cause in enumerate(detail.cause):
         when = clock(cause.at)
         output.text(f"  {'because' if index else 'why':<10} {when}  {cause.what}")
-    output.diagnostics([diagnostic_of(found) for found in detail.diagnostics])
+    output.diagnostics(detail.diagnostics)

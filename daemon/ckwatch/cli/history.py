@@ -24,7 +24,7 @@ from ckwatch.wire.figures_text import (
 )
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import Timing
+    from ckwatch.model.timings import Timing
 
 SPARKS = 60
 """Medians of the small chart, the last ones."""

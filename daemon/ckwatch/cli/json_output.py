@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,9 +11,13 @@ from ckwatch.codeobject.report import KernelReport
 from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
 from ckwatch.compile.toolchain.doctor import CheckState
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.self_test import AssumptionTrial
+from ckwatch.model.text import Span
+from ckwatch.model.timings import Timing
 from ckwatch.model.verification import Verification
 from ckwatch.prediction.learned import PredictionRecord
 from ckwatch.prediction.predict import MeasuredPrediction, Prediction
@@ -20,10 +25,10 @@ from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
 from ckwatch.wire.analysis import Isa, ShapePrediction
-from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples, Timing
+from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming
 from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
-from ckwatch.wire.messages import PassTime, RenderedText, Status
-from ckwatch.wire.state import Cause, Change, Diagnostic, Figures, OutcomeName, Phase, Span, Unit
+from ckwatch.wire.messages import PassTime, RenderedText
+from ckwatch.wire.state import Cause, Change, OutcomeName, Phase, Status, Unit
 
 
 class Printed(BaseModel):
@@ -41,7 +46,8 @@ class Answer(Printed):
     schema_: Literal[1] = Field(default=1, serialization_alias="schema")
 
 
-class DiagnosticLine(Diagnostic, Printed):
+@dataclass(frozen=True, slots=True)
+class DiagnosticLine(Diagnostic):
     """An error, a warning or a note. Any command prints it for a mistake in the workspace that leaves it no answer."""
 
     event: Literal["diagnostic"] = "diagnostic"
@@ -364,8 +370,17 @@ class AutotunedModule(Answer):
     left_out: tuple[str, ...] = ()
 
 
-class SampledTiming(Timing, Samples):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledTiming(Timing):
     """A timing with everything that was kept of its measurement."""
+
+    times_us: tuple[float, ...]
+    clocks_mhz: tuple[float, ...]
+    stop: str
+    readings: tuple[dict[str, float | None], ...]
+    versions: dict[str, str]
+    notes: tuple[str, ...]
+    detail: str
 
 
 class TimingExport(Answer):
@@ -502,9 +517,11 @@ class RankedPredictions(Answer):
     learned_from: str
 
 
-class RunningDaemon(Answer, Status):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningDaemon(Status):
     """A daemon that runs. `compiling` are the units that it compiles now."""
 
+    schema: Literal[1] = 1
     running: Literal[True] = True
     socket: str
     log_file: str
@@ -680,7 +697,7 @@ class StoreCleaned(Answer):
     size_bytes: int
 
 
-OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
+OUTPUT: dict[str, tuple[type, ...]] = {
     "check": (BuildStarted, BuiltUnit, BuildSummary),
     "list": (UnitList,),
     "watch": (Change,),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Union
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -71,6 +71,6 @@ def _head(title: str, description: str) -> dict[str, Any]:
     return {"$schema": OutputSchema.schema_dialect, "title": title, "description": description}
 
 
-def _adapter(types: Sequence[type[BaseModel]]) -> TypeAdapter[Any]:
+def _adapter(types: Sequence[type]) -> TypeAdapter[Any]:
     union: Any = Union[(*types, DiagnosticLine)]
     return TypeAdapter(union)

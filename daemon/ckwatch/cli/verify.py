@@ -17,7 +17,7 @@ from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained, report_mistakes
-from ckwatch.cli.output import Output, aligned, span_of
+from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
@@ -133,7 +133,7 @@ class _Verify:
 
     def finish(self, units: Sequence[Unit], mistakes: str) -> int:
         """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors."""
-        places = {unit.id: span_of(unit.place) for unit in units}
+        places = {unit.id: unit.place for unit in units}
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()

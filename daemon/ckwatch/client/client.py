@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.client.tuning_changes import TuningChanges
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
-    from ckwatch.wire.messages import (
-        Status,
-    )
-    from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.wire.state import Status, Unit
     from ckwatch.wire.verification import UnitVerification
 
 

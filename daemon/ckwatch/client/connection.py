@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from ckwatch.wire.benchmarks import BenchLine
-    from ckwatch.wire.messages import BuildLine
+    from ckwatch.wire.state import BuildLine
     from ckwatch.wire.verification import VerifyLine
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from sys import intern
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
@@ -23,9 +22,7 @@ from ckwatch.model.errors import LOST_ERRORS, ProtocolError
 from ckwatch.questions.clients import ClientQuestions
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import Change, File, Phase, ShownPlace, State, Unit, Workspace
+    from ckwatch.wire.state import Change, File, Phase, ShownPlace, Unit, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +62,11 @@ class UnitInBrief:
 
     def decoded(self) -> Unit:
         """The whole state. Raises ProtocolError for what is none."""
-        return parsed(_unit_adapter(), self.encoded)
+        from ckwatch.wire.encoding import adapter
+        from ckwatch.wire.state import Unit
 
-
-@cache
-def _unit_adapter() -> TypeAdapter[Unit]:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import Unit
-
-    return TypeAdapter(Unit)
+        found: Unit = parsed(adapter(Unit), self.encoded)
+        return found
 
 
 ReadUnit = TypeVar("ReadUnit")
@@ -302,7 +294,7 @@ class Events(Following["Change"]):
     def _change(self, seq: int, topic: str, state: Any) -> Change:
         from ckwatch.wire.state import Change
 
-        return Change.model_construct(seq=seq, topic=topic, state=state)
+        return Change(seq=seq, topic=topic, state=state)
 
 
 class ReadEvents(Following[ReadChange[ReadUnit]]):
@@ -365,7 +357,10 @@ def _read(topic: str, raw: Any, of_unit: Callable[[Mapping[str, Any]], Any] | No
     """A state as JSON has it."""
     if of_unit is not None and topic.startswith("unit/"):
         return of_unit(raw)
-    return _state_type().validate_python(raw)
+    from ckwatch.wire.encoding import adapter
+    from ckwatch.wire.state import STATES
+
+    return adapter(STATES[raw["kind"]]).validate_python(raw)
 
 
 def in_brief(raw: Mapping[str, Any]) -> UnitInBrief:
@@ -387,12 +382,3 @@ def _understanding(what: str) -> Iterator[None]:
         yield
     except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
         raise ProtocolError(f"the daemon's {what} is not understood") from None
-
-
-@cache
-def _state_type() -> TypeAdapter[State]:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import State
-
-    return TypeAdapter(State)

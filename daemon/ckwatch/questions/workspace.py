@@ -11,12 +11,12 @@ from ckwatch.questions.endpoint import FileName, Form, UnitName, get, post
 
 if TYPE_CHECKING:
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
-    from ckwatch.wire.messages import Status, WorkspaceDetail
     from ckwatch.wire.schema import Coordinate, LineCount, Name
+    from ckwatch.wire.state import Status, WorkspaceDetail
 
 
 TYPES_IN = (
-    "ckwatch.wire.messages",
+    "ckwatch.wire.state",
     "ckwatch.wire.language",
 )
 

@@ -9,10 +9,10 @@ from pydantic import Field
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
+from ckwatch.model.text import Span
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.schema import Value
-from ckwatch.wire.state import Span
 
 
 class ShapePrediction(Value):

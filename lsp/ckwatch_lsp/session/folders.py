@@ -23,8 +23,9 @@ from ckwatch.client.events import BriefChange, ReadEvents, UnitInBrief
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
-from ckwatch.wire.state import Change, Diagnostic, File, ShownPlace, Unit, Workspace
+from ckwatch.wire.state import Change, File, ShownPlace, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 
@@ -370,7 +371,7 @@ class WorkspaceFolder:
         news.append(present)
 
     def _current_state(self, path: str) -> tuple[File, Mapping[str, int]]:
-        nothing = File.model_construct(path=path, diagnostics=(), generations={})
+        nothing = File(path=path, diagnostics=(), generations={})
         return self.files.get(path, nothing), self.overlaid.get(path, {})
 
     def _set_connection(self, connection: ConnectionState, problem: CkwatchError | None = None) -> None:

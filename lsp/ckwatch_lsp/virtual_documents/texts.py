@@ -10,12 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
-from ckwatch.model.text import LineIndex, Position, Range
+from ckwatch.model.text import LineIndex, Position, Range, Span
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
 from ckwatch.wire.messages import RenderedText, Segment
-from ckwatch.wire.state import Position as WirePosition
-from ckwatch.wire.state import Span
-from ckwatch_lsp.protocol.position_encoding import range_of
 
 
 class SourceLinks:
@@ -51,7 +48,7 @@ class SourceLinks:
         start, began = segment.span.start, self._lines.position(segment.start)
         here = self._lines.position(offset)
         column = here.column if here.line > began.line else here.column - began.column + start.column
-        found = WirePosition(line=start.line + here.line - began.line, column=column)
+        found = Position(line=start.line + here.line - began.line, column=column)
         return Span(path=segment.span.path, start=found, end=found)
 
     def places(self, path: str, position: Position) -> list[Range]:
@@ -98,7 +95,7 @@ def rendered_lines(ranges: Sequence[Range], below: int) -> Iterator[int]:
 
 
 def _holds(span: Span, path: str, position: Position) -> bool:
-    return span.path == path and range_of(span).holds(position)
+    return span.path == path and span.range.holds(position)
 
 
 COMMENT = {"source": "//", "isa": ";"}

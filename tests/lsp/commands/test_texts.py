@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def row(**changes: Any) -> Compared:
 def test_comparisons() -> None:
     rows = [
         row(),
-        row(cache="hot", comparison=compared(1.1, "SLOW").model_copy(update={"interleaved": True})),
+        row(cache="hot", comparison=replace(compared(1.1, "SLOW"), interleaved=True)),
         row(theirs="library", comparison=None, why_not="no library was timed beside it"),
         row(theirs="k/two@gfx942", other=timing(device_description="stand-in")),
     ]
@@ -47,7 +48,7 @@ def test_comparisons() -> None:
 
 
 OTHER_ARCH = unit("one", arch="gfx90a")
-OTHER_KERNEL = unit("one").model_copy(update={"kernel": "l", "id": "l/one@gfx942"})
+OTHER_KERNEL = replace(unit("one"), kernel="l", id="l/one@gfx942")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from lsprotocol import types
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Span
 from ckwatch.wire.cpp import CppAnswer
-from ckwatch.wire.messages import RenderedText, Segment, WorkspaceDetail
-from ckwatch.wire.state import Change, Position, Span, Unit
+from ckwatch.wire.messages import RenderedText, Segment
+from ckwatch.wire.state import Change, Unit, WorkspaceDetail
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.folders import WorkspaceFolder

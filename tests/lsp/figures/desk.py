@@ -12,7 +12,7 @@ import anyio
 from lsprotocol import types
 
 from ckwatch.client import Client
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Change, Unit
 from ckwatch_lsp.figures.presenter import FigurePresenter

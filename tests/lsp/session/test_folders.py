@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.wire.state import Change, Diagnostic, File, Position, Span
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span, span
+from ckwatch.wire.state import Change, File
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from fakes.fake_engine import unit_of
 
@@ -12,21 +14,12 @@ PATH = "/w/k.kernel.toml"
 
 
 def diagnostic(message: str) -> Diagnostic:
-    place = {"line": 1, "column": 0}
-    return Diagnostic.model_validate(
-        {
-            "severity": "error",
-            "source": "rule",
-            "code": "rule/one",
-            "message": message,
-            "span": {"path": PATH, "start": place, "end": place},
-        }
-    )
+    return Diagnostic(Severity.ERROR, Source.RULE, "rule/one", message, span(PATH, 1, 0, 1, 0))
 
 
 def tell(folder: WorkspaceFolder, *messages: str) -> None:
-    state = File.model_construct(path=PATH, diagnostics=tuple(map(diagnostic, messages)), generations={})
-    folder._take(Change.model_construct(seq=1, topic=f"file/{PATH}", state=state if messages else None))
+    state = File(path=PATH, diagnostics=tuple(map(diagnostic, messages)), generations={})
+    folder._take(Change(seq=1, topic=f"file/{PATH}", state=state if messages else None))
 
 
 def told(folder: WorkspaceFolder) -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any, cast
 
@@ -14,8 +15,10 @@ from anyio.abc import TaskGroup
 from lsprotocol import types
 
 from ckwatch.client import Client
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.state import Change, Diagnostic, File, Position, Span, Unit, Workspace
+from ckwatch.model.text import Position, Span
+from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch_lsp.commands.daemon import STATUS_METHOD
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.figures.affected_units import AffectedUnits
@@ -65,7 +68,7 @@ async def test_the_readers_of_all_templates_are_one_question() -> None:
             made.open(path.removeprefix("/ws/"), TEMPLATE)
         for generation in range(2):
             made.client.asked_readers.clear()
-            await made.report(one.model_copy(update={"generation": generation}))
+            await made.report(replace(one, generation=generation))
             while len(set[str]().union(*made.client.asked_readers)) < COUNT:
                 await anyio.lowlevel.checkpoint()
             assert len(made.client.asked_readers) < 5
@@ -134,7 +137,12 @@ def error_at(path: str, unit: str, message: str = "'x' is undefined") -> File:
     """The state of a file with one diagnostic."""
     place = Span(path=path, start=Position(line=1, column=1), end=Position(line=1, column=3))
     one = Diagnostic(
-        severity="error", source="jinja", code="template/undefined", message=message, span=place, units=(unit,)
+        severity=Severity.ERROR,
+        source=Source.JINJA,
+        code="template/undefined",
+        message=message,
+        span=place,
+        units=(unit,),
     )
     return File(path=path, diagnostics=(one,), generations={unit: 1})
 

@@ -30,7 +30,8 @@ from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import find_shape
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import RankedTiming, Timing
+    from ckwatch.model.timings import Timing
+    from ckwatch.wire.benchmarks import RankedTiming
 
 
 def export_kernel(options: argparse.Namespace) -> int:

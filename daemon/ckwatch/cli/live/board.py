@@ -13,7 +13,8 @@ from ckwatch.model.unit_patterns import UnitPattern
 from ckwatch.wire.figures_text import AT_WORK, state_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import Change, File, Unit, Workspace
 
 
 class UnitFilter:

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.view import MARKS, Key, key_of, one_line, reason
-from ckwatch.cli.output import diagnostic_of
 from ckwatch.model import diagnostics as model
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
@@ -144,7 +143,7 @@ class PlainOutput:
         for key in due:
             del self._seen[key]
             self._printed_keys[key] = None
-        return [self._printed(diagnostic_of(fresh[key])) for key in due]
+        return [self._printed(fresh[key]) for key in due]
 
     def _line_of(self, unit: Unit, state: str) -> Text:
         self._width = max(self._width, cell_len(unit.id))

@@ -97,8 +97,5 @@ class ChangePages:
     async def _made(self, scope: str, seq: int) -> _Page:
         until = self._released
         found = self._feed.after(scope, seq, TOPICS_AT_ONCE, until)
-        changes = [
-            wire.Change.model_construct(seq=at, topic=topic, state=await self._state_of(scope, topic))
-            for at, topic in found
-        ]
+        changes = [wire.Change(seq=at, topic=topic, state=await self._state_of(scope, topic)) for at, topic in found]
         return _Page(tuple(changes), found[-1][0] if len(found) == TOPICS_AT_ONCE else until)

@@ -43,7 +43,6 @@ from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
 from ckwatch.verification.places import place_findings
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
-from ckwatch.wire.places import span_to_wire
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -314,7 +313,7 @@ def _answer(
             IsaLine.model_construct(
                 line=one.line,
                 rendered=one.rendered,
-                span=None if one.span is None else span_to_wire(one.span),
+                span=one.span,
                 header=one.header,
                 mnemonic=one.mnemonic,
                 explanation=one.explanation,

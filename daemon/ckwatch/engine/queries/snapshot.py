@@ -20,6 +20,7 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.wire import state as wire
 
 SENT_UNITS_KEPT = 6000
@@ -117,7 +118,7 @@ class SnapshotQueries:
             states[f"file/{path}"] = await self.file(client, path)
         # What changes until a unit is read comes again as a change after `seq`.
         units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
-        return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
+        return wire.Snapshot(seq=seq, states=units)
 
     async def changes(self, client: str | None, after: int) -> Sequence[wire.Change]:
         """The next topics that changed after `after`; waits until there is one."""
@@ -144,10 +145,10 @@ class SnapshotQueries:
         shapes = refused_shapes(self._state, loop.diagnosed, loop.shape_refusals, scope, normal)
         seen = {name: self._state.seen(scope, name) for name in inputs[1]}
         generations = {name: unit.input.generation for name, unit in seen.items() if unit is not None}
-        diagnostics: tuple[wire.Diagnostic, ...] = ()
+        diagnostics: tuple[Diagnostic, ...] = ()
         if any(inputs[:3]) or shapes is not None:
             diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs, shapes or tuple)
-        return wire.File.model_construct(path=path, diagnostics=diagnostics, generations=generations)
+        return wire.File(path=path, diagnostics=diagnostics, generations=generations)
 
     async def _topic(self, scope: str, topic: str) -> TopicState | None:
         kind, _, name = topic.partition("/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from heapq import nlargest
 from pathlib import Path
@@ -24,12 +24,10 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
-from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.durable_files import temporary_beside
-from ckwatch.wire import state as wire
 from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
 
 TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
@@ -74,7 +72,7 @@ class TimeTraceQuery:
         outcome = await self._renders.present(self._state, unit)
         rendered = outcome.rendered
         if rendered is None or not outcome.ok:
-            return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
+            return answer.model_copy(update={"diagnostics": outcome.diagnostics})
         compiler = self._tools.present_compiler()
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
@@ -92,7 +90,7 @@ class TimeTraceQuery:
             if traced.failure.fault is not None:
                 raise ToolchainError(traced.failure.message, "this says nothing about the kernel; try again")
             found = await to_thread.run_sync(_placed, unit, rendered, request, inputs, traced.failure, overlays)
-            return answer.model_copy(update={"diagnostics": _diagnostics(found)})
+            return answer.model_copy(update={"diagnostics": tuple(found)})
         return answer.model_copy(
             update={"passes": tuple(map(_pass_time, traced.passes)), "path": None if target is None else str(target)}
         )
@@ -118,10 +116,6 @@ def _pass_time(traced: TracedPass) -> PassTime:
         template_count=len(summary.templates),
         instantiation_count=sum(cost.count for cost in summary.templates),
     )
-
-
-def _diagnostics(found: Iterable[Diagnostic]) -> tuple[wire.Diagnostic, ...]:
-    return tuple(diagnostic_to_wire(one, stale=False) for one in found)
 
 
 def _placed(
