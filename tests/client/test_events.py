@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from benches.client_bench import SECONDS, Bench
-from ckwatch.cli.output import json_of
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
+from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import Change, File, State
 from fakes.fake_engine import unit_of
 
@@ -279,7 +279,7 @@ async def test_two_followers(client: Client, daemon: Bench) -> None:
 
 
 async def test_a_large_snapshot_leaves_others_their_turn() -> None:
-    unit = json_of(unit_of())
+    unit = json.loads(to_json(unit_of()))
     lines = [f'"unit/{number}":{json.dumps(unit)}' for number in range(2000)]
     data = ('{"seq":7,"states":{' + ",\n".join(lines) + "}}").encode()
     turns = 0

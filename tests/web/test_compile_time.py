@@ -10,9 +10,10 @@ import pytest
 
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
+from ckwatch.compile.timetrace.summary import TemplateCost
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Position, Span
-from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
+from ckwatch.wire.messages import PassTime, TimeTrace
 from ckwatch_web.content import PLACE, Action, Content, Note, Plot
 from ckwatch_web.views import compile_time
 from ckwatch_web.views.compile_time import MOST_KEPT, Traced, keep, kept_traces, slowest, slowest_plot

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
+from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
 from ckwatch.cli.command_words import TEMPLATE_END, is_private, path_of, patterns_of, start_of
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import TerminatedError, raising
@@ -73,9 +73,9 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
     ended = [FinishedUnit(line, began, check_only=check_only) for line in answer.lines if line.event == "unit"]
     units = answer.lines[0].units
     if output.json:
-        print_start(output, units)
+        output.answer(event="start", units=units)
         for one in ended:
-            output.line(one.to_json())
+            one.print_json(output)
     else:
         width = max(map(len, units), default=0)
         for text in (one.line(width) for one in ended):

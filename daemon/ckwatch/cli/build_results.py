@@ -27,9 +27,6 @@ UNPRINTED = ("checked", NO_COMPILER)
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 
-SCHEMA = 1
-"""Of what is printed: `ckwatch.cli.json_output.Answer`."""
-
 OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
 
 
@@ -55,25 +52,25 @@ class FinishedUnit:
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
-    def to_json(self) -> dict[str, object]:
-        """Return the object for `--json`, a `ckwatch.cli.json_output.BuiltUnit`."""
+    def print_json(self, output: Output) -> None:
+        """Print the line of `--json`."""
         unit = self.unit
-        return {
-            "event": "unit",
-            "unit": self.id,
-            "kernel": None if unit is None else unit.kernel,
-            "instance": None if unit is None else unit.instance,
-            "arch": None if unit is None else unit.arch,
-            "outcome": self.outcome,
-            "from_store": self.from_store,
-            "lost": self.lost,
-            "seconds": round(self.seconds, 4),
-            "symbol": None if unit is None else unit.symbol,
-            "key": None if unit is None else unit.key,
-            "figures": None if unit is None else unit.figures,
-            "products": unit.products if unit is not None and self.outcome == "built" else {},
-            "diagnostics": self.diagnostics,
-        }
+        output.event(
+            "unit",
+            unit=self.id,
+            kernel=None if unit is None else unit.kernel,
+            instance=None if unit is None else unit.instance,
+            arch=None if unit is None else unit.arch,
+            outcome=self.outcome,
+            from_store=self.from_store,
+            lost=self.lost,
+            seconds=round(self.seconds, 4),
+            symbol=None if unit is None else unit.symbol,
+            key=None if unit is None else unit.key,
+            figures=None if unit is None else unit.figures,
+            products=unit.products if unit is not None and self.outcome == "built" else {},
+            diagnostics=self.diagnostics,
+        )
 
     def line(self, width: int) -> StyledText | None:
         """Return the line to print when the unit ends, with its name in `width` characters; None for what is counted at
@@ -96,11 +93,6 @@ def unix_time_of(monotonic_s: float) -> float:
     return time.time() - (time.monotonic() - monotonic_s)
 
 
-def print_start(output: Output, units: Sequence[str]) -> None:
-    """The first line with `--json`: a `ckwatch.cli.json_output.BuildStarted`."""
-    output.line({"event": "start", "schema": SCHEMA, "units": tuple(units)})
-
-
 def finish(
     output: Output, ended: Sequence[FinishedUnit], workspace: WorkspaceDetail, patterns: Sequence[str], begun: float
 ) -> int:
@@ -121,10 +113,9 @@ def finish(
     output.diagnostics(joined(mistakes.concerning, _folded(own, len(ended))))
     names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
     if output.json:
-        outcomes = {name: counts[name] for name in names}
-        line = {"event": "summary", "units": len(ended), **outcomes, "from_store": from_store}
+        outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}
         more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere}
-        output.line({**line, "seconds": round(seconds, 4), **more})
+        output.event("summary", outcomes, seconds=round(seconds, 4), **more)
         return status
     words = [f"{counts[name]} {name}" for name in names if counts[name]]
     if from_store:

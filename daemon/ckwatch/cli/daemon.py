@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.output import Output, fields_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -192,9 +192,7 @@ async def _status(root: Path, output: Output) -> int:
         running = process is not None
         if running and not await to_thread.run_sync((root / FILE_NAME).exists):
             if output.json:
-                from ckwatch.cli.json_output import OrphanedDaemon
-
-                output.line(OrphanedDaemon(root=str(root), pid=process))
+                output.answer(running=True, root=root, pid=process)
             else:
                 print(f"a daemon runs, process {process}; its workspace is gone: `ckwatch stop -C {root}` ends it")
             return 0
@@ -214,17 +212,12 @@ async def _status(root: Path, output: Output) -> int:
                     raise
     if found is None:
         if output.json:
-            from ckwatch.cli.json_output import NoDaemon
-
-            output.line(NoDaemon(root=str(root), version=__version__))
+            output.answer(running=False, root=root, version=__version__)
         else:
             print(f"no daemon is running for {root}")
         return NOT_RUNNING
     if output.json:
-        from ckwatch.cli.json_output import RunningDaemon
-
-        places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log), "compiling": tuple(compiling)}
-        output.line(RunningDaemon(**{**fields_of(found), **places}))
+        output.answer(found, running=True, socket=endpoint.socket, log_file=endpoint.log, compiling=compiling)
         return 0
     print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
     _table(_rows(found, compiling, slow, endpoint))

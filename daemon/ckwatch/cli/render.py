@@ -43,9 +43,7 @@ async def _run(options: argparse.Namespace) -> int:
         rendered = await client.rendered(unit, with_map=options.map or options.json)
         output = Output(options, client.root)
     if options.json:
-        from ckwatch.cli.json_output import RenderedUnit
-
-        output.line(RenderedUnit(**dict(rendered)))
+        output.answer(rendered)
     elif rendered.text is None:
         output.diagnostics(rendered.diagnostics)
     elif options.map:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
-from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
+from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.unit_patterns import nearest_name
 
@@ -72,5 +72,5 @@ def _head(title: str, description: str) -> dict[str, Any]:
 
 
 def _adapter(types: Sequence[type]) -> TypeAdapter[Any]:
-    union: Any = Union[(*types, DiagnosticLine)]
+    union: Any = Union[(*types, DIAGNOSTIC_LINE)]
     return TypeAdapter(union)

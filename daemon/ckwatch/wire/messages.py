@@ -6,6 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
+from ckwatch.compile.timetrace.summary import TemplateCost
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Position, Span
 from ckwatch.wire.schema import FilePath, Name, Request, Value
@@ -102,23 +103,12 @@ class Segment(Value):
     chain: tuple[ChainLink, ...]
 
 
-class TemplateCost(Value):
-    """The instances of one template, which is named without arguments.
-
-    `inclusive_s`: with everything that they instantiated; `self_s`: without.
-    """
-
-    name: str
-    count: int
-    inclusive_s: float
-    self_s: float
-
-
 class PassTime(Value):
     """The time of one pass of the compiler, by stage.
 
     `seconds` is the time of its process; `stages`, in order, are the compiler's own times, a little less in total.
-    `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times.
+    `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times. `front_end`
+    and `back_end` sum up stages.
     """
 
     side: Literal["device", "host"]
@@ -128,6 +118,8 @@ class PassTime(Value):
     templates: tuple[TemplateCost, ...]
     template_count: int
     instantiation_count: int
+    front_end: float = 0.0
+    back_end: float = 0.0
 
 
 class TimeTrace(Value):

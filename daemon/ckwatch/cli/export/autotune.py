@@ -132,28 +132,10 @@ def chosen_shapes(known: Mapping[str, Mapping[str, Timing]]) -> tuple[MeasuredSh
 def _print(output: Output, tuned: AutotunedKernel, left_out: Sequence[str]) -> None:
     first = tuned.first
     if output.json:
-        from ckwatch.cli.json_output import AutotunedModule, ChosenInstance
-
-        output.line(
-            AutotunedModule(
-                kernel=first.kernel,
-                arch=first.arch,
-                module=tuned.name,
-                function=function_name(first),
-                units=tuple(unit.unit for unit in tuned.units.values()),
-                shapes=tuple(
-                    ChosenInstance(
-                        shape=one.shape,
-                        instance=one.instance,
-                        median_us=one.median_us,
-                        device=one.device,
-                        taken_at=one.taken_at,
-                    )
-                    for one in tuned.shapes
-                ),
-                left_out=tuple(left_out),
-            )
-        )
+        output.answer(
+            event="autotuned", kernel=first.kernel, arch=first.arch, module=tuned.name, function=function_name(first),
+            units=[unit.unit for unit in tuned.units.values()], shapes=tuned.shapes, left_out=left_out,
+        )  # fmt: skip
         return
     for line in aligned(shape_rows(first, tuned.shapes)):
         output.text(f"  {line}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ckwatch.cli.output import fields_of, json_of
+from ckwatch.cli.output import SCHEMA, fields_of, to_plain
 from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -114,13 +114,12 @@ async def _units(client: Client, word: str | None) -> list[str]:
 
 def timings_json(found: Found) -> str:
     """One object, as `TimingExport` describes it."""
-    from ckwatch.cli.json_output import SampledTiming, TimingExport
-
-    rows = (
-        timing if detail is None else SampledTiming(**fields_of(timing), **detail.model_dump(exclude={"timing"}))
+    rows = [
+        fields_of(timing) | {name: value for name, value in fields_of(detail or {}).items() if name != "timing"}
         for timing, detail in found
-    )
-    return json.dumps(json_of(TimingExport(timings=tuple(rows))), ensure_ascii=False, indent=1) + "\n"
+    ]
+    content = {"schema": SCHEMA, "timings": rows}
+    return json.dumps(content, ensure_ascii=False, indent=1, default=to_plain) + "\n"
 
 
 def timings_csv(timings: Sequence[Timing]) -> str:

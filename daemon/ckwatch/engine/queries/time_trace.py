@@ -14,6 +14,7 @@ from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
 from ckwatch.checks.compiler_diagnostics import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
+from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END
 from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
 from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
@@ -28,7 +29,7 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.durable_files import temporary_beside
-from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
+from ckwatch.wire.messages import PassTime, TimeTrace
 
 TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
 """Templates of each pass that an answer names."""
@@ -108,13 +109,11 @@ def _pass_time(traced: TracedPass) -> PassTime:
         name=traced.name,
         seconds=traced.seconds,
         stages={stage.value: seconds for stage, seconds in summary.stages.items()},
-        templates=tuple(
-            TemplateCost(name=cost.name, count=cost.count, inclusive_s=cost.inclusive_s, self_s=cost.self_s)
-            for cost in summary.templates
-            if cost.name in costliest
-        ),
+        templates=tuple(cost for cost in summary.templates if cost.name in costliest),
         template_count=len(summary.templates),
         instantiation_count=sum(cost.count for cost in summary.templates),
+        front_end=sum(summary.stages[stage] for stage in FRONT_END),
+        back_end=sum(summary.stages[stage] for stage in BACK_END),
     )
 
 
