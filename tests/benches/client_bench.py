@@ -18,7 +18,7 @@ from ckwatch.client.connection import Connection
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError, DaemonGoneError
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Endpoint
+from ckwatch.questions.endpoint import AnyEndpoint
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.uvicorn_server import serve_on
@@ -35,7 +35,7 @@ class ClientEngine(FakeEngine):
 
     process = os.getpid()
 
-    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+    async def answer(self, endpoint: AnyEndpoint, **given: Any) -> Any:
         found = await super().answer(endpoint, **given)
         if endpoint is ClientQuestions.overlay and given["request"].text == "refused":
             raise CkwatchError("it is refused")

@@ -14,7 +14,7 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.figures import Figures
 from ckwatch.model.text import Position, Span
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Endpoint, SingleQuestion
+from ckwatch.questions.endpoint import AnyEndpoint, Question
 from ckwatch.questions.table import Answers, answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
@@ -147,7 +147,7 @@ def _values(_engine: FakeEngine, values: list[Any] | None, **_asked: Any) -> lis
     return sorted(found, key=lambda one: not one.accepted)
 
 
-ANSWERS: dict[Endpoint[..., Any], Any] = {
+ANSWERS: dict[AnyEndpoint, Any] = {
     WorkspaceQuestions.status: lambda engine: engine.present_status(),
     WorkspaceQuestions.workspace: WorkspaceDetail(
         root="/w", problem=None, diagnostics=(), files=("/w/ckwatch.toml",), template_folders=("/w",),
@@ -243,7 +243,7 @@ class FakeEngine:
             UnitQuestions.verifying.answered_by(self.verify),
             UnitQuestions.time_trace.answered_by(self.time_trace),
         )
-        self.answers: dict[Endpoint[..., Any], Callable[..., Any]] = {
+        self.answers: dict[AnyEndpoint, Callable[..., Any]] = {
             **{one: partial(self.answer, one) for one in ANSWERS},
             **own,
         }
@@ -289,7 +289,7 @@ class FakeEngine:
             fault, self.fault = self.fault, None
             raise fault
 
-    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+    async def answer(self, endpoint: AnyEndpoint, **given: Any) -> Any:
         """The answer in the table; the call is noted with the client first."""
         client = [given.pop("client")] if endpoint.viewed else []
         values = list(given.values())
@@ -299,7 +299,7 @@ class FakeEngine:
         found = ANSWERS[endpoint]
         return found(self, **given) if callable(found) else found
 
-    async def ask(self, question: SingleQuestion[..., Answer], client: str | None = None, **given: Any) -> Answer:
+    async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
         """What a test is answered."""
         answer: Answer = await self.answer(question, client=client, **given)
         return answer

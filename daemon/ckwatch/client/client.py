@@ -25,7 +25,7 @@ from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, UnknownUnitError, plain_errors
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, FollowedQuestion, SingleQuestion
+from ckwatch.questions.endpoint import NOTHING, Answer, AnyEndpoint, AsyncAsker, Question, Request
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
@@ -80,7 +80,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
             viewer = self.id  # its view may not be gone yet
         body = json.dumps({"units": [], "check_only": True, "client": viewer}).encode()
         seq = 0
-        async with self._connection.answer("POST", ("builds",), body=body) as exchange:
+        async with self._connection.answer(Request("POST", ("builds",), body=body)) as exchange:
             async for line in LineIterator(exchange, UnitQuestions.building):
                 seq = line.seq
         return seq
@@ -418,17 +418,17 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         return self.id
 
     async def _ask(
-        self, question: SingleQuestion[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Answer:
         viewer = await self._viewer() if question.viewed else None
         return await ask(self._connection, question, given, named, absolute=self._absolute, viewer=viewer)
 
     @asynccontextmanager
     async def _follow(
-        self, lines: FollowedQuestion[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+        self, lines: AnyEndpoint, given: tuple[Any, ...], named: Mapping[str, Any]
     ) -> AsyncIterator[LineIterator[Any]]:
-        segments, query, body, retry = lines.request(given, named, self._absolute, await self._viewer())
-        async with self._connection.answer(lines.method, segments, query, body, retry=retry) as exchange:
+        request = lines.request(given, named, self._absolute, await self._viewer())
+        async with self._connection.answer(request) as exchange:
             yield LineIterator(exchange, lines)
 
     def _absolute(self, path: str | os.PathLike[str]) -> str:

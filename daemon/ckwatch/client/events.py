@@ -20,6 +20,7 @@ from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
 from ckwatch.questions.clients import ClientQuestions
+from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:
     from ckwatch.wire.state import Change, File, Phase, ShownPlace, Unit, Workspace
@@ -254,12 +255,12 @@ class Following(ClosingIterator, Generic[Followed]):
 
     async def _open(self) -> None:
         if self._seq is None:
-            data = await self._connection.request("GET", ("snapshot",), (("client", self._client),))
+            data = await self._connection.request(Request("GET", ("snapshot",), (("client", self._client),)))
             seq, states = await self._states_in(data)
             news = self._known.renewed(states)
             self._seq, self._pending = seq, (self._change(seq, topic, state) for topic, state in news)
         query = (("client", self._client), ("after", str(self._seq)))
-        self._exchange = await self._connection.open("GET", ("events",), query, retry="never")
+        self._exchange = await self._connection.open(Request("GET", ("events",), query, retry="never"))
         self._opened_at = anyio.current_time()
 
     def _lose(self, *, stopped: bool) -> None:

@@ -21,6 +21,7 @@ from anyio.abc import TaskGroup
 from ckwatch.client.connection import Connection
 from ckwatch.client.http import Exchange
 from ckwatch.model.errors import LOST_ERRORS, CkwatchError, DaemonGoneError, ProtocolError
+from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -237,7 +238,7 @@ class ClientStateSync:
                 self._sent[key] = None  # until the answer is there, it may have this or what it had
                 segments = ("clients", self._client, key[0])
                 body = request.model_dump_json().encode()
-                async with self._connection.answer("PUT", segments, body=body, retry="never") as exchange:
+                async with self._connection.answer(Request("PUT", segments, body=body, retry="never")) as exchange:
                     await exchange.read()
                 if key in wanted:
                     self._sent[key] = request
@@ -250,7 +251,7 @@ class ClientStateSync:
     async def _take_lease(self, *, start: bool) -> None:
         await self._connection.reach(start=start)
         query = (("client", self._client), ("quiet", "true"))
-        exchange = await self._connection.open("GET", ("events",), query, retry="never")
+        exchange = await self._connection.open(Request("GET", ("events",), query, retry="never"))
         self.has_sent = True
         self._sent = dict.fromkeys(self._sent)
         self._lease = anyio.CancelScope()

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from ckwatch.wire.schema import Count, Name, TimingNumber
 
 
-TYPES_IN = (
-    "ckwatch.model.timings",
-    "ckwatch.wire.benchmarks",
-    "ckwatch.wire.imported_timings",
-)
-
-
 def _is_of_a_kernel(asked: Any) -> None:
     if asked.shape is not None and asked.kernel is None:
         raise ValueError("a shape is one of a kernel")

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 
-TYPES_IN = (
-    "ckwatch.wire.state",
-    "ckwatch.wire.messages",
-    "ckwatch.wire.benchmarks",
-    "ckwatch.wire.verification",
-    "ckwatch.wire.analysis",
-)
-
-
 class UnitQuestions:
     """Units: their states, their results, and building, timing and verifying them."""
 

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from ckwatch.wire.state import Status, WorkspaceDetail
 
 
-TYPES_IN = (
-    "ckwatch.wire.state",
-    "ckwatch.wire.language",
-)
-
-
 def _one_of_both(asked: Any) -> None:
     if (asked.name is None) == (asked.path is None):
         raise ValueError("give either name or path")
