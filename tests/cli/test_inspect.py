@@ -26,6 +26,7 @@ from ckwatch.cli.inspect import (
 from ckwatch.cli.output import to_plain
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
 from ckwatch.model.amounts import size
+from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.prediction.predict import (
     MeasuredPrediction,
     Prediction,
@@ -35,7 +36,7 @@ from ckwatch.prediction.predict import (
     target_of,
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking, ShapePrediction
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
 from fakes.fake_engine import unit_of
 from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 

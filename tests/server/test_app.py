@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from benches.served import Serve, Served
+from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
@@ -22,7 +23,7 @@ from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, Predicte
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, TimingDetail
 from ckwatch.wire.cpp import CppAnswer, CppRequest
 from ckwatch.wire.encoding import adapter
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
+from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
     ParameterValue,

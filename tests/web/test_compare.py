@@ -8,9 +8,10 @@ import pytest
 
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
+from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison, Timing
-from ckwatch.wire.analysis import Analysis, Isa, IsaFold, IsaLine
+from ckwatch.wire.analysis import Analysis, Isa
 from ckwatch.wire.benchmarks import Compared
 from ckwatch.wire.messages import UnitDetail
 from ckwatch.wire.state import Unit

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.cli.explain import ExplainedState
 from ckwatch.cli.farm import FarmWorkerLine
 from ckwatch.codeobject.report import KernelReport
@@ -33,7 +34,7 @@ from ckwatch.tuning.results import BestInstance, ShapeResult
 from ckwatch.tuning.space import SpaceCoverage
 from ckwatch.wire.analysis import Isa, ShapePrediction
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
+from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.messages import PassTime, RenderedText
 from ckwatch.wire.state import Cause, Change, Status, Unit
 

@@ -17,8 +17,9 @@ from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
+    from ckwatch.bench.imports.records import ImportedTimingsFile
     from ckwatch.client import Client
-    from ckwatch.wire.imported_timings import ImportedTimingsFile, TimingsImport
+    from ckwatch.wire.imported_timings import TimingsImport
 
 SHOWN = 10
 """Rows that were left out, of each file."""
