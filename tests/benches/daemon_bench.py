@@ -14,6 +14,7 @@ import anyio
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
+from ckwatch.model.topics import Topic
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.wire.state import BuildLine, Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
@@ -180,7 +181,7 @@ class Follower:
         if after is None:
             snapshot = await self._daemon.snapshots.snapshot(self._client)
             for topic, state in snapshot.states.items():
-                self._take(Change(seq=snapshot.seq, topic=topic, state=state))
+                self._take(Change(seq=snapshot.seq, topic=Topic(topic), state=state))
             after = snapshot.seq
         while True:
             for change in await self._daemon.changes(self._client, after):

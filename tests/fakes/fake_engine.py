@@ -13,6 +13,7 @@ from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.figures import Figures
 from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import AnyEndpoint, Question
 from ckwatch.questions.table import Answers, answers
@@ -319,11 +320,11 @@ class FakeEngine:
     async def changes(self, client: str | None, after: int) -> list[Change]:
         self._ask("changes", client, after)
         if after > self.seq or after < self.oldest:
-            return [Change(seq=self.seq, topic="reset")]
+            return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:
             newer = sorted((seq, topic, state) for topic, (seq, state) in self.states.items() if seq > after)
             if newer:
-                return [Change(seq=seq, topic=topic, state=state) for seq, topic, state in newer]
+                return [Change(seq=seq, topic=Topic(topic), state=state) for seq, topic, state in newer]
             self.waiting += 1
             changed = self.changed
             self.moved()

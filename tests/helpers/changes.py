@@ -7,6 +7,7 @@ from typing import Any
 
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Cause, Change, File, Workspace
 from fakes.fake_engine import unit_of
 
@@ -56,7 +57,7 @@ def workspace(**fields: Any) -> Change:
 
 
 def _change(topic: str, state: Any) -> Change:
-    return Change(seq=next(_numbers), topic=topic, state=state)
+    return Change(seq=next(_numbers), topic=Topic(topic), state=state)
 
 
 def _span(place: str, length: int) -> Span:

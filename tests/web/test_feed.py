@@ -18,6 +18,7 @@ from ckwatch.client.events import ReadChange
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Position, Span
 from ckwatch.model.timings import Comparison
+from ckwatch.model.topics import Topic
 from ckwatch.wire.benchmarks import BenchLine
 from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import File, Unit, Workspace
@@ -97,7 +98,7 @@ ONE = unit_of()
 
 
 def change(topic: str, state: Any) -> ReadChange[UnitRow]:
-    return ReadChange(1, topic, kept(state) if isinstance(state, Unit) else state)
+    return ReadChange(1, Topic(topic), kept(state) if isinstance(state, Unit) else state)
 
 
 def diagnostic(message: str = "wrong", line: int = 0, path: str = "/w/t.j2", **fields: Any) -> Diagnostic:

@@ -137,7 +137,7 @@ class _TerminalSession:
         now = time.time()
         for change in changes:
             self._board.note(change, now)
-        if any(change.topic.startswith("file/") for change in changes):
+        if any(change.topic.kind == "file" for change in changes):
             self._sources.forget()
             self._pages.renew(self._board.diagnostics())
         self._first = min(self._first, max(len(in_order(self._board.diagnostics())) - 1, 0))

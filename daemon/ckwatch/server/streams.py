@@ -22,6 +22,7 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.topics import HEARTBEAT
 from ckwatch.questions.endpoint import NDJSON
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
@@ -243,7 +244,7 @@ class EventStream(Stream):
         return changes
 
     def _heartbeat(self, seq: int) -> bytes:
-        return self.shared.serialized.line(Change(seq=seq, topic="heartbeat"))
+        return self.shared.serialized.line(Change(seq=seq, topic=HEARTBEAT))
 
 
 class LineStream(Stream, Generic[Line]):

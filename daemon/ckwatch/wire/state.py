@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.figures import Figures
 from ckwatch.model.text import Span
 from ckwatch.model.timings import Timing
+from ckwatch.model.topics import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,17 @@ class ShownPlace:
     column: int
 
 
+class _ByKind:
+    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:
+        choices = {kind: handler.generate_schema(state) for kind, state in STATES.items()}
+        return {"type": "tagged-union", "discriminator": "kind", "choices": choices}
+
+
 State = Unit | File | Workspace | ShownPlace
+TaggedState = Annotated[State, _ByKind]
 
 STATES: Mapping[str, type[State]] = {"unit": Unit, "file": File, "workspace": Workspace, "place": ShownPlace}
 """By `kind`."""
@@ -152,8 +163,8 @@ class Change:
     """
 
     seq: int
-    topic: str
-    state: State | None = None
+    topic: Topic
+    state: TaggedState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +172,7 @@ class Snapshot:
     """Everything, as of `seq`: following the events after `seq` misses nothing."""
 
     seq: int
-    states: Mapping[str, State]
+    states: Mapping[Topic, TaggedState]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, File, ShownPlace, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
@@ -287,14 +288,13 @@ class WorkspaceFolder:
     async def _drop_unknown(self, seen: set[str]) -> None:
         """Another daemon may not know what the one before did."""
         await anyio.sleep(PREVIOUS_DAEMON.seconds)
-        for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
+        for topic in [*map(Topic.unit, self.units), *map(Topic.file, self.files)]:
             if topic not in seen:
                 self._take(BriefChange(0, topic))
         seen.clear()
 
     def _take(self, change: Change | BriefChange) -> None:
-        kind, _, name = change.topic.partition("/")
-        state = change.state
+        kind, name, state = change.topic.kind, change.topic.name, change.state
         if kind == "unit":
             self._take_unit(name, state if isinstance(state, UnitInBrief | Unit) else None)
         elif kind == "file":

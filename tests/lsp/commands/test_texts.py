@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.topics import Topic
 from ckwatch.wire.benchmarks import Compared
 from ckwatch.wire.state import Change, Unit, Workspace
 from ckwatch_lsp.commands.arguments import units_named
@@ -97,7 +98,7 @@ def folder(*units: Unit, connection: ConnectionState = ConnectionState.READY, **
     made.workspace = Workspace(**(fields | changes))
     made.connection = connection
     for each in units:
-        made._take(Change(seq=0, topic=f"unit/{each.id}", state=each))  # what the daemon says
+        made._take(Change(seq=0, topic=Topic(f"unit/{each.id}"), state=each))  # what the daemon says
     return made
 
 
@@ -125,12 +126,12 @@ def test_how_a_workspace_is(given: WorkspaceFolder, health: str, quiescent: bool
 def test_how_a_workspace_is_after_changes() -> None:
     made = folder(*BUSY)
     for changed in (unit("a"), unit("b", phase="compiling"), unit("d", measuring="odd")):
-        made._take(Change(seq=0, topic=f"unit/{changed.id}", state=changed))  # as above
+        made._take(Change(seq=0, topic=Topic(f"unit/{changed.id}"), state=changed))  # as above
     assert status_of(made).message == "1 compiling, timing k/c"
     for gone in ("b", "c"):
-        made._take(Change(seq=0, topic=f"unit/k/{gone}@gfx942"))  # as above
+        made._take(Change(seq=0, topic=Topic(f"unit/k/{gone}@gfx942")))  # as above
     assert status_of(made).message == "timing k/d"
-    made._take(Change(seq=0, topic="unit/k/d@gfx942", state=unit("d")))  # as above
+    made._take(Change(seq=0, topic=Topic("unit/k/d@gfx942"), state=unit("d")))  # as above
     assert status_of(made).message == "2 units"
 
 

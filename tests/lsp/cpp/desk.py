@@ -17,6 +17,7 @@ from lsprotocol import types
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.messages import RenderedText, Segment
 from ckwatch.wire.state import Change, Unit, WorkspaceDetail
@@ -206,7 +207,7 @@ class Desk:
     def report(self, *units: Unit) -> None:
         """The daemon has these units."""
         for one in units:
-            self.folder._take(Change(seq=0, topic=f"unit/{one.id}", state=one))
+            self.folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
         topics = frozenset({*(f"unit/{one.id}" for one in units), "units", "connection"})
         self.session.on_daemon_change(self.folder, topics)
 

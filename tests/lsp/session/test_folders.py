@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Position, Span, span
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, File
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from fakes.fake_engine import unit_of
@@ -19,7 +20,7 @@ def diagnostic(message: str) -> Diagnostic:
 
 def tell(folder: WorkspaceFolder, *messages: str) -> None:
     state = File(path=PATH, diagnostics=tuple(map(diagnostic, messages)), generations={})
-    folder._take(Change(seq=1, topic=f"file/{PATH}", state=state if messages else None))
+    folder._take(Change(seq=1, topic=Topic(f"file/{PATH}"), state=state if messages else None))
 
 
 def told(folder: WorkspaceFolder) -> list[list[str]]:
@@ -44,7 +45,7 @@ async def test_units_stand_in_the_order_of_the_files_whatever_came_first() -> No
     for seq, (name, line) in enumerate({"k/s_16@host": 5, "k/s_4@host": 5, "j/one@host": 7, "k/one@host": 2}.items()):
         at = Position(line=line, column=0)
         place = Span(path=f"/w/{name[0]}.kernel.toml", start=at, end=at)
-        folder._take(Change(seq=seq, topic=f"unit/{name}", state=unit_of(name, place=place)))
+        folder._take(Change(seq=seq, topic=Topic(f"unit/{name}"), state=unit_of(name, place=place)))
     assert [unit.id for unit in await folder.units_in_order()] == [
         "j/one@host",
         "k/one@host",

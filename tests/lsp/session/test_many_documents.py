@@ -18,6 +18,7 @@ from ckwatch.client import Client
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch_lsp.commands.daemon import STATUS_METHOD
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
@@ -211,7 +212,7 @@ class Crowd:
         return Workspace(root=str(ROOT), loaded=True, busy=busy, unit_count=0, jobs=2, compiling=0)
 
     def take(self, topic: str, state: Unit | File | Workspace) -> None:
-        self.folder._take(Change(seq=0, topic=topic, state=state))  # what the daemon says
+        self.folder._take(Change(seq=0, topic=Topic(topic), state=state))  # what the daemon says
 
     async def settle(self) -> None:
         """Wait until the editor has heard of every file, and nothing is left to be reported or done."""

@@ -74,7 +74,7 @@ class Board:
 
     def note(self, change: Change, now: float) -> bool:
         """Take in a change; whether it concerns these units."""
-        kind, _, name = change.topic.partition("/")
+        kind, name = change.topic.kind, change.topic.name
         state = change.state
         if state is None:
             if kind == "unit":

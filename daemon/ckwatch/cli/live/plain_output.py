@@ -85,10 +85,10 @@ class PlainOutput:
         """Take in the changes, and what is to be printed after them."""
         lines: list[Text] = []
         for change in changes:
-            known = change.topic.removeprefix("unit/") in self._board.units
+            known = change.topic.name in self._board.units
             self._board.note(change, now)
-            if change.topic.startswith("unit/"):
-                lines += self._unit(change.topic.removeprefix("unit/"), known=known)
+            if change.topic.kind == "unit":
+                lines += self._unit(change.topic.name, known=known)
         lines += self._workspace()
         lines += self._messages(now)
         self._unsummed = self._unsummed or bool(lines)

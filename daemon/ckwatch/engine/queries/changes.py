@@ -15,6 +15,7 @@ import anyio
 from ckwatch.core.events import MAIN
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.model.delays import CHANGE_FEED, CHANGES_UNDER_LOAD
+from ckwatch.model.topics import RESET, Topic
 from ckwatch.wire import state as wire
 
 TOPICS_AT_ONCE = 200
@@ -44,7 +45,7 @@ class ChangePages:
     """
 
     def __init__(
-        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, str], Awaitable[TopicState | None]]
+        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, Topic], Awaitable[TopicState | None]]
     ) -> None:
         self._feed = feed
         self._views = views
@@ -67,7 +68,7 @@ class ChangePages:
             changes, seq = await self._page(client or MAIN, seq)
             if changes:
                 return changes
-        return (wire.Change(seq=self._feed.seq, topic="reset"),)
+        return (wire.Change(seq=self._feed.seq, topic=RESET),)
 
     async def _release(self, seq: int) -> None:
         """Return when something after `seq` may be sent. One follower at a time waits for all; they go on in turns."""
