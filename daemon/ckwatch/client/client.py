@@ -165,7 +165,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         )
         self._is_known = True
         differs = chosen.units or chosen.files or everything or unsaved != "edited"
-        await self._state_sync.set_focus(chosen if differs else None)
+        await self._state_sync.set("focus", chosen if differs else None)
 
     async def view(self, *, archs: Sequence[str] = (), rules: bool = True, header_warnings: bool | None = None) -> None:
         """How this client sees the workspace: for other archs, without instance rules, with warnings in headers.
@@ -176,7 +176,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
         self._is_known = True
-        await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
+        await self._state_sync.set("view", chosen if archs or not rules or header_warnings is not None else None)
 
     async def editor(self, *, shows: bool) -> None:
         """Declare that this client is an editor that shows places: its `events` then have the topic `show`.
@@ -187,7 +187,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         from ckwatch.wire.messages import EditorRequest
 
         self._is_known = True
-        await self._state_sync.set_editor(EditorRequest(shows=True) if shows else None)
+        await self._state_sync.set("editor", EditorRequest(shows=True) if shows else None)
 
     @asynccontextmanager
     async def sweep(
@@ -341,12 +341,6 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         from ckwatch.client.tuning_changes import TuningChanges
 
         return TuningChanges(self._tasks, self.root)
-
-    # Timings: those that were taken are of the workspace as it is on disk.
-
-    # What others measured.
-
-    # Without a GPU.
 
     async def verify(self, *patterns: str, shapes: Sequence[str] = (), force: bool = False) -> list[UnitVerification]:
         """Build units, have an emulator execute them, and wait: what is known of each, those that cannot be verified

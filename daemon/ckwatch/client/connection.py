@@ -5,6 +5,7 @@ Requests that take as long as a compile answer with heartbeats and then the resu
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.errors import error_of
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import target_of
-from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError
+from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError, UnknownUnitError, UntrustedError
 from ckwatch.questions.endpoint import NOTHING, Absolute, Followed, Question, Request
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ Reach = Callable[[bool], Awaitable[Path]]
 
 _ENDING = 503
 """The daemon answers so while it ends; it has not done what was asked."""
+
+
+_CLASSES: dict[int, type[CkwatchError]] = {403: UntrustedError, 404: UnknownUnitError}
+"""Errors by an answer's status; any other is a CkwatchError."""
+
+_MOST_DETAILS = 5
 
 
 class Connection:
@@ -187,6 +193,21 @@ class LineIterator(Generic[Line]):
 _WRONG = 400
 _LARGE_BYTES = 32 * 1024
 """Parsing more than this takes milliseconds."""
+
+
+def error_of(status: int, body: bytes) -> CkwatchError:
+    """The error that an answer with a status of 400 or more stands for; its body is a wire `Problem`."""
+    try:
+        problem: Any = json.loads(body)
+        message, hint, details = problem["error"], problem.get("hint"), problem.get("details") or ()
+        if not isinstance(message, str) or not isinstance(hint, str | None):
+            raise TypeError
+        more = [str(detail) for detail in details]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ProtocolError(f"the daemon answered with status {status} and no reason")
+    if len(more) > _MOST_DETAILS:
+        more[_MOST_DETAILS:] = [f"and {len(more) - _MOST_DETAILS} more"]
+    return _CLASSES.get(status, CkwatchError)("\n".join([message, *(f"  {detail}" for detail in more)]), hint)
 
 
 async def _result_in(exchange: Exchange, question: Question[..., Answer]) -> Answer:
