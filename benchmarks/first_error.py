@@ -39,8 +39,8 @@ from benchmarks.reporting import DAEMON_CODE, Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.state import Diagnostic
 
 MEASURED_CODE = (*DAEMON_CODE, "daemon/ckwatch/compile", "templates")
 

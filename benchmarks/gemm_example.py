@@ -25,8 +25,9 @@ from benchmarks.process_tree import below, end_tree
 from benchmarks.quick_daemon import apart
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, plain_errors
-from ckwatch.wire.state import Diagnostic, File, Unit
+from ckwatch.wire.state import File, Unit
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 TEMPLATE = "ck/gemm_universal.hip.j2"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ckwatch.client import Client, DaemonGoneError, DaemonSilentError, connect
     from ckwatch.client.blocking import SyncClient, connect_sync
     from ckwatch.client.builds import BuildResult, Sweep, UnitResult
+    from ckwatch.model.diagnostics import Diagnostic, Fix, Related
     from ckwatch.model.errors import (
         CkwatchError,
         DeviceError,
@@ -25,78 +26,49 @@ if TYPE_CHECKING:
         UnknownUnitError,
         UntrustedError,
     )
+    from ckwatch.model.figures import Figures
+    from ckwatch.model.text import Position, Span
+    from ckwatch.model.timings import Comparison, Timing
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
-    from ckwatch.wire.benchmarks import (
-        Baseline,
-        BenchLine,
-        Compared,
-        Comparison,
-        Device,
-        Devices,
-        RankedTiming,
-        Timing,
-        TimingDetail,
-    )
+    from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
-    from ckwatch.wire.messages import (
-        Artifact,
-        BuildLine,
-        RenderedText,
-        Run,
-        Status,
-        TimeTrace,
-        UnitDetail,
-        WorkspaceDetail,
-    )
-    from ckwatch.wire.state import (
-        Cause,
-        Change,
-        Diagnostic,
-        Figures,
-        File,
-        Fix,
-        Position,
-        Related,
-        ShownPlace,
-        Span,
-        Unit,
-        Workspace,
-    )
+    from ckwatch.wire.messages import Artifact, RenderedText, Run, TimeTrace, UnitDetail
+    from ckwatch.wire.state import BuildLine, Cause, Change, File, ShownPlace, Status, Unit, Workspace, WorkspaceDetail
 
 _MODULES = {
     "client": ("Client", "DaemonGoneError", "DaemonSilentError", "connect"),
     "client.blocking": ("SyncClient", "connect_sync"),
     "client.builds": ("BuildResult", "Sweep", "UnitResult"),
+    "model.diagnostics": ("Diagnostic", "Fix", "Related"),
     "model.errors": (
-        *("CkwatchError", "DeviceError", "DiagnosedError", "ProtocolError", "TemplateError", "ToolchainError"),
-        *("UnknownUnitError", "UntrustedError"),
+        "CkwatchError",
+        "DeviceError",
+        "DiagnosedError",
+        "ProtocolError",
+        "TemplateError",
+        "ToolchainError",
+        "UnknownUnitError",
+        "UntrustedError",
     ),
+    "model.figures": ("Figures",),
+    "model.text": ("Position", "Span"),
+    "model.timings": ("Comparison", "Timing"),
     "tuning.results": ("TuningRecord", "TuningRun"),
     "wire.analysis": ("Analysis", "Calibrated", "Isa", "OccupancySteps", "PredictedRanking"),
-    "wire.benchmarks": (
-        *("Baseline", "BenchLine", "Compared", "Comparison", "Device", "Devices", "RankedTiming", "Timing"),
-        "TimingDetail",
-    ),
+    "wire.benchmarks": ("Baseline", "BenchLine", "Compared", "Device", "Devices", "RankedTiming", "TimingDetail"),
     "wire.language": ("ParameterValue", "TemplateDetail", "TemplateName", "Vocabulary"),
-    "wire.messages": (
-        *("Artifact", "BuildLine", "RenderedText", "Run", "Status", "TimeTrace", "UnitDetail", "WorkspaceDetail"),
-    ),
+    "wire.messages": ("Artifact", "RenderedText", "Run", "TimeTrace", "UnitDetail"),
     "wire.state": (
-        *(
-            "Cause",
-            "Change",
-            "Diagnostic",
-            "Figures",
-            "File",
-            "Fix",
-            "Position",
-            "Related",
-            "ShownPlace",
-            "Span",
-            "Unit",
-            "Workspace",
-        ),
+        "BuildLine",
+        "Cause",
+        "Change",
+        "File",
+        "ShownPlace",
+        "Status",
+        "Unit",
+        "Workspace",
+        "WorkspaceDetail",
     ),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -17,12 +18,12 @@ from ckwatch.client.connection import Connection
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError, DaemonGoneError
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Endpoint
+from ckwatch.questions.endpoint import AnyEndpoint
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.uvicorn_server import serve_on
 from ckwatch.wire import endpoint as address
-from ckwatch.wire.messages import Status
+from ckwatch.wire.state import Status
 from fakes.fake_engine import FakeEngine, unit_of
 from fakes.patience import PATIENCE_S
 
@@ -34,7 +35,7 @@ class ClientEngine(FakeEngine):
 
     process = os.getpid()
 
-    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+    async def answer(self, endpoint: AnyEndpoint, **given: Any) -> Any:
         found = await super().answer(endpoint, **given)
         if endpoint is ClientQuestions.overlay and given["request"].text == "refused":
             raise CkwatchError("it is refused")
@@ -48,7 +49,7 @@ class ClientEngine(FakeEngine):
             self.change(f"unit/{name}", unit_of(name))
 
     def present_status(self) -> Status:
-        return super().present_status().model_copy(update={"pid": self.process})
+        return replace(super().present_status(), pid=self.process)
 
 
 class Relay:

@@ -14,9 +14,9 @@ import anyio
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
+from ckwatch.model.topics import Topic
 from ckwatch.system.async_processes import Launcher, run_process
-from ckwatch.wire.messages import BuildLine
-from ckwatch.wire.state import Change, File, Unit, Workspace
+from ckwatch.wire.state import BuildLine, Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
 from fakes.fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from fakes.fake_verifications import FakeEmulator
@@ -181,7 +181,7 @@ class Follower:
         if after is None:
             snapshot = await self._daemon.snapshots.snapshot(self._client)
             for topic, state in snapshot.states.items():
-                self._take(Change(seq=snapshot.seq, topic=topic, state=state))
+                self._take(Change(seq=snapshot.seq, topic=Topic(topic), state=state))
             after = snapshot.seq
         while True:
             for change in await self._daemon.changes(self._client, after):

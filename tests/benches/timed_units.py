@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
 from ckwatch_web.feed import Feed, TimingRow, UnitRow
 from ckwatch_web.places import TextPlace
 
@@ -57,7 +57,7 @@ def wire_timing(number: int = 1, median_us: float = 100.0, **changes: Any) -> Ti
         "minimum_us": 0.9 * median_us, "q3_us": 1.1 * median_us, "samples": 20, "verified": True, "artifact_key": "a1",
         "taken_at": 1e9 + 3600 * number, "commit": "c0ffee12345678",
     }  # fmt: skip
-    return Timing.model_validate(fields | changes)
+    return Timing(**(fields | changes))
 
 
 def feed_of(units: Iterable[UnitRow], **answers: Any) -> Feed:

@@ -8,12 +8,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from ckwatch.bench.history.timings import TimingRecord
+from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
-from ckwatch.wire.messages import Status, WorkspaceDetail
-from ckwatch.wire.state import Unit
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, TimingDetail
+from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
+from ckwatch.wire.state import Status, Unit, WorkspaceDetail
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_engine import unit_of
 from fakes.fake_imported_timings import imported_file

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text, display_path
-from ckwatch.cli.json_output import DiagnosticLine
-from ckwatch.cli.output import Output, json_of
-from ckwatch.engine.to_wire import diagnostic_to_wire
+from ckwatch.cli.output import Output, to_plain
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import span
+from ckwatch.wire.encoding import to_json
 
 FILES = {
     "/ws/k.toml": ["MXdlPerWave = 3"],
@@ -140,8 +139,8 @@ def test_nothing_to_say(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_is_that_of_the_daemons_diagnostics(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostic = made(0, 1, 2, related=(Related("r", None),), units=("u",), approximate=True, detail="d")
     Output(Namespace(color="auto", json=True)).diagnostics([diagnostic])
-    of_daemon = DiagnosticLine.model_construct(**dict(diagnostic_to_wire(diagnostic, stale=False)))
-    assert capsys.readouterr().out == json.dumps(json_of(of_daemon), ensure_ascii=False) + "\n"
+    of_daemon = json.loads(to_json(diagnostic))
+    assert capsys.readouterr().out == json.dumps({"event": "diagnostic"} | of_daemon, ensure_ascii=False) + "\n"
 
 
 def test_summary() -> None:
@@ -152,7 +151,7 @@ def test_json_is_stable() -> None:
     diagnostic = made(
         0, 1, 2, related=(Related("r", None),), fixes=(Fix(span("/ws/t.j2", 0, 1, 0, 1), ";"),), units=("u",)
     )
-    assert json.loads(json.dumps(json_of(diagnostic_to_wire(diagnostic, stale=False)))) == {
+    assert json.loads(json.dumps(diagnostic, default=to_plain)) == {
         "severity": "error",
         "source": "clang",
         "code": "clang/x",

@@ -14,7 +14,8 @@ from benches.daemon_bench import TEMPLATE, Bench
 from ckwatch.cli import explain, main
 from ckwatch.cli.explain import WIDTH, compile_time_lines
 from ckwatch.client import Client, connect
-from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
+from ckwatch.compile.timetrace.summary import TemplateCost
+from ckwatch.wire.messages import PassTime, TimeTrace
 
 TRACES = Path(__file__).parent.parent / "data/timetrace"
 Capture = pytest.CaptureFixture[str]

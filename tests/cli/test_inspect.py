@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from ckwatch.cli import main
 from ckwatch.cli.inspect import (
@@ -24,9 +23,10 @@ from ckwatch.cli.inspect import (
     ranked_predictions,
     with_rate,
 )
-from ckwatch.cli.output import json_of
+from ckwatch.cli.output import to_plain
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
 from ckwatch.model.amounts import size
+from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.prediction.predict import (
     MeasuredPrediction,
     Prediction,
@@ -36,7 +36,7 @@ from ckwatch.prediction.predict import (
     target_of,
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking, ShapePrediction
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
 from fakes.fake_engine import unit_of
 from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
@@ -57,8 +57,8 @@ def analysis(found: CodeObjectReport, **more: Any) -> Analysis:
     return Analysis(**{"unit": UNIT, "artifact_key": "", "fresh": True, "report": found} | more)
 
 
-def values(printed: BaseModel) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(json_of(printed)))
+def values(printed: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(printed, default=to_plain))
     return found
 
 

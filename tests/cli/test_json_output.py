@@ -27,7 +27,7 @@ from ckwatch.cli import build, explain, main, render, session, tune
 from ckwatch.cli.completion import names
 from ckwatch.cli.export import python_module
 from ckwatch.cli.imports import ck4inductor
-from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
+from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.schema import command_schema, full_schema
 from ckwatch.cli.self_test import command as self_test
@@ -326,7 +326,7 @@ def test_the_farm(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pyte
 def test_every_type_is_printed_by_a_test() -> None:
     """The sets that the tests above end with."""
     text = Path(__file__).read_text()
-    every = {one.__name__ for types in OUTPUT.values() for one in types} | {DiagnosticLine.__name__}
+    every = {one.__name__ for types in OUTPUT.values() for one in types} | {DIAGNOSTIC_LINE.__name__}
     assert {name for name in every if f'"{name}"' not in text} == set()
 
 

@@ -27,7 +27,9 @@ from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
-from ckwatch.wire.benchmarks import Baseline, BenchLine, Comparison, Device, Devices
+from ckwatch.model.timings import Comparison, VerdictName
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Device, Devices
+from ckwatch.wire.state import OutcomeName
 
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 Capture = pytest.CaptureFixture[str]
@@ -102,8 +104,10 @@ def test_bench(
 @pytest.mark.parametrize(
     ("outcome", "status"), [("failed", 1), ("faulted", 2), ("checked", 2), (None, 2), ("built", 0)]
 )
-def test_units_that_were_not_begun(client: TimingClient, capsys: Capture, outcome: str | None, status: int) -> None:
-    client.there = [unit.model_copy(update={"outcome": outcome}) for unit in client.there]
+def test_units_that_were_not_begun(
+    client: TimingClient, capsys: Capture, outcome: OutcomeName | None, status: int
+) -> None:
+    client.there = [replace(unit, outcome=outcome) for unit in client.there]
     client.lines = [skipped("why not", shape=None)]
     assert run("bench") == status
     assert "skipped  1 unit (gemm/a@gfx942): why not" in capsys.readouterr().out
@@ -126,11 +130,12 @@ def test_bench_passes_on_what_is_asked(client: TimingClient) -> None:
 
 def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) -> None:
     (timing,) = record_to_wire(timed(), "a1")
+    rows: tuple[tuple[VerdictName, float, str], ...] = (("SLOW", 1.1, "previous"), ("FAST", 0.9, "library"))
     found = tuple(
         Comparison(verdict=verdict, ratio=ratio, against=against, other_median_us=90.0)
-        for verdict, ratio, against in (("SLOW", 1.1, "previous"), ("FAST", 0.9, "library"))
+        for verdict, ratio, against in rows
     )
-    shown = timing.model_copy(update={"comparisons": found, "verified": False})
+    shown = replace(timing, comparisons=found, verified=False)
     client.lines = [BenchLine(event="timing", unit=A, shape="small", timing=shown)]
     assert run("bench") == 0
     out = capsys.readouterr().out

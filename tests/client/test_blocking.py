@@ -31,8 +31,7 @@ from ckwatch import (
 )
 from ckwatch.client.blocking import SyncCpp
 from ckwatch.client.cpp import CppClient
-from ckwatch.wire.messages import BuildLine
-from ckwatch.wire.state import Unit
+from ckwatch.wire.state import BuildLine, Unit
 from fakes.patience import PATIENCE_S
 
 

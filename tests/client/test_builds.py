@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from ckwatch.client.builds import BuildResult, UnitResult, unit_result
-from ckwatch.wire.messages import BuildLine
-from ckwatch.wire.state import Diagnostic, Position, Span
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span
+from ckwatch.wire.state import BuildLine
 from fakes.fake_engine import unit_of
 
 
 def diagnostic(message: str, path: str = "/a", line: int = 0, severity: Any = "error") -> Diagnostic:
     place = Position(line=line, column=0)
     return Diagnostic(
-        severity=severity, source="s", code="c", message=message, span=Span(path=path, start=place, end=place)
+        severity=severity, source=Source.CLANG, code="c", message=message, span=Span(path=path, start=place, end=place)
     )
 
 
@@ -40,7 +41,7 @@ def test_which_units_are_well(line: BuildLine, ok: bool) -> None:
 
 
 def test_equal_messages_are_one() -> None:
-    same = [diagnostic("m", line=5), diagnostic("w", severity="warning")]
+    same = [diagnostic("m", line=5), diagnostic("w", severity=Severity.WARNING)]
     result = BuildResult(
         (
             UnitResult("u1", None, (same[0], diagnostic("only", "/b"))),

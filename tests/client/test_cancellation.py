@@ -16,7 +16,7 @@ from benches.client_bench import ClientEngine, bench
 from ckwatch.client import Client, connect
 from ckwatch.wire import endpoint as endpoint_module
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
-from ckwatch.wire.messages import BuildLine
+from ckwatch.wire.state import BuildLine
 from fakes.fake_engine import unit_of
 from fakes.patience import PATIENCE_S
 

@@ -8,7 +8,7 @@ import pytest
 from benches.client_bench import Bench
 from ckwatch.client import Client, DaemonGoneError
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError
-from ckwatch.wire.messages import BuildLine
+from ckwatch.wire.state import BuildLine
 from fakes.fake_engine import unit_of
 from fakes.fake_verifications import verification_of
 

@@ -15,6 +15,8 @@ from ckwatch.client import Client, DaemonGoneError
 from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
+from ckwatch.model.topics import Topic
+from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import Change, File, State
 from fakes.fake_engine import unit_of
 
@@ -42,7 +44,7 @@ def followed(client: Client, patience: Patience) -> Events:
     ],
 )
 def test_what_a_new_snapshot_adds(
-    before: Mapping[str, State], after: Mapping[str, State], expected: list[tuple[str, State | None]]
+    before: Mapping[Topic, State], after: Mapping[Topic, State], expected: list[tuple[str, State | None]]
 ) -> None:
     known = KnownStates()
     list(known.renewed(before))
@@ -52,9 +54,9 @@ def test_what_a_new_snapshot_adds(
 
 def test_changes_are_known_to_a_new_snapshot() -> None:
     known = KnownStates()
-    known.note(Change(seq=1, topic="a", state=A))
-    known.note(Change(seq=2, topic="b", state=B))
-    known.note(Change(seq=3, topic="a", state=None))
+    known.note(Change(seq=1, topic=Topic("a"), state=A))
+    known.note(Change(seq=2, topic=Topic("b"), state=B))
+    known.note(Change(seq=3, topic=Topic("a"), state=None))
     assert list(known.renewed({})) == [("b", None)]
 
 
@@ -278,7 +280,7 @@ async def test_two_followers(client: Client, daemon: Bench) -> None:
 
 
 async def test_a_large_snapshot_leaves_others_their_turn() -> None:
-    unit = unit_of().model_dump(mode="json")
+    unit = json.loads(to_json(unit_of()))
     lines = [f'"unit/{number}":{json.dumps(unit)}' for number in range(2000)]
     data = ('{"seq":7,"states":{' + ",\n".join(lines) + "}}").encode()
     turns = 0

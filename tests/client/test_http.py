@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from ckwatch.client import DaemonGoneError, DaemonSilentError
-from ckwatch.client.errors import error_of
+from ckwatch.client.connection import error_of
 from ckwatch.client.http import Exchange
 from ckwatch.client.http_state import target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError

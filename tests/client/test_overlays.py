@@ -47,7 +47,7 @@ def test_requests_lead_from_what_was_sent_to_what_is_wanted() -> None:
     state = ClientState()
     assert missing(state.requests(), {}) == []
     one = state.set_text("/a", "1")
-    state.focus = FocusRequest(files=["/a"])
+    state.set("focus", FocusRequest(files=["/a"]))
     wanted = state.requests()
     assert missing(wanted, {}) == [
         (("overlays", "/a"), OverlayRequest(path="/a", text="1")),
@@ -57,8 +57,8 @@ def test_requests_lead_from_what_was_sent_to_what_is_wanted() -> None:
     one.text = "2"
     assert missing(state.requests(), wanted) == [(("overlays", "/a"), OverlayRequest(path="/a", text="2"))]
     state.drop(one)
-    state.focus = None
-    state.view = ViewRequest(archs=["gfx90a"])
+    state.set("focus", None)
+    state.set("view", ViewRequest(archs=["gfx90a"]))
     assert missing(state.requests(), wanted) == [
         (("overlays", "/a"), OverlayRequest(path="/a", text=None)),
         (("focus", ""), FocusRequest()),

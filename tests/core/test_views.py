@@ -9,6 +9,7 @@ from ckwatch.core.events import AutoBuild, BuildRequested, ClientLost, FocusChan
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.topics import Topic
 from core.language import TOML
 from core.workspace import FILES, H1, K1, K2, MACROS, T1, T2, A, B, C, built, set_overlay, story, unit
 from core.world import QUICK, World
@@ -232,7 +233,7 @@ def test_what_is_wrong_in_the_file_is_shown_again_when_a_text_without_it_is_take
     world.audience.changed = changed  # type: ignore[method-assign]  # it only listens
     set_overlay(world, "ann", T2, None)
     world.run()
-    assert Changed("ann", f"file/{path}") in published
+    assert Changed("ann", Topic(f"file/{path}")) in published
 
 
 def test_of_unsaved_texts_no_more_is_compiled_than_is_wanted() -> None:

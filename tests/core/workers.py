@@ -46,6 +46,7 @@ from ckwatch.model.verification import (
 )
 from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
+from fakes.fake_engine import figures_of
 
 WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 
@@ -122,7 +123,7 @@ class Workers:
                 device = "" if effect.place is None else effect.place.key
                 if seed % 7 == 6:
                     return MeasureFinished(effect.work, None, "no device", device)
-                timing = ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0, device=device)
+                timing = ShapeTiming(effect.shape, effect.result.artifact, (), seconds=1.0, device=device)
                 return MeasureFinished(effect.work, timing)
             case Verify():
                 if seed % 7 == 6:
@@ -218,7 +219,7 @@ def _first_key(text: Text, unit: Unit, settings: str) -> tuple[str, ...]:
 def figures(artifact: str) -> ArtifactFigures:
     """The figures of an artifact."""
     spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
-    return ArtifactFigures(artifact, f'"figures of {artifact}"'.encode(), (spill,) if SPILLS in artifact else ())
+    return ArtifactFigures(figures_of(artifact_key=artifact), (spill,) if SPILLS in artifact else ())
 
 
 def verified(effect: Verify) -> ArtifactVerification:

@@ -16,11 +16,10 @@ from ckwatch.core.events import Cause, CompileFacts, ShapeTiming, UnitKey
 from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import CompileState, TimingState, UnitState
 from ckwatch.engine.queries.analysis import calibration_of
-from ckwatch.engine.timings_to_wire import timings_to_json
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Shape
+from ckwatch.model.timings import Timing
 from ckwatch.wire.analysis import Calibrated
-from ckwatch.wire.benchmarks import Timing
 from helpers.kernel_reports import TILE_128, kernel, report
 from helpers.units import place, unit
 
@@ -49,7 +48,7 @@ def state(*rows: Timing, fresh: bool = True, artifact: str = "a") -> UnitState:
         Cause("test", 0.0),
         Phase.DONE if fresh else Phase.WAITING,
         compile=CompileState(CompileFacts(Outcome.BUILT, "t", "a")),
-        timing=TimingState({"4096": ShapeTiming("4096", artifact, timings_to_json(rows))}),
+        timing=TimingState({"4096": ShapeTiming("4096", artifact, tuple(rows))}),
     )
 
 

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from ckwatch.engine.change_feed import ChangeFeed
+from ckwatch.model.topics import Topic
 from fakes.patience import PATIENCE_S
 
 
@@ -17,21 +18,21 @@ def test_a_topic_stands_at_its_latest_change() -> None:
     feed = ChangeFeed()
     start = feed.seq
     for topic in ("a", "b", "a", "c"):
-        feed.mark("", topic)
+        feed.mark("", Topic(topic))
     assert topics(feed, "", start) == ["b", "a", "c"]
     assert topics(feed, "", start + 3) == ["c"]
     assert topics(feed, "", feed.seq) == []
     assert feed.after("", start, 2)[-1] == (start + 3, "a")
-    assert feed.last("", "a") == start + 3
+    assert feed.last("", Topic("a")) == start + 3
 
 
 def test_a_client_sees_its_own_changes_among_those_of_the_workspace() -> None:
     feed = ChangeFeed()
     start = feed.seq
-    feed.mark("", "a")
-    feed.mark("ann", "a")
-    feed.mark("ben", "b")
-    feed.mark("", "c")
+    feed.mark("", Topic("a"))
+    feed.mark("ann", Topic("a"))
+    feed.mark("ben", Topic("b"))
+    feed.mark("", Topic("c"))
     assert topics(feed, "ann", start) == ["a", "c"]
     assert topics(feed, "", start) == ["a", "c"]
     assert topics(feed, "ben", start) == ["a", "b", "c"]
@@ -43,7 +44,7 @@ def test_what_came_later_than_a_number_is_left_out() -> None:
     feed = ChangeFeed()
     start = feed.seq
     for scope, topic in (("", "a"), ("ann", "b"), ("", "c"), ("", "a"), ("ann", "c")):
-        feed.mark(scope, topic)
+        feed.mark(scope, Topic(topic))
     assert feed.after("", start, 10, start + 3) == [(start + 3, "c")]
     assert feed.after("", start, 10, start + 4) == [(start + 3, "c"), (start + 4, "a")]
     assert feed.after("ann", start, 10, start + 4) == [(start + 2, "b"), (start + 4, "a")]
@@ -56,7 +57,7 @@ def test_topics_that_change_all_the_time_stand_in_it_once() -> None:
     feed = ChangeFeed()
     start = feed.seq
     for number in range(10_000):
-        feed.mark("", f"unit/{number % 7}")
+        feed.mark("", Topic(f"unit/{number % 7}"))
         if number % 100 == 0:
             assert feed.after("", feed.seq - 3, 10)[-1][0] == feed.seq
     assert [at for at, _ in feed.after("", start, 10)] == list(range(feed.seq - 6, feed.seq + 1))
@@ -65,7 +66,7 @@ def test_topics_that_change_all_the_time_stand_in_it_once() -> None:
 def test_numbers_of_other_daemons_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1000.0)
     old = ChangeFeed()
-    old.mark("", "a")
+    old.mark("", Topic("a"))
     monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1001.0)
     new = ChangeFeed()
     assert not new.is_known(old.seq)
@@ -77,7 +78,7 @@ def test_what_was_forgotten_is_not_known() -> None:
     feed = ChangeFeed(topics_kept=10)
     start = feed.seq
     for number in range(11):
-        feed.mark("", f"unit/{number}")
+        feed.mark("", Topic(f"unit/{number}"))
     assert not feed.is_known(start)
     assert feed.is_known(start + 5)
     assert len(topics(feed, "", start + 5)) == 6
@@ -91,5 +92,5 @@ async def test_waiting_ends_with_the_next_change() -> None:
             for _ in range(3):
                 tasks.start_soon(feed.wait, start)
             await anyio.wait_all_tasks_blocked()
-            feed.mark("", "a")
+            feed.mark("", Topic("a"))
         await feed.wait(start)

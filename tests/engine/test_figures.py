@@ -15,7 +15,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.state import Figures
+from ckwatch.model.figures import Figures
 from engine.code_workspace import CodeBench, with_figures
 
 ONE, TWO = "k/one@gfx942", "k/two@gfx942"

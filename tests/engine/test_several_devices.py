@@ -31,7 +31,7 @@ from ckwatch.engine.handlers import measure as handler
 from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, MeasureRunner
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
 from engine.timed_workspace import lines_of
 from fakes.patience import PATIENCE_S
 

@@ -14,7 +14,9 @@ from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wir
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import Bound, CacheState
-from ckwatch.wire.benchmarks import Timing, TimingDetail
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import TimingDetail
+from ckwatch.wire.encoding import adapter, to_json
 
 UNIT = "gemm/m128@gfx942"
 
@@ -57,7 +59,7 @@ def test_a_timing_for_each_cache_state() -> None:
     assert (cold.commit, cold.toolchain, cold.taken_at) == ("c0ffee-dirty", "clang 0", 1000.5)
     assert cold.parameters == {"MPerBlock": 128, "Scale": 1.0, "Swap": True, "Pipe": "v3 ü", "Cluster": (4, 64, 1)}
     for timing in (cold, hot):
-        assert Timing.model_validate_json(timing.model_dump_json()) == timing
+        assert adapter(Timing).validate_json(to_json(timing)) == timing
 
 
 def test_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_what_is_no_time_is_no_timing(times: tuple[float, ...]) -> None:
 def test_one_sample_is_unsure() -> None:
     (timing,) = record_to_wire(record(times_us=[5.0], problem=None), "a1")
     assert (timing.median_us, timing.samples, timing.relative_error) == (5.0, 1, 1.0)
-    assert Timing.model_validate_json(timing.model_dump_json()) == timing
+    assert adapter(Timing).validate_json(to_json(timing)) == timing
 
 
 def test_others_of_the_report_are_not_the_units() -> None:

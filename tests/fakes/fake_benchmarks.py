@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
 
 UNIT = "gemm/m128@gfx942"
 

@@ -11,8 +11,11 @@ import anyio
 
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.figures import Figures
+from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Endpoint, SingleQuestion
+from ckwatch.questions.endpoint import AnyEndpoint, Question
 from ckwatch.questions.table import Answers, answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
@@ -33,20 +36,17 @@ from ckwatch.wire.language import (
 )
 from ckwatch.wire.messages import (
     Artifact,
-    BuildLine,
     EditorRequest,
     FocusRequest,
     OverlayRequest,
     PlannedUnit,
     RenderedText,
     Run,
-    Status,
     TimeTrace,
     UnitDetail,
     ViewRequest,
-    WorkspaceDetail,
 )
-from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
+from ckwatch.wire.state import BuildLine, Change, File, Snapshot, Status, Unit, Workspace, WorkspaceDetail
 from ckwatch.wire.verification import VerifyLine
 from fakes.fake_benchmarks import UNIT, timing_of
 from fakes.fake_imported_timings import imported_file, imported_timing
@@ -148,7 +148,7 @@ def _values(_engine: FakeEngine, values: list[Any] | None, **_asked: Any) -> lis
     return sorted(found, key=lambda one: not one.accepted)
 
 
-ANSWERS: dict[Endpoint[..., Any], Any] = {
+ANSWERS: dict[AnyEndpoint, Any] = {
     WorkspaceQuestions.status: lambda engine: engine.present_status(),
     WorkspaceQuestions.workspace: WorkspaceDetail(
         root="/w", problem=None, diagnostics=(), files=("/w/ckwatch.toml",), template_folders=("/w",),
@@ -244,7 +244,7 @@ class FakeEngine:
             UnitQuestions.verifying.answered_by(self.verify),
             UnitQuestions.time_trace.answered_by(self.time_trace),
         )
-        self.answers: dict[Endpoint[..., Any], Callable[..., Any]] = {
+        self.answers: dict[AnyEndpoint, Callable[..., Any]] = {
             **{one: partial(self.answer, one) for one in ANSWERS},
             **own,
         }
@@ -290,7 +290,7 @@ class FakeEngine:
             fault, self.fault = self.fault, None
             raise fault
 
-    async def answer(self, endpoint: Endpoint[..., Any], **given: Any) -> Any:
+    async def answer(self, endpoint: AnyEndpoint, **given: Any) -> Any:
         """The answer in the table; the call is noted with the client first."""
         client = [given.pop("client")] if endpoint.viewed else []
         values = list(given.values())
@@ -300,7 +300,7 @@ class FakeEngine:
         found = ANSWERS[endpoint]
         return found(self, **given) if callable(found) else found
 
-    async def ask(self, question: SingleQuestion[..., Answer], client: str | None = None, **given: Any) -> Answer:
+    async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
         """What a test is answered."""
         answer: Answer = await self.answer(question, client=client, **given)
         return answer
@@ -320,11 +320,11 @@ class FakeEngine:
     async def changes(self, client: str | None, after: int) -> list[Change]:
         self._ask("changes", client, after)
         if after > self.seq or after < self.oldest:
-            return [Change(seq=self.seq, topic="reset")]
+            return [Change(seq=self.seq, topic=Topic("reset"))]
         while True:
             newer = sorted((seq, topic, state) for topic, (seq, state) in self.states.items() if seq > after)
             if newer:
-                return [Change(seq=seq, topic=topic, state=state) for seq, topic, state in newer]
+                return [Change(seq=seq, topic=Topic(topic), state=state) for seq, topic, state in newer]
             self.waiting += 1
             changed = self.changed
             self.moved()

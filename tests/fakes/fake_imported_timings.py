@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile
+from ckwatch.bench.imports.records import ImportedTimingsFile
+from ckwatch.wire.imported_timings import ImportedTiming
 
 
 def imported_timing(**fields: Any) -> ImportedTiming:

@@ -12,12 +12,15 @@ from typing import Any
 import anyio
 
 from ckwatch.client.builds import BuildResult, UnitResult
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span
+from ckwatch.model.timings import Timing
 from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.plan import TuningOptions
 from ckwatch.tuning.runner import Tuning
 from ckwatch.tuning.tuned_kernel import TunedKernel, read_tuned_kernel
-from ckwatch.wire.benchmarks import BenchLine, Device, Timing
-from ckwatch.wire.state import Diagnostic, Position, Span, Unit
+from ckwatch.wire.benchmarks import BenchLine, Device
+from ckwatch.wire.state import Unit
 from fakes.fake_benchmarks import timing_of
 
 KERNEL = """
@@ -113,7 +116,7 @@ class FakeTunedClient:
             outcome="failed" if failed else "built", fresh=True, generation=1, errors=int(failed), warnings=0,
             key=f"key of {name}", seconds=1.0,
         )  # fmt: skip
-        wrong = Diagnostic(severity="error", source="compiler", code="c", message="no such tile", span=PLACE)
+        wrong = Diagnostic(severity=Severity.ERROR, source=Source.CLANG, code="c", message="no such tile", span=PLACE)
         return BuildResult((UnitResult(unit, state, (wrong,) if failed else ()),))
 
     @asynccontextmanager

@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from ckwatch.wire.state import Cause, Change, Diagnostic, File, Position, Related, Span, Workspace
+from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
+from ckwatch.wire.state import Cause, Change, File, Workspace
 from fakes.fake_engine import unit_of
 
 _numbers = count(1)
@@ -30,8 +33,14 @@ def error(message: str, place: str = "/w/t.j2:1:5", *, length: int = 3, notes: i
     related = tuple(
         Related(message=f"see {number}", span=_span(f"/w/h:{number}:1", 1)) for number in range(1, notes + 1)
     )
-    values: dict[str, Any] = {"severity": "error", "source": "clang", "code": "c/x", "units": ("k/a@gfx942",)}
-    return Diagnostic(message=message, span=span, related=related, **(values | fields))
+    values: dict[str, Any] = {
+        "severity": Severity.ERROR,
+        "source": Source.CLANG,
+        "code": "c/x",
+        "units": ("k/a@gfx942",),
+    }
+    found = values | fields
+    return Diagnostic(message=message, span=span, related=related, **{**found, "severity": Severity(found["severity"])})
 
 
 def file(path: str, *diagnostics: Diagnostic) -> Change:
@@ -48,7 +57,7 @@ def workspace(**fields: Any) -> Change:
 
 
 def _change(topic: str, state: Any) -> Change:
-    return Change(seq=next(_numbers), topic=topic, state=state)
+    return Change(seq=next(_numbers), topic=Topic(topic), state=state)
 
 
 def _span(place: str, length: int) -> Span:

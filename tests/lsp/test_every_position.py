@@ -21,6 +21,7 @@ from lsprotocol.converters import get_converter
 from ckwatch.client import Client
 from ckwatch.engine.queries.language_vocabulary import hooks, kernel_file_keys, settings_keys
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.topics import Topic
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch.wire.language import ParameterDetail, ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.state import Change
@@ -164,7 +165,7 @@ async def opened() -> AsyncIterator[Asker]:
         folder.client = cast("Client", KnownClient())
         folder.connection = ConnectionState.BROKEN  # it has no texts to wait for
         one = unit(timings=(timing(),), figures=figures())
-        folder._take(Change(seq=0, topic=f"unit/{one.id}", state=one))
+        folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
         session.on_daemon_change(folder, frozenset({f"unit/{one.id}", "units", "connection"}))
         asker = Asker(session, editor)
 

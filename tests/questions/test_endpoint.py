@@ -12,7 +12,7 @@ import pytest
 
 import ckwatch
 from ckwatch.questions.__main__ import page
-from ckwatch.questions.endpoint import Endpoint
+from ckwatch.questions.endpoint import AnyEndpoint
 from ckwatch.questions.table import answers
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
@@ -21,9 +21,9 @@ from ckwatch.questions.workspace import WorkspaceQuestions
 UNIT = "gemm/a b@gfx942"
 
 
-def sent(endpoint: Endpoint[..., Any], *given: Any, viewer: str | None = None, **named: Any) -> tuple[Any, ...]:
+def sent(endpoint: AnyEndpoint, *given: Any, viewer: str | None = None, **named: Any) -> tuple[Any, ...]:
     """Path, query and JSON of a request, and when it is sent again."""
-    segments, query, body, retry = endpoint.request(given, named, lambda path: f"/w/{path}", viewer)
+    _, segments, query, body, retry = endpoint.request(given, named, lambda path: f"/w/{path}", viewer)
     return "/".join(segments), dict(query), body and json.loads(body), retry
 
 

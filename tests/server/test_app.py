@@ -10,17 +10,20 @@ import pytest
 from pydantic import TypeAdapter
 
 from benches.served import Serve, Served
+from ckwatch.bench.imports.records import ImportedTimingsFile
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
+from ckwatch.model.timings import Timing
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.table import ENDPOINTS
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.server.routes import path_of
 from ckwatch.wire.analysis import Analysis, Calibrated, OccupancySteps, PredictedRanking
-from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Timing, TimingDetail
+from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, TimingDetail
 from ckwatch.wire.cpp import CppAnswer, CppRequest
-from ckwatch.wire.imported_timings import ImportedTiming, ImportedTimingsFile, TimingsImport
+from ckwatch.wire.encoding import adapter
+from ckwatch.wire.imported_timings import ImportedTiming, TimingsImport
 from ckwatch.wire.language import (
     CANDIDATE_LIMIT,
     ParameterValue,
@@ -28,18 +31,8 @@ from ckwatch.wire.language import (
     TemplateName,
     Vocabulary,
 )
-from ckwatch.wire.messages import (
-    Artifact,
-    PlannedUnit,
-    Problem,
-    RenderedText,
-    Run,
-    SlowAnswer,
-    Status,
-    UnitDetail,
-    WorkspaceDetail,
-)
-from ckwatch.wire.state import File, Snapshot, Unit
+from ckwatch.wire.messages import Artifact, PlannedUnit, Problem, RenderedText, Run, SlowAnswer, UnitDetail
+from ckwatch.wire.state import File, Snapshot, Status, Unit, WorkspaceDetail
 from ckwatch.wire.verification import UnitVerification
 from fakes.fake_engine import HOVER, WORDS, FakeEngine, unit_of
 
@@ -169,7 +162,7 @@ def test_every_route_has_a_row() -> None:
 async def test_answers_hold_what_the_engine_said(served: Served) -> None:
     engine = served.engine
     engine.change("file//w/ü", File(path="/w/ü", diagnostics=()))
-    snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
+    snapshot = adapter(Snapshot).validate_json((await served.http.get("/snapshot")).content)
     assert snapshot == await engine.ask(ClientQuestions.snapshot)
     units = TypeAdapter(list[Unit]).validate_json((await served.http.get("/units")).content)
     assert units == await engine.ask(UnitQuestions.units, patterns=None)
@@ -191,14 +184,14 @@ async def test_a_unit_that_was_not_built_has_no_artifact(served: Served) -> None
 
 async def test_a_snapshot_of_many_units_arrives_whole(serve: Serve) -> None:
     async with serve(FakeEngine(*(f"gemm/i{number}@gfx942" for number in range(3000)))) as served:
-        snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
+        snapshot = adapter(Snapshot).validate_json((await served.http.get("/snapshot")).content)
         assert len(snapshot.states) == 3000
         assert snapshot == await served.engine.ask(ClientQuestions.snapshot)
 
 
 async def test_names_that_are_no_unicode_are_shown_as_far_as_they_go(served: Served) -> None:
     served.engine.change("file//w/\udcff", File(path="/w/\udcff", diagnostics=()))
-    snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
+    snapshot = adapter(Snapshot).validate_json((await served.http.get("/snapshot")).content)
     assert snapshot.states["file//w/?"] == File(path="/w/?", diagnostics=())
 
 
@@ -218,7 +211,7 @@ async def test_the_document_describes_every_route(served: Served) -> None:
 async def test_curl(served: Served) -> None:
     command = ["curl", "-sS", "--unix-socket", str(served.path), "http://localhost/v1/status"]
     ran = await anyio.run_process(command)
-    assert Status.model_validate_json(ran.stdout).seq == 1
+    assert adapter(Status).validate_json(ran.stdout).seq == 1
 
 
 MISTAKE = Diagnostic(Severity.ERROR, Source.WORKSPACE, "toml", "expected a value", span("/w/ckwatch.toml", 0, 4, 0, 5))

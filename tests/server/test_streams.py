@@ -13,13 +13,15 @@ from anyio.abc import SocketStream
 
 from benches.served import Serve, Served
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.topics import Topic
 from ckwatch.server import uvicorn_server
 from ckwatch.server.clients import Limits
 from ckwatch.server.responses import json_bytes
 from ckwatch.server.streams import SerializedStates
 from ckwatch.wire.analysis import Isa
-from ckwatch.wire.messages import BuildLine, Problem, SlowAnswer, TimeTrace
-from ckwatch.wire.state import Change, File
+from ckwatch.wire.encoding import adapter
+from ckwatch.wire.messages import Problem, SlowAnswer, TimeTrace
+from ckwatch.wire.state import BuildLine, Change, File
 from fakes.fake_engine import FakeEngine, unit_of
 from fakes.patience import PATIENCE_S
 
@@ -36,7 +38,7 @@ async def following(served: Served, query: str = "") -> AsyncIterator[AsyncItera
 
         async def changes() -> AsyncIterator[Change]:
             async for line in answer.aiter_lines():
-                yield Change.model_validate_json(line)
+                yield adapter(Change).validate_json(line)
 
         yield changes()
 
@@ -47,19 +49,19 @@ async def test_a_snapshot_is_followed_without_a_gap(served: Served) -> None:
     engine.change(TOPIC, unit_of(UNIT, phase="compiling", generation=2))
     async with following(served, f"?after={seq}&client=x") as changes:
         first = await anext(changes)
-        assert first == Change(seq=2, topic=TOPIC, state=unit_of(UNIT, phase="compiling", generation=2))
+        assert first == Change(seq=2, topic=Topic(TOPIC), state=unit_of(UNIT, phase="compiling", generation=2))
         await engine.until_waiting(1)
         engine.change("file//w/ü", File(path="/w/ü", diagnostics=()))
-        assert await anext(changes) == Change(seq=3, topic="file//w/ü", state=File(path="/w/ü", diagnostics=()))
+        assert await anext(changes) == Change(seq=3, topic=Topic("file//w/ü"), state=File(path="/w/ü", diagnostics=()))
         await engine.until_waiting(1)
         engine.change(TOPIC, None)
-        assert await anext(changes) == Change(seq=4, topic=TOPIC)
+        assert await anext(changes) == Change(seq=4, topic=Topic(TOPIC))
     assert engine.of("changes")[:2] == [("x", 1), ("x", 2)]
 
 
 async def test_without_a_number_it_begins_now(served: Served) -> None:
     async with following(served) as changes:
-        assert await anext(changes) == Change(seq=1, topic="heartbeat")
+        assert await anext(changes) == Change(seq=1, topic=Topic("heartbeat"))
         await served.engine.until_waiting(1)
         served.engine.change(TOPIC, unit_of(errors=1))
         assert (await anext(changes)).seq == 2
@@ -76,7 +78,7 @@ async def test_a_quiet_one_has_heartbeats_only(serve: Serve) -> None:
 async def test_silence_is_broken_by_heartbeats(serve: Serve) -> None:
     async with serve(heartbeat_s=0.02) as served, following(served, "?after=1") as changes:
         for _ in range(3):
-            assert await anext(changes) == Change(seq=1, topic="heartbeat")
+            assert await anext(changes) == Change(seq=1, topic=Topic("heartbeat"))
         served.engine.change(TOPIC, unit_of(errors=1))
         while (change := await anext(changes)).topic == "heartbeat":
             pass
@@ -105,7 +107,7 @@ async def test_an_engine_that_wakes_for_nothing_is_no_news(serve: Serve) -> None
 async def test_a_follower_that_missed_too_much_begins_anew(after: int, served: Served) -> None:
     served.engine.oldest = 1
     async with following(served, f"?after={after}") as changes:
-        assert [change async for change in changes] == [Change(seq=1, topic="reset")]
+        assert [change async for change in changes] == [Change(seq=1, topic=Topic("reset"))]
 
 
 async def test_many_changes_come_in_order_and_each_topic_once(serve: Serve) -> None:
@@ -219,7 +221,7 @@ async def test_streams_are_counted(serve: Serve) -> None:
 
 
 async def lines(answer: httpx.Response) -> list[BuildLine]:
-    return [BuildLine.model_validate_json(line) async for line in answer.aiter_lines()]
+    return [adapter(BuildLine).validate_json(line) async for line in answer.aiter_lines()]
 
 
 async def test_a_build_from_start_to_end(served: Served) -> None:
@@ -250,7 +252,8 @@ async def test_a_build_that_takes_long_sends_heartbeats(serve: Serve) -> None:
         async with served.http.stream("POST", "/builds", json={}) as answer:
             received = answer.aiter_lines()
             for _ in range(3):
-                assert BuildLine.model_validate_json(await anext(received)) == BuildLine(event="heartbeat")
+                line = await anext(received)
+                assert adapter(BuildLine).validate_json(line) == BuildLine(event="heartbeat")
 
 
 async def test_a_client_that_goes_gives_up_its_build(served: Served) -> None:
@@ -304,7 +307,7 @@ async def test_streams_end_with_the_server_and_their_lines_are_whole(
         await served.engine.until_building(1)
         served.serving.cancel()
         assert [line.event for line in await lines(build)] == ["start"]
-        assert [Change.model_validate_json(line).topic async for line in events.aiter_lines()] == ["heartbeat"]
+        assert [adapter(Change).validate_json(line).topic async for line in events.aiter_lines()] == ["heartbeat"]
         await served.ended.wait()
     assert served.engine.building == 0
     with pytest.raises(httpx.ConnectError):
@@ -332,10 +335,10 @@ def test_states_are_serialized_once() -> None:
 
 def test_the_lines_of_a_page_are_made_once() -> None:
     serialized = SerializedStates(Limits(send_lines=2), pages=2)
-    pages = [tuple(Change(seq=number, topic=TOPIC, state=unit_of()) for number in range(3)) for _ in range(3)]
+    pages = [tuple(Change(seq=number, topic=Topic(TOPIC), state=unit_of()) for number in range(3)) for _ in range(3)]
     first = serialized.pieces(pages[0])
     assert [piece.count(b"\n") for piece in first] == [2, 1]
-    assert [Change.model_validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
+    assert [adapter(Change).validate_json(line) for line in b"".join(first).splitlines()] == [*pages[0]]
     assert serialized.pieces(pages[0]) is first
     for page in pages[1:]:
         serialized.pieces(page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ async def test_results_of_another_text_of_the_template_do_not_count(runs: Runs) 
         found = await real(pattern)
         state = found.units[0].unit
         assert state is not None
-        object.__setattr__(found.units[0], "unit", state.model_copy(update={"key": f"{state.key}, edited"}))
+        object.__setattr__(found.units[0], "unit", replace(state, key=f"{state.key}, edited"))
         return found
 
     client.build = changed  # type: ignore[method-assign, assignment]

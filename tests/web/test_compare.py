@@ -8,10 +8,13 @@ import pytest
 
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
-from ckwatch.wire.analysis import Analysis, Isa, IsaFold, IsaLine
-from ckwatch.wire.benchmarks import Compared, Comparison, Timing
+from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.text import Position, Span
+from ckwatch.model.timings import Comparison, Timing
+from ckwatch.wire.analysis import Analysis, Isa
+from ckwatch.wire.benchmarks import Compared
 from ckwatch.wire.messages import UnitDetail
-from ckwatch.wire.state import Position, Span, Unit
+from ckwatch.wire.state import Unit
 from ckwatch_web.content import PLACE, UNIT, Content, csv_text
 from ckwatch_web.places import TextPlace
 from ckwatch_web.views import compare

@@ -10,8 +10,10 @@ import pytest
 
 from cases.web_rows import HOSTILE, feed_of, unit_row
 from ckwatch import CkwatchError
-from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
-from ckwatch.wire.state import Diagnostic, Position, Span
+from ckwatch.compile.timetrace.summary import TemplateCost
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span
+from ckwatch.wire.messages import PassTime, TimeTrace
 from ckwatch_web.content import PLACE, Action, Content, Note, Plot
 from ckwatch_web.views import compile_time
 from ckwatch_web.views.compile_time import MOST_KEPT, Traced, keep, kept_traces, slowest, slowest_plot
@@ -39,7 +41,7 @@ class TracingClient:
         self.paths.append(path)
         if not self.ok:
             place = Span(path="/w/k.hip.j2", start=Position(line=2, column=4), end=Position(line=2, column=5))
-            found = Diagnostic(severity="error", source="hipcc", code="c", message=HOSTILE, span=place)
+            found = Diagnostic(severity=Severity.ERROR, source=Source.CLANG, code="c", message=HOSTILE, span=place)
             return TimeTrace(unit=unit, granularity_us=100, diagnostics=(found,))
         event = {"ph": "X", "pid": 1, "ts": 0, "dur": 500, "name": "Frontend"}
         await anyio.Path(path).write_text(self.text or f'{{"traceEvents": [\n{json.dumps(event)}\n]}}\n')

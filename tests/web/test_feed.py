@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,13 @@ import pytest
 
 from ckwatch import CkwatchError
 from ckwatch.client.events import ReadChange
-from ckwatch.wire.benchmarks import BenchLine, Comparison
-from ckwatch.wire.state import Diagnostic, File, Position, Span, Unit, Workspace
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.text import Position, Span
+from ckwatch.model.timings import Comparison
+from ckwatch.model.topics import Topic
+from ckwatch.wire.benchmarks import BenchLine
+from ckwatch.wire.encoding import to_json
+from ckwatch.wire.state import File, Unit, Workspace
 from ckwatch_web.content import PLACE, Note, Plot, Table
 from ckwatch_web.feed import Feed, QueueSample, UnitRow, row_of
 from ckwatch_web.views import now
@@ -24,7 +30,7 @@ from fakes.fake_engine import figures_of, unit_of
 
 
 def kept(unit: Unit) -> UnitRow:
-    return row_of(json.loads(unit.model_dump_json()))
+    return row_of(json.loads(to_json(unit)))
 
 
 def test_of_a_unit_that_is_kept_which_is_shown() -> None:
@@ -92,7 +98,7 @@ ONE = unit_of()
 
 
 def change(topic: str, state: Any) -> ReadChange[UnitRow]:
-    return ReadChange(1, topic, kept(state) if isinstance(state, Unit) else state)
+    return ReadChange(1, Topic(topic), kept(state) if isinstance(state, Unit) else state)
 
 
 def diagnostic(message: str = "wrong", line: int = 0, path: str = "/w/t.j2", **fields: Any) -> Diagnostic:
@@ -125,7 +131,7 @@ async def test_states_come_change_and_go() -> None:
     second = [
         change(f"unit/{ONE.id}", None),
         change("file//w/t.j2", File(path="/w/t.j2", diagnostics=())),
-        change("workspace", WORKSPACE.model_copy(update={"editors": 1})),
+        change("workspace", replace(WORKSPACE, editors=1)),
     ]
     daemons = Daemons(first, second)
     feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes the events
@@ -183,7 +189,7 @@ async def test_tuning_runs_are_watched_once_a_view_asks(monkeypatch: pytest.Monk
 async def test_nothing_is_left_of_what_went_while_there_was_no_daemon() -> None:
     file = File(path="/w/t.j2", diagnostics=(diagnostic(),))
     first = [change(f"unit/{ONE.id}", ONE), change("file//w/t.j2", file), change("workspace", WORKSPACE)]
-    daemons = Daemons(first, [change("workspace", WORKSPACE.model_copy(update={"unit_count": 0}))])
+    daemons = Daemons(first, [change("workspace", replace(WORKSPACE, unit_count=0))])
     feed = Feed(daemons)  # type: ignore[arg-type]  # of a client it takes the events
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.run)
@@ -225,7 +231,7 @@ async def test_the_view_shows_units_messages_and_warnings(tmp_path: Path) -> Non
     template.write_text("first\n  second line\n")
     feed = Feed(SimpleNamespace())  # type: ignore[arg-type]  # the view asks nothing
     feed.units = {ONE.id: kept(ONE)}
-    feed.workspace = WORKSPACE.model_copy(update={"warnings": {"disk": "nearly full"}, "problem": "no compiler"})
+    feed.workspace = replace(WORKSPACE, warnings={"disk": "nearly full"}, problem="no compiler")
     feed.diagnostics = {str(template): (diagnostic(line=1, path=str(template)), diagnostic(line=9, path="/nowhere"))}
     content = await now.show(feed, {})
     texts = [(block.kind, block.text) for block in content.blocks if isinstance(block, Note)]

@@ -10,7 +10,7 @@ import pytest
 
 from benches.timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 from ckwatch import CkwatchError
-from ckwatch.wire.benchmarks import Comparison
+from ckwatch.model.timings import Comparison, VerdictName
 from ckwatch_web.content import PLACE, UNIT, Choice, Content, Note, Plot, Table, csv_text
 from ckwatch_web.plots import painted
 from ckwatch_web.static_html import page
@@ -153,8 +153,8 @@ async def test_an_empty_kernel_says_what_to_do() -> None:
     assert len((await show(feed_of([], baselines=[]), {})).blocks) == 1
 
 
-def comparison(verdict: str, ratio: float) -> Comparison:
-    return Comparison.model_validate({"verdict": verdict, "ratio": ratio, "against": "x", "other_median_us": 1.0})
+def comparison(verdict: VerdictName, ratio: float) -> Comparison:
+    return Comparison(verdict=verdict, ratio=ratio, against="x", other_median_us=1.0)
 
 
 async def test_the_daemon_says_what_differs_from_the_best() -> None:

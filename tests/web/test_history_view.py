@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from benches.timed_units import HOSTILE, feed_of, timing_row, unit_row, wire_timing
 from ckwatch import CkwatchError
-from ckwatch.wire.benchmarks import Comparison, Timing
+from ckwatch.model.timings import Comparison, Timing
 from ckwatch.wire.messages import Run
 from ckwatch_web.content import PLACE, Choice, Content, Facts, Note, Plot, Table
 from ckwatch_web.plots import painted
@@ -122,7 +123,7 @@ def answers(timings: list[Timing], last: tuple[Timing, ...] = ()) -> dict[str, A
 
 
 async def test_the_view() -> None:
-    last = TIMINGS[1].model_copy(update={"comparisons": (SLOWER,)})
+    last = replace(TIMINGS[1], comparisons=(SLOWER,))
     assert verdicts_of([last]) == VERDICTS
     content = await show(feed_of([UNIT], **answers(TIMINGS, (last,))), {"unit": UNIT.id})
     assert content.title == UNIT.id

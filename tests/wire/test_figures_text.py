@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ckwatch.wire.benchmarks import Comparison, Timing
+from ckwatch.model.figures import Figures
+from ckwatch.model.timings import Comparison, Timing
 from ckwatch.wire.figures_text import (
     comparison_with,
     comparison_words,
@@ -20,7 +22,7 @@ from ckwatch.wire.figures_text import (
     timing_cells,
     timing_words,
 )
-from ckwatch.wire.state import Figures, Unit
+from ckwatch.wire.state import Unit
 from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import figures_of, unit_of
 
@@ -84,7 +86,7 @@ def test_what_has_figures(changes: dict[str, str], expected: bool) -> None:
 def test_comparisons(interleaved: bool, expected: str) -> None:
     found = Comparison(verdict="SLOW", ratio=1.0214, against="previous", other_median_us=98.0, interleaved=interleaved)
     assert comparison_words(found) == expected
-    elsewhere = found.model_copy(update={"other_device": "hip:1 on gpu-box"})
+    elsewhere = replace(found, other_device="hip:1 on gpu-box")
     assert comparison_words(elsewhere) == f"{expected}, the other on hip:1 on gpu-box"
 
 

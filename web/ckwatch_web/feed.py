@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from ckwatch import CkwatchError, connect
+from ckwatch.model.topics import WORKSPACE
 from ckwatch.wire.figures_text import AT_WORK, STAND_IN
 from ckwatch_web.places import TextPlace
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from ckwatch.client import Client
     from ckwatch.client.events import ReadChange
-    from ckwatch.wire.state import Diagnostic, Workspace
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import Workspace
 
 _log = logging.getLogger(__name__)
 
@@ -384,8 +386,8 @@ class Feed:
             self.units, self.diagnostics, self.workspace, self.loaded = {}, {}, None, False
         news = {change.topic: change.state for change in batch}
         for topic, state in news.items():
-            kind, _, name = topic.partition("/")
-            if topic == "workspace":
+            kind, name = topic.kind, topic.name
+            if topic == WORKSPACE:
                 self.workspace = state  # type: ignore[assignment]  # as the topic says
             elif kind == "unit":
                 if isinstance(state, UnitRow):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
+    from ckwatch.model.text import Span
     from ckwatch.model.text import Span as ModelSpan
-    from ckwatch.wire.state import Span
 
 
 @dataclass(frozen=True, slots=True)

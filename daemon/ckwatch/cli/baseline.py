@@ -42,9 +42,7 @@ async def _set(options: argparse.Namespace) -> int:
         units = await client.set_baseline(name, *patterns)
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import BaselineSet
-
-        output.line(BaselineSet(name=name, units=tuple(units)))
+        output.answer(name=name, units=units)
     else:
         output.text(f"baseline '{name}' is set to the latest timings of {count(len(units), 'unit')}")
     return 0
@@ -55,9 +53,7 @@ async def _list(options: argparse.Namespace) -> int:
         output = Output(options)
         baselines: list[Baseline] = await client.baselines()
     if output.json:
-        from ckwatch.cli.json_output import BaselineList
-
-        output.line(BaselineList(baselines=tuple(baselines)))
+        output.answer(baselines=baselines)
         return 0
     if not baselines:
         output.text("no baselines; `ckwatch baseline set NAME` sets one to the latest timings")
@@ -74,9 +70,7 @@ async def _remove(options: argparse.Namespace) -> int:
         units = await client.remove_baseline(options.name)
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import BaselineRemoved
-
-        output.line(BaselineRemoved(name=options.name, units=units))
+        output.answer(name=options.name, units=units)
     else:
         output.text(f"baseline '{options.name}' is removed; it had timings of {count(units, 'unit')}")
     return 0

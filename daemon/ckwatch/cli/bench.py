@@ -34,7 +34,8 @@ from ckwatch.wire.figures_text import (
 if TYPE_CHECKING:  # the wire types load pydantic
     from rich.status import Status
 
-    from ckwatch.wire.benchmarks import BenchLine, Timing
+    from ckwatch.model.timings import Timing
+    from ckwatch.wire.benchmarks import BenchLine
 
 FAULTS_OF_KERNELS = frozenset(kind.value for kind in KERNEL_FAILURES)
 SHOWN_UNITS = 3
@@ -103,9 +104,7 @@ class _Bench:
     async def follow(self, lines: AsyncIterator[BenchLine]) -> None:
         """Print each timing; what is being done is shown on a terminal."""
         if self.output.json:
-            from ckwatch.cli.json_output import BenchStarted
-
-            self.output.line(BenchStarted())
+            self.output.answer(event="start")
         with ExitStack() as stack:
             status: Status | None = None
             if not self.output.json and sys.stdout.isatty():
@@ -171,13 +170,9 @@ class _Bench:
         machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
         status = 1 if kernels else 2 if machines else 0
         if self.output.json:
-            from ckwatch.cli.json_output import BenchSummary
-
-            self.output.line(
-                BenchSummary(
-                    timed=len(self._timed), known=len(self._known), failed=len(self._failed), skipped=len(skipped),
-                    seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
-                )
+            self.output.event(
+                "summary", timed=len(self._timed), known=len(self._known), failed=len(self._failed),
+                skipped=len(skipped), seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
             )  # fmt: skip
             return status
         for why, units in self._skipped.items():
@@ -213,15 +208,12 @@ def _cells(timing: Timing) -> list[str]:
 
 
 def _print_line(output: Output, line: BenchLine) -> None:
-    from ckwatch.cli.json_output import BenchSkipped, BenchStage, BenchTiming
-
-    unit, shape = line.unit or "", line.shape
     if line.event in ("began", "stage"):
-        output.line(BenchStage(event=line.event, unit=unit, shape=shape or "", text=line.text))
-    elif line.event == "timing" and line.timing is not None:
-        output.line(BenchTiming(unit=unit, shape=shape or "", known=line.known, timing=line.timing))
+        output.event(line.event, unit=line.unit, shape=line.shape, text=line.text)
+    elif line.event == "timing":
+        output.event("timing", unit=line.unit, shape=line.shape, known=line.known, timing=line.timing)
     elif line.event == "skipped":
-        output.line(BenchSkipped(unit=unit, shape=shape, shapes=line.shapes, text=line.text))
+        output.event("skipped", unit=line.unit, shape=line.shape, shapes=line.shapes, text=line.text)
 
 
 async def _devices(options: argparse.Namespace) -> int:
@@ -230,9 +222,7 @@ async def _devices(options: argparse.Namespace) -> int:
         found = await client.devices(again=True)
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import DeviceList
-
-        output.line(DeviceList(**dict(found)))
+        output.answer(found)
         return 0
     if found.host:
         output.text(found.host, "bold")

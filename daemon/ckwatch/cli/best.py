@@ -53,9 +53,7 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     rows, others = anyio.run(partial(_ask, options))
     if output.json:
-        from ckwatch.cli.json_output import RankedTimings
-
-        output.line(RankedTimings(kernel=options.kernel, ranked=tuple(rows), imported=tuple(others.timings)))
+        output.answer(kernel=options.kernel, ranked=rows, imported=others.timings)
     else:
         _print(output, options.kernel, rows, others)
     if target is not None:

@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
+from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
 from ckwatch.cli.command_words import is_private, start_of
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
@@ -26,11 +26,9 @@ from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.system.durable_files import fitting_name, replace_file
-from ckwatch.wire.record import record_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.messages import BuildLine
-    from ckwatch.wire.state import Unit
+    from ckwatch.wire.state import BuildLine, Unit
 
 
 def check(options: argparse.Namespace, asked: Callable[[], None]) -> int:
@@ -65,7 +63,7 @@ async def _build(
 
     async def follow(*words: str) -> list[FinishedUnit]:
         def take(line: BuildLine) -> FinishedUnit:
-            one = FinishedUnit(record_of(line), began, check_only=check_only)
+            one = FinishedUnit(line, began, check_only=check_only)
             unbuilt.discard(one.id)
             if products is not None:
                 products.add(one)
@@ -86,9 +84,9 @@ async def _build(
     except UnknownUnitError as error:
         known = await _known(error, options, client, patterns)
         if not known and output.json:
-            print_start(output, ())
+            output.answer(event="start", units=())
         ended = await follow(*known) if known else []
-    workspace = record_of(await client.workspace())
+    workspace = await client.workspace()
     status = finish(output, ended, workspace, patterns, options.begun)
     if is_private(options) and (warning := (await client.status()).warnings.get("shared-store")):
         print(f"ckwatch: warning: {warning}", file=sys.stderr)  # no daemon is left that could be asked for it
@@ -140,11 +138,11 @@ async def _follow(
     first = await anext(lines)
     unbuilt |= {*first.units} if compiles else set()
     if output.json:
-        print_start(output, first.units)
+        output.answer(event="start", units=first.units)
         async for line in lines:
             if line.event == "unit":
                 ended.append(take(line))
-                output.line(ended[-1].to_json())
+                ended[-1].print_json(output)
         return ended
     from ckwatch.cli.progress import BuildProgress
 
@@ -224,7 +222,7 @@ class _Products:
 def print_written(output: Output, unit: str, path: Path) -> None:
     """Say that a file of a unit was written."""
     if output.json:
-        output.line({"event": "file", "unit": unit, "path": str(path)})
+        output.event("file", unit=unit, path=path)
     else:
         output.text(f"wrote {path}")
 

@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.build_results import FinishedUnit, finish, print_start, unix_time_of
+from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
 from ckwatch.cli.command_words import TEMPLATE_END, is_private, path_of, patterns_of, start_of
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import TerminatedError, raising
 from ckwatch.client.blocking_exchange import BlockingExchange
 from ckwatch.client.http_state import target_of
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
-from ckwatch.wire import record
+from ckwatch.wire import decoding
 from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.trust import is_trusted
 
-if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.messages import BuildLine, WorkspaceDetail
+if TYPE_CHECKING:  # loading the wire types takes as long as a check
+    from ckwatch.wire.state import BuildLine, WorkspaceDetail
 
 AT_ONCE_S = 1.0
 """Builds that take longer show their progress."""
@@ -73,9 +73,9 @@ def _run(options: argparse.Namespace, *, check_only: bool) -> int:
     ended = [FinishedUnit(line, began, check_only=check_only) for line in answer.lines if line.event == "unit"]
     units = answer.lines[0].units
     if output.json:
-        print_start(output, units)
+        output.answer(event="start", units=units)
         for one in ended:
-            output.line(one.to_json())
+            one.print_json(output)
     else:
         width = max(map(len, units), default=0)
         for text in (one.line(width) for one in ended):
@@ -119,18 +119,18 @@ def _answered(
         daemon = _got(socket, "status", until_s)
         if daemon is None:
             return None
-        root = Path(record.status(daemon).root)
+        root = Path(decoding.status(daemon).root)
     patterns = patterns_of(options.words, here, root)
     if any(pattern.endswith(TEMPLATE_END) for pattern in patterns):
         return None
     body = {"units": list(patterns) or None, "force": False, "check_only": check_only, "finish": True}
     build = request.enter_context(BlockingExchange(socket, "POST", target_of(("builds",)), json.dumps(body).encode()))
     status, data = build.answer(until_s) or (0, b"")
-    lines = [record.build_line(line) for line in data.split(b"\n") if line] if status == _OK else []
+    lines = [decoding.build_line(line) for line in data.split(b"\n") if line] if status == _OK else []
     if not lines or lines[-1].event != "done":
         return None
     workspace = _got(socket, "workspace", until_s)
-    return None if workspace is None else _Answer(patterns, lines, record.workspace_detail(workspace))
+    return None if workspace is None else _Answer(patterns, lines, decoding.workspace_detail(workspace))
 
 
 def _got(socket: Path, segment: str, until_s: float) -> bytes | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.mistakes import joined, mistakes_in
-from ckwatch.cli.output import Output, diagnostic_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.styled_text import StyledText
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.causes import ARTIFACT_LOST
@@ -19,16 +19,13 @@ from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import ToolchainError
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.messages import BuildLine, WorkspaceDetail
+    from ckwatch.wire.state import BuildLine, WorkspaceDetail
 
 NO_COMPILER = "no compiler"
 UNPRINTED = ("checked", NO_COMPILER)
 """Outcomes that are the same for all units; they are reported once, at the end."""
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
-
-SCHEMA = 1
-"""Of what is printed: `ckwatch.cli.json_output.Answer`."""
 
 OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
 
@@ -41,8 +38,7 @@ class FinishedUnit:
         unit = line.unit
         self.id = line.id or ""
         self.unit = unit
-        self._reported = line.diagnostics
-        self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
+        self.diagnostics = line.diagnostics
         failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
         if line.problem is not None or unit is None:
             self.outcome = line.problem or "removed"
@@ -56,25 +52,25 @@ class FinishedUnit:
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
-    def to_json(self) -> dict[str, object]:
-        """Return the object for `--json`, a `ckwatch.cli.json_output.BuiltUnit`."""
+    def print_json(self, output: Output) -> None:
+        """Print the line of `--json`."""
         unit = self.unit
-        return {
-            "event": "unit",
-            "unit": self.id,
-            "kernel": None if unit is None else unit.kernel,
-            "instance": None if unit is None else unit.instance,
-            "arch": None if unit is None else unit.arch,
-            "outcome": self.outcome,
-            "from_store": self.from_store,
-            "lost": self.lost,
-            "seconds": round(self.seconds, 4),
-            "symbol": None if unit is None else unit.symbol,
-            "key": None if unit is None else unit.key,
-            "figures": None if unit is None else unit.figures,
-            "products": unit.products if unit is not None and self.outcome == "built" else {},
-            "diagnostics": self._reported,
-        }
+        output.event(
+            "unit",
+            unit=self.id,
+            kernel=None if unit is None else unit.kernel,
+            instance=None if unit is None else unit.instance,
+            arch=None if unit is None else unit.arch,
+            outcome=self.outcome,
+            from_store=self.from_store,
+            lost=self.lost,
+            seconds=round(self.seconds, 4),
+            symbol=None if unit is None else unit.symbol,
+            key=None if unit is None else unit.key,
+            figures=None if unit is None else unit.figures,
+            products=unit.products if unit is not None and self.outcome == "built" else {},
+            diagnostics=self.diagnostics,
+        )
 
     def line(self, width: int) -> StyledText | None:
         """Return the line to print when the unit ends, with its name in `width` characters; None for what is counted at
@@ -97,11 +93,6 @@ def unix_time_of(monotonic_s: float) -> float:
     return time.time() - (time.monotonic() - monotonic_s)
 
 
-def print_start(output: Output, units: Sequence[str]) -> None:
-    """The first line with `--json`: a `ckwatch.cli.json_output.BuildStarted`."""
-    output.line({"event": "start", "schema": SCHEMA, "units": tuple(units)})
-
-
 def finish(
     output: Output, ended: Sequence[FinishedUnit], workspace: WorkspaceDetail, patterns: Sequence[str], begun: float
 ) -> int:
@@ -122,10 +113,9 @@ def finish(
     output.diagnostics(joined(mistakes.concerning, _folded(own, len(ended))))
     names = (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))
     if output.json:
-        outcomes = {name: counts[name] for name in names}
-        line = {"event": "summary", "units": len(ended), **outcomes, "from_store": from_store}
+        outcomes = {"units": len(ended), **{name: counts[name] for name in names}, "from_store": from_store}
         more = {"exit_status": status, "errors_elsewhere": mistakes.elsewhere}
-        output.line({**line, "seconds": round(seconds, 4), **more})
+        output.event("summary", outcomes, seconds=round(seconds, 4), **more)
         return status
     words = [f"{counts[name]} {name}" for name in names if counts[name]]
     if from_store:

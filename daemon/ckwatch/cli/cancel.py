@@ -35,9 +35,7 @@ async def _run(options: argparse.Namespace) -> int:
                 async with connect(root, start=False, client_name="cancel") as client:
                     cancelled = await client.cancel(*await asked_patterns(client, options.words))
     if output.json:
-        from ckwatch.cli.json_output import CancelledUnits
-
-        output.line(CancelledUnits(running=cancelled is not None, cancelled=tuple(cancelled or ())))
+        output.answer(running=cancelled is not None, cancelled=cancelled or ())
         return 0
     for unit in cancelled or ():
         output.text(f"cancelled  {unit}")

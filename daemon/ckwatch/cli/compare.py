@@ -28,9 +28,7 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     ours, theirs, rows = anyio.run(partial(_ask, options))
     if output.json:
-        from ckwatch.cli.json_output import ComparedTimings
-
-        output.line(ComparedTimings(ours=ours, theirs=theirs, compared=tuple(rows)))
+        output.answer(ours=ours, theirs=theirs, compared=rows)
     else:
         _print(output, ours, theirs, rows)
     return 0

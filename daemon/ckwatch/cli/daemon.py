@@ -28,7 +28,7 @@ from ckwatch.wire.endpoint import Endpoint, endpoint_of, holder, owner
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import FarmStatus, Status
+    from ckwatch.wire.state import FarmStatus, Status
 
 NOT_RUNNING = 3
 """Exit status of `ckwatch status` when there is no daemon, as of init scripts."""
@@ -192,9 +192,7 @@ async def _status(root: Path, output: Output) -> int:
         running = process is not None
         if running and not await to_thread.run_sync((root / FILE_NAME).exists):
             if output.json:
-                from ckwatch.cli.json_output import OrphanedDaemon
-
-                output.line(OrphanedDaemon(root=str(root), pid=process))
+                output.answer(running=True, root=root, pid=process)
             else:
                 print(f"a daemon runs, process {process}; its workspace is gone: `ckwatch stop -C {root}` ends it")
             return 0
@@ -214,17 +212,12 @@ async def _status(root: Path, output: Output) -> int:
                     raise
     if found is None:
         if output.json:
-            from ckwatch.cli.json_output import NoDaemon
-
-            output.line(NoDaemon(root=str(root), version=__version__))
+            output.answer(running=False, root=root, version=__version__)
         else:
             print(f"no daemon is running for {root}")
         return NOT_RUNNING
     if output.json:
-        from ckwatch.cli.json_output import RunningDaemon
-
-        places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log), "compiling": tuple(compiling)}
-        output.line(RunningDaemon(**{**dict(found), **places}))
+        output.answer(found, running=True, socket=endpoint.socket, log_file=endpoint.log, compiling=compiling)
         return 0
     print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
     _table(_rows(found, compiling, slow, endpoint))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,24 +15,23 @@ from anyio import to_thread
 
 from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import Output, diagnostic_of, span_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.render import shell_line
 from ckwatch.cli.session import connected, one_unit
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
+from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END, TemplateCost
 from ckwatch.model.amounts import clock, duration
+from ckwatch.wire.state import OutcomeName, Phase
 
 if TYPE_CHECKING:
-    from ckwatch.cli.json_output import CompileTime, ExplainedState
-    from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace, UnitDetail
-    from ckwatch.wire.state import Figures
+    from ckwatch.model.figures import Figures
+    from ckwatch.wire.messages import PassTime, TimeTrace, UnitDetail
 
 WIDTH = 100
 SHOWN = 20
 """Templates of each pass; `--json` has more."""
 
-FRONT_END = ("parsing", "template instantiation", "LLVM IR generation")
-BACK_END = ("optimizer", "code generation")
 _REST = "start, link, output"
 
 Line = tuple[str, str]
@@ -49,15 +49,6 @@ def compile_time_lines(trace: TimeTrace) -> Iterator[Line]:
     yield f"Wall time; {side_by_side}without precompiled headers, and tracing adds to it.", "dim"
     least_ms = trace.granularity_us / 1000
     yield f"What took less than {least_ms:g} ms is counted with what needed it. λ is a lambda.", "dim"
-
-
-def _compile_time(trace: TimeTrace) -> CompileTime:
-    from ckwatch.cli.json_output import CompileTime, TimedPass
-
-    passes = (
-        TimedPass(**dict(one), front_end=_sum(one, FRONT_END), back_end=_sum(one, BACK_END)) for one in trace.passes
-    )
-    return CompileTime(granularity_us=trace.granularity_us, trace=trace.path, passes=tuple(passes))
 
 
 def _stages(passes: Sequence[PassTime]) -> Iterator[Line]:
@@ -106,6 +97,23 @@ def _template(cost: TemplateCost) -> str:
     return numbers + (name if len(name) <= room else f"…{name[-(room - 1) :]}")
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedState:
+    """The state of a unit: `standing` in words. What a compile found out is null before the first one."""
+
+    standing: str
+    phase: Phase
+    fresh: bool
+    compiler: str | None = None
+    key: str | None = None
+    outcome: OutcomeName | None = None
+    compiled_in_s: float | None = None
+    peak_memory_bytes: int | None = None
+    headers_read: int | None = None
+    commands: tuple[tuple[str, ...], ...] = ()
+    products: Mapping[str, str] = field(default_factory=dict)
+
+
 def run(options: argparse.Namespace) -> int:
     """Print the story of one unit, or where its compile time goes; 1 when the unit has errors."""
     return anyio.run(partial(_run, options))
@@ -131,28 +139,21 @@ async def _run(options: argparse.Namespace) -> int:
     failed = detail.unit.outcome == "failed" or bool(detail.unit.errors)
     found = detail.diagnostics
     if options.json:
-        from ckwatch.cli.json_output import ExplainedParameter, ExplainedUnit
-
         if trace is not None:
             failed, found = not trace.passes, trace.diagnostics
         places = detail.parameter_places
-        output.line(
-            ExplainedUnit(
-                unit=unit,
-                by_hand=call,
-                parameters={
-                    name: ExplainedParameter(value=value, span=places.get(name))
-                    for name, value in detail.parameters.items()
-                },
-                state=state,
-                templates=detail.reads,
-                missed=detail.missed,
-                symbol=detail.unit.symbol,
-                figures=detail.unit.figures,
-                cause=detail.cause,
-                diagnostics=found,
-                time=None if trace is None else _compile_time(trace),
-            )
+        output.answer(
+            unit=unit,
+            by_hand=call,
+            parameters={name: {"value": value, "span": places.get(name)} for name, value in detail.parameters.items()},
+            state=state,
+            templates=detail.reads,
+            missed=detail.missed,
+            symbol=detail.unit.symbol,
+            figures=detail.unit.figures,
+            cause=detail.cause,
+            diagnostics=found,
+            time=trace and {"granularity_us": trace.granularity_us, "trace": trace.path, "passes": trace.passes},
         )
     else:
         _print(output, detail, state, call)
@@ -168,7 +169,7 @@ async def _trace(client: Client, unit: str, target: Path | None, output: Output)
 
 def _print_time(output: Output, trace: TimeTrace) -> int:
     output.text(trace.unit, "bold")
-    output.diagnostics([diagnostic_of(found) for found in trace.diagnostics])
+    output.diagnostics(trace.diagnostics)
     if not trace.passes:
         output.text("it does not compile, so there are no times")
         return 1
@@ -180,22 +181,20 @@ def _print_time(output: Output, trace: TimeTrace) -> int:
 
 
 def _state(detail: UnitDetail, compiler: str | None) -> ExplainedState:
-    from ckwatch.cli.json_output import ExplainedState
-
     unit = detail.unit
     state = ExplainedState(standing=detail.standing, phase=unit.phase, fresh=unit.fresh, compiler=compiler)
     if unit.key is None:
         return state
-    compiled = {
-        "key": unit.key,
-        "outcome": unit.outcome,
-        "compiled_in_s": round(unit.seconds, 2),
-        "peak_memory_bytes": detail.peak_memory_bytes,
-        "headers_read": detail.headers,
-        "commands": detail.command,
-        "products": unit.products,
-    }
-    return state.model_copy(update=compiled)
+    return replace(
+        state,
+        key=unit.key,
+        outcome=unit.outcome,
+        compiled_in_s=round(unit.seconds, 2),
+        peak_memory_bytes=detail.peak_memory_bytes,
+        headers_read=detail.headers,
+        commands=detail.command,
+        products=unit.products,
+    )
 
 
 def _figures(figures: Figures | None) -> list[str]:
@@ -214,13 +213,13 @@ def _figures(figures: Figures | None) -> list[str]:
 
 def _print(output: Output, detail: UnitDetail, state: ExplainedState, call: str) -> None:
     unit, root = detail.unit, output.root
-    place = span_of(unit.place)
+    place = unit.place
     output.text(unit.id, "bold")
     output.text(f"  instance   {display_path(place.path, root)}:{place.start}")
     for name, value in detail.parameters.items():
         where = ""
         if name in detail.parameter_places:
-            span = span_of(detail.parameter_places[name])
+            span = detail.parameter_places[name]
             where = f"  ({display_path(span.path, root)}:{span.start})"
         output.text(f"    {name} = {tuple(value) if isinstance(value, list) else value}{where}")
     output.text(f"  templates  {len(detail.reads)} files read")
@@ -251,4 +250,4 @@ def _print(output: Output, detail: UnitDetail, state: ExplainedState, call: str)
     for index, cause in enumerate(detail.cause):
         when = clock(cause.at)
         output.text(f"  {'because' if index else 'why':<10} {when}  {cause.what}")
-    output.diagnostics([diagnostic_of(found) for found in detail.diagnostics])
+    output.diagnostics(detail.diagnostics)

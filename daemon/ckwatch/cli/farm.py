@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,23 @@ from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
 
 if TYPE_CHECKING:
-    from ckwatch.cli.json_output import FarmWorkerLine
     from ckwatch.farm.connection import FarmConnection, ListedWorker
+
+
+@dataclass(frozen=True, slots=True)
+class FarmWorkerLine:
+    """A worker: `compiles` at once with the workspace's toolchain, on a machine called `machine` (empty where it says
+    nothing to this version); `devices` are what it times on."""
+
+    address: str
+    machine: str
+    threads: int
+    compiles: int
+    executing: int
+    toolchain: str
+    devices: tuple[str, ...]
+    problem: str | None
+
 
 ENDED_S = 60.0
 """How long a cluster may take to end its workers before it is killed."""
@@ -182,7 +198,6 @@ def status(options: argparse.Namespace) -> int:
 
 
 async def _status(options: argparse.Namespace, root: Path, settings: Settings) -> int:
-    from ckwatch.cli.json_output import FarmListing
     from ckwatch.farm.certificates import require_packages
     from ckwatch.farm.cluster import farm_address, farm_security
     from ckwatch.farm.connection import FarmConnection
@@ -195,7 +210,7 @@ async def _status(options: argparse.Namespace, root: Path, settings: Settings) -
         address = await to_thread.run_sync(farm_address, farm, root)
         if address is None:
             if output.json:
-                output.line(FarmListing(up=False, cluster=farm.cluster, address=None, workers=()))
+                output.answer(up=False, cluster=farm.cluster, address=None, workers=())
             else:
                 print("the farm is not up: `ckwatch farm up` starts it")
             return 1
@@ -208,7 +223,7 @@ async def _status(options: argparse.Namespace, root: Path, settings: Settings) -
         finally:
             await connection.close()
         if output.json:
-            output.line(FarmListing(up=True, cluster=farm.cluster, address=address, workers=workers))
+            output.answer(up=True, cluster=farm.cluster, address=address, workers=workers)
             return 0
         _show(output, address, workers)
     return 0
@@ -227,7 +242,6 @@ def _identity(settings: Settings) -> str:
 
 
 def _line(worker: ListedWorker, connection: FarmConnection, identity: str) -> FarmWorkerLine:
-    from ckwatch.cli.json_output import FarmWorkerLine
     from ckwatch.farm.messages import compile_resource
 
     known = next((one for one in connection.workers if one.address == worker.address), None)

@@ -24,7 +24,7 @@ from ckwatch.wire.figures_text import (
 )
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import Timing
+    from ckwatch.model.timings import Timing
 
 SPARKS = 60
 """Medians of the small chart, the last ones."""
@@ -55,9 +55,7 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     unit, timings = anyio.run(partial(_ask, options))
     if output.json:
-        from ckwatch.cli.json_output import UnitTimings
-
-        output.line(UnitTimings(unit=unit, timings=tuple(timings)))
+        output.answer(unit=unit, timings=timings)
     else:
         _print(output, unit, timings)
     if target is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ckwatch.cli.mistakes import explained
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output, aligned, fields_of
 from ckwatch.cli.progress import built
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
@@ -20,7 +20,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.prediction.predict import NOT_MODELLED
 
 if TYPE_CHECKING:
-    from ckwatch.cli.json_output import CalibrationReport, ChangedKernel, InspectedUnit, RankedPredictions
     from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, MainLoop, Occupancy
     from ckwatch.prediction.predict import Calibration, Prediction
     from ckwatch.prediction.ranking import RankedInstance
@@ -56,35 +55,31 @@ def inspect_lines(found: Analysis) -> list[Line]:
     return lines
 
 
-def inspected_unit(found: Analysis) -> InspectedUnit:
-    """Return the object of `inspect --json`."""
-    from ckwatch.cli.json_output import InspectedUnit
-
-    return InspectedUnit(
-        unit=found.unit,
-        artifact_key=found.artifact_key,
-        fresh=found.fresh,
-        arch=found.report.arch,
-        kernels=found.report.kernels,
-        notes=found.report.notes,
-        changes={name: _changed(before, found.report) for name, before in _earlier(found)},
-        warnings=warnings_of(found.report, found.previous, found.lds_limit_bytes),
-        shapes=found.shapes,
-        left_out=NOT_MODELLED,
-    )
+def inspected_unit(found: Analysis) -> dict[str, object]:
+    """The fields of `inspect --json`."""
+    return {
+        "unit": found.unit,
+        "artifact_key": found.artifact_key,
+        "fresh": found.fresh,
+        "arch": found.report.arch,
+        "kernels": found.report.kernels,
+        "notes": found.report.notes,
+        "changes": {name: _changed(before, found.report) for name, before in _earlier(found)},
+        "warnings": warnings_of(found.report, found.previous, found.lds_limit_bytes),
+        "shapes": found.shapes,
+        "left_out": NOT_MODELLED,
+    }
 
 
-def _changed(before: CodeObjectReport, now: CodeObjectReport) -> tuple[ChangedKernel, ...]:
-    from ckwatch.cli.json_output import ChangedKernel
-
-    return tuple(
-        ChangedKernel(
-            kernel=None if kernel is None else kernel.resources.name,
-            before=None if old is None else old.resources.name,
-            changes=() if old is None or kernel is None else tuple(compare_kernels(old, kernel)),
-        )
+def _changed(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[str, object]]:
+    return [
+        {
+            "kernel": None if kernel is None else kernel.resources.name,
+            "before": None if old is None else old.resources.name,
+            "changes": () if old is None or kernel is None else tuple(compare_kernels(old, kernel)),
+        }
         for old, kernel in match_kernels(before, now)
-    )
+    ]
 
 
 def _kernel_lines(kernel: KernelReport) -> list[Line]:
@@ -245,20 +240,11 @@ def calibrated_lines(found: Calibration | None, timed: int, notes: Sequence[str]
     return lines
 
 
-def calibration_report(found: Calibrated) -> CalibrationReport:
-    """Return the object of `inspect --calibration --json`."""
-    from ckwatch.cli.json_output import CalibrationReport
-
-    known = found.calibration
-    return CalibrationReport(
-        pairs=() if known is None else known.pairs,
-        ratio=None if known is None else known.ratio,
-        off=None if known is None else known.off,
-        order=None if known is None else known.order,
-        below_bound=() if known is None else known.below_bound,
-        timed=found.timed,
-        notes=found.notes,
-    )
+def calibration_report(found: Calibrated) -> dict[str, object]:
+    """The fields of `inspect --calibration --json`."""
+    nothing = {"pairs": (), "ratio": None, "off": None, "order": None, "below_bound": ()}
+    known = nothing if found.calibration is None else fields_of(found.calibration)
+    return {**known, "timed": found.timed, "notes": found.notes}
 
 
 def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
@@ -339,29 +325,31 @@ def _basis_lines(found: Sequence[Prediction]) -> list[str]:
     return [*lines, f"record on {record.slice}, before a compile{seen}: {record}"]
 
 
-def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
-    """Return the object of `rank --json`."""
-    from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
+def ranked_predictions(found: PredictedRanking) -> dict[str, object]:
+    """The fields of `rank --json`."""
     from ckwatch.prediction.learned import learned_corrections
 
     known = learned_corrections()
     record = known.record_of(row.prediction.slice for row in found.rows if row.place is not None)
-    ranked = (
-        PredictedInstance(
-            instance=row.name,
-            place=row.place,
-            ratio=row.ratio,
-            because=row.because,
-            prediction=row.prediction,
-            measured_us=found.measured_us.get(row.name),
-        )
+    ranked = [
+        {
+            "instance": row.name,
+            "place": row.place,
+            "ratio": row.ratio,
+            "because": row.because,
+            "prediction": row.prediction,
+            "measured_us": found.measured_us.get(row.name),
+        }
         for row in found.rows
-    )
-    return RankedPredictions(
-        kernel=found.kernel, shape=found.shape, arch=found.arch, part=found.part, cache=found.cache,
-        ranked=tuple(ranked), left_out=NOT_MODELLED,
-        record=record, learned_from=known.source if any(row.prediction.learned for row in found.rows) else "",
-    )  # fmt: skip
+    ]
+    return {
+        **{name: getattr(found, name) for name in ("kernel", "shape", "arch", "part", "cache")},
+        "predicted": True,
+        "ranked": ranked,
+        "left_out": NOT_MODELLED,
+        "record": record,
+        "learned_from": known.source if any(row.prediction.learned for row in found.rows) else "",
+    }
 
 
 def _cells(row: RankedInstance, found: PredictedRanking) -> Sequence[str]:
@@ -399,7 +387,7 @@ def inspect(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_analysis, options))
     output = Output(options)
     if output.json:
-        output.line(inspected_unit(found))
+        output.answer(inspected_unit(found))
     else:
         for text, style in inspect_lines(found):
             output.text(text, style)
@@ -416,9 +404,7 @@ def _show(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_isa, options))
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import UnitListing
-
-        output.line(UnitListing(**dict(found)))
+        output.answer(found)
     else:
         for text, style in isa_lines(found, whole=options.whole):
             output.text(text, style)
@@ -429,7 +415,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_calibration, options))
     output = Output(options)
     if output.json:
-        output.line(calibration_report(found))
+        output.answer(calibration_report(found))
     else:
         for text, style in calibrated_lines(found.calibration, found.timed, found.notes):
             output.text(text, style)
@@ -441,7 +427,7 @@ def rank(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_ranking, options))
     output = Output(options)
     if output.json:
-        output.line(ranked_predictions(found))
+        output.answer(ranked_predictions(found))
     else:
         for text, style in rank_lines(found):
             output.text(text, style)

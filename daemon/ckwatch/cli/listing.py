@@ -26,9 +26,7 @@ def run(options: argparse.Namespace) -> int:
     units, mistakes, output = anyio.run(partial(_ask, options))
     status = int(mistakes.are_errors and not units)
     if output.json:
-        from ckwatch.cli.json_output import UnitList
-
-        output.line(UnitList(units=tuple(units)))
+        output.answer(units=units)
         return status
     if not units:
         why = mistakes.summary or "kernel files are called NAME.kernel.toml and have [[instance]] tables"

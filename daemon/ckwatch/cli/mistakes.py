@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.output import Output, diagnostic_of
+from ckwatch.cli.output import Output
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import DiagnosedError, UnknownUnitError
@@ -16,7 +16,7 @@ from ckwatch.workspace.discovery import FILE_NAME
 
 if TYPE_CHECKING:  # the wire types load pydantic, the client anyio
     from ckwatch.client import Client
-    from ckwatch.wire.messages import WorkspaceDetail
+    from ckwatch.wire.state import WorkspaceDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Mistakes:
 def mistakes_in(workspace: WorkspaceDetail, patterns: Sequence[str]) -> Mistakes:
     """Those in `ckwatch.toml` and in the kernel files that may hold what `patterns` name; all for no pattern."""
     concerning, elsewhere = [], 0
-    for found in map(diagnostic_of, workspace.diagnostics):
+    for found in workspace.diagnostics:
         path = found.span.path
         kernel = workspace.kernel_names.get(path)
         if not patterns or kernel is None or any(may_name(pattern, kernel, path) for pattern in patterns):

@@ -6,52 +6,18 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli.styled_text import StyledText, cell_width
-from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
-from ckwatch.model.text import Position, Span
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.system.user_files import read_file
 
-if TYPE_CHECKING:  # the wire types load pydantic
-    from pydantic import BaseModel
+if TYPE_CHECKING:
     from rich.console import Console
-
-    from ckwatch.wire import state as wire
-
-
-def diagnostic_of(found: wire.Diagnostic) -> Diagnostic:
-    """The same diagnostic; whether it is stale is left to the caller."""
-    return Diagnostic(
-        severity=Severity(found.severity),
-        source=_source(found.source),
-        code=found.code,
-        message=found.message,
-        span=span_of(found.span),
-        related=tuple(Related(one.message, None if one.span is None else span_of(one.span)) for one in found.related),
-        detail=found.detail,
-        fixes=tuple(Fix(span_of(fix.span), fix.text) for fix in found.fixes),
-        units=found.units,
-        unit_count=found.unit_count,
-        approximate=found.approximate,
-    )
-
-
-def span_of(found: wire.Span) -> Span:
-    """The same span."""
-    start, end = found.start, found.end
-    return Span(found.path, Position(start.line, start.column), Position(end.line, end.column))
-
-
-def _source(name: str) -> Source:
-    try:
-        return Source(name)
-    except ValueError:  # of a newer daemon
-        return Source.HOST
 
 
 class SourceCache:
@@ -105,17 +71,24 @@ class Output:
             return not sys.stdout.isatty() and not _FORCED_BY & os.environ.keys()
         return self._color == "never"
 
-    def line(self, value: BaseModel | Mapping[str, object]) -> None:
-        """Print a value of `ckwatch.cli.json_output`, or what is as one, as a JSON object."""
-        fields = value if isinstance(value, Mapping) else json_of(value)
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
+    def event(self, event: str, *values: object, **fields: object) -> None:
+        """Print one of several lines as JSON: the fields of `values`, and these (`ckwatch.cli.json_output`)."""
+        self._line({"event": event}, *values, fields)
+
+    def answer(self, *values: object, event: str = "", **fields: object) -> None:
+        """Print all there is as JSON, or the first or last of several lines: the fields of `values`, and these."""
+        self._line({"event": event} if event else {}, {"schema": SCHEMA}, *values, fields)
+
+    def _line(self, *parts: object) -> None:
+        line = {name: value for part in parts for name, value in fields_of(part).items()}
+        sys.stdout.write(json.dumps(line, ensure_ascii=False, default=to_plain) + "\n")
         sys.stdout.flush()
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Print diagnostics and a summary line, or an object for each; nothing when there are none."""
         if self.json:
             for diagnostic in diagnostics:
-                self.line({"event": "diagnostic", **asdict(diagnostic), "stale": False})
+                self.event("diagnostic", diagnostic)
         elif diagnostics:
             from ckwatch.cli.diagnostic_text import count_summary, diagnostic_text
 
@@ -140,10 +113,18 @@ _FORCED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 """Variables by which a file is written to as if it were a terminal."""
 
 
-def json_of(value: BaseModel) -> dict[str, Any]:
-    """The value for JSON; what kind of line it is comes first."""
-    fields = value.model_dump(mode="json", by_alias=True)
-    return {name: fields[name] for name in ("event", "schema") if name in fields} | fields
+SCHEMA = 1
+"""Of what is printed; it grows when a field changes its meaning or goes away."""
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, of a model of pydantic or of a mapping, with their values as they are."""
+    return {one.name: getattr(value, one.name) for one in fields(value)} if is_dataclass(value) else dict(value)
+
+
+def to_plain(value: Any) -> Any:
+    """A value for JSON, which `json` does not know: a path, or what has fields."""
+    return str(value) if isinstance(value, PurePath) else fields_of(value)
 
 
 GAP = "  "

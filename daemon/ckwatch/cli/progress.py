@@ -60,11 +60,10 @@ class BuildProgress:
         """Note which units are being compiled, and print what is said of slow ones, until cancelled."""
         async with client.events() as changes:
             async for change in changes:
-                kind, _, unit = change.topic.partition("/")
                 if change.state is not None and change.state.kind == "workspace":
                     self._waits_for[""] = change.state.waits_for
-                if kind == "unit" and unit in self._units:
-                    self._note(unit, change.state)
+                if change.topic.kind == "unit" and change.topic.name in self._units:
+                    self._note(change.topic.name, change.state)
 
     def _note(self, unit: str, state: State | None) -> None:
         if state is None or state.kind != "unit" or state.phase != "compiling":

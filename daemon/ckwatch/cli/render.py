@@ -16,7 +16,7 @@ from anyio import to_thread
 from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.mistakes import explained, report_mistakes
-from ckwatch.cli.output import Output, diagnostic_of, span_of
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import asked_patterns, connected, one_unit
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
@@ -43,11 +43,9 @@ async def _run(options: argparse.Namespace) -> int:
         rendered = await client.rendered(unit, with_map=options.map or options.json)
         output = Output(options, client.root)
     if options.json:
-        from ckwatch.cli.json_output import RenderedUnit
-
-        output.line(RenderedUnit(**dict(rendered)))
+        output.answer(rendered)
     elif rendered.text is None:
-        output.diagnostics([diagnostic_of(found) for found in rendered.diagnostics])
+        output.diagnostics(rendered.diagnostics)
     elif options.map:
         _print_map(rendered, rendered.text, str(client.root))
     else:
@@ -87,7 +85,7 @@ async def _write_all(options: argparse.Namespace, start: Path) -> int:
             rendered = await client.rendered(unit.id)
             if rendered.text is None:
                 failed += 1
-                output.diagnostics([diagnostic_of(found) for found in rendered.diagnostics])
+                output.diagnostics(rendered.diagnostics)
                 continue
             name = unit.id.replace("/", ".") + Path(rendered.source_name).suffix
             await to_thread.run_sync(_write, folder / name, rendered.text)
@@ -123,7 +121,7 @@ def _print_map(rendered: RenderedText, source: str, root: str) -> None:
         links = []
         for link in segment.chain:
             round_number = f" round {link.iteration + 1}" if link.iteration is not None else ""
-            where = span_of(link.span)
+            where = link.span
             links.append(f"{link.label!r}{round_number} at {display_path(where.path, root)}:{where.start}")
         chain = "".join(f"\n{'':12}<- {link}" for link in links)
         position = lines.position(segment.start)

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Union
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
-from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
+from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.unit_patterns import nearest_name
 
@@ -71,6 +71,6 @@ def _head(title: str, description: str) -> dict[str, Any]:
     return {"$schema": OutputSchema.schema_dialect, "title": title, "description": description}
 
 
-def _adapter(types: Sequence[type[BaseModel]]) -> TypeAdapter[Any]:
-    union: Any = Union[(*types, DiagnosticLine)]
+def _adapter(types: Sequence[type]) -> TypeAdapter[Any]:
+    union: Any = Union[(*types, DIAGNOSTIC_LINE)]
     return TypeAdapter(union)

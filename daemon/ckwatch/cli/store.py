@@ -26,18 +26,10 @@ def size(options: argparse.Namespace) -> int:
     shared = None if settings.shared is None else shown_location(settings.shared)
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import StoreSize
-
-        output.line(
-            StoreSize(
-                folder=str(folder),
-                artifacts=artifacts,
-                size_bytes=sum(parts.values()),
-                size_limit_bytes=settings.size_limit_bytes,
-                parts=parts,
-                shared=shared,
-            )
-        )
+        output.answer(
+            folder=folder, artifacts=artifacts, size_bytes=sum(parts.values()),
+            size_limit_bytes=settings.size_limit_bytes, parts=parts, shared=shared,
+        )  # fmt: skip
         return 0
     output.text(str(folder), "bold")
     rows = [[name, memory(taken)] for name, taken in parts.items() if taken >= SHOWN_BYTES]
@@ -58,9 +50,7 @@ def collect_garbage(options: argparse.Namespace) -> int:
         done = store.collect_garbage()
     output = Output(options)
     if output.json:
-        from ckwatch.cli.json_output import StoreCleaned
-
-        output.line(StoreCleaned(removed=done.evicted, leftovers=done.leftovers, size_bytes=done.size_bytes))
+        output.answer(removed=done.evicted, leftovers=done.leftovers, size_bytes=done.size_bytes)
         return 0
     left = f", {count(done.leftovers, 'folder')} of killed processes" if done.leftovers else ""
     output.text(f"removed {count(done.evicted, 'artifact')}{left}; artifacts take {memory(done.size_bytes)}")

@@ -33,13 +33,11 @@ def list_(options: argparse.Namespace) -> int:
     for kernel in () if workspace is None else workspace.kernels:
         users.setdefault(kernel.template, []).append(kernel.name)
     if output.json:
-        from ckwatch.cli.json_output import ListedTemplate, TemplateList
-
-        rows = (
-            ListedTemplate(name=name, path=str(path), built_in=_is_built_in(path), kernels=tuple(users.get(name, ())))
+        rows = [
+            {"name": name, "path": path, "built_in": _is_built_in(path), "kernels": users.get(name, ())}
             for name, path in found.items()
-        )
-        output.line(TemplateList(templates=tuple(rows)))
+        ]
+        output.answer(templates=rows)
         return 0
     root = "" if workspace is None else str(workspace.root)
     table = [

@@ -11,7 +11,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio
 from rich.console import Console
@@ -34,9 +34,6 @@ from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import is_trusted, require_trusted
 
-if TYPE_CHECKING:  # the types of JSON load pydantic
-    from ckwatch.cli.json_output import CheckedEnvironment, LibraryFacts
-
 _MARKS = {CheckState.OK: ("✓", "green"), CheckState.NOTE: ("·", "yellow"), CheckState.MISSING: ("✗", "red bold")}
 
 
@@ -56,7 +53,7 @@ def doctor(options: argparse.Namespace) -> int:
     report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=options.smoke, more=more))
     output = Output(options, root)
     if output.json and not options.quiet:
-        output.line(environment_of(report))
+        output.answer(environment_of(report))
     elif not options.quiet:
         print_report(report, output.console)
     return 0 if report.ok else 2
@@ -241,47 +238,24 @@ def remove_command(name: str) -> int:
     return 0
 
 
-def environment_of(report: DoctorReport) -> CheckedEnvironment:
-    """Return the object for `--json`."""
-    from ckwatch.cli.json_output import CheckedEnvironment, CheckedRequirement, ToolchainFacts
-
-    found = report.toolchain
-    facts = None if found is None else ToolchainFacts(
-        source=found.source.name.lower(),
-        root=str(found.root),
-        hipcc=str(found.hipcc),
-        clang=found.clang_version,
-        hip=found.hip_version,
-        rocm=found.rocm_version,
-        identity=found.identity,
-        ck=_headers(found.ck),
-        ck_tile=_headers(found.ck_tile),
-        ck4inductor=_instance_lists(),
-        openmp=found.openmp,
-    )  # fmt: skip
-    checks = (
-        CheckedRequirement(name=one.name, state=one.state, detail=one.detail, fix=one.fix) for one in report.checks
-    )
-    return CheckedEnvironment(
-        ok=report.ok, toolchain=facts, archs=report.archs, devices=report.devices, checks=tuple(checks)
-    )
-
-
-def _headers(found: HeaderLibrary | None) -> LibraryFacts | None:
-    from ckwatch.cli.json_output import LibraryFacts
-
-    if found is None:
-        return None
-    return LibraryFacts(folder=str(found.folder), version=found.version, origin=found.origin)
-
-
-def _instance_lists() -> LibraryFacts | None:
-    from ckwatch.cli.json_output import LibraryFacts
-
-    found = find_sources(installations.cache_folder(os.environ))
-    if found is None:
-        return None
-    return LibraryFacts(folder=str(found.python), version=CK_VERSION, origin=SOURCES_ORIGIN)
+def environment_of(report: DoctorReport) -> dict[str, object]:
+    """The fields of `doctor --json`."""
+    found, lists = report.toolchain, find_sources(installations.cache_folder(os.environ))
+    facts = found and {
+        "source": found.source.name.lower(),
+        "root": found.root,
+        "hipcc": found.hipcc,
+        "clang": found.clang_version,
+        "hip": found.hip_version,
+        "rocm": found.rocm_version,
+        "identity": found.identity,
+        "ck": found.ck,
+        "ck_tile": found.ck_tile,
+        "ck4inductor": lists and HeaderLibrary(lists.python, CK_VERSION, SOURCES_ORIGIN),
+        "openmp": found.openmp,
+    }
+    rest = {"archs": report.archs, "devices": report.devices, "checks": report.checks}
+    return {"ok": report.ok, "toolchain": facts, **rest}
 
 
 def print_report(report: DoctorReport, console: Console) -> None:

@@ -93,14 +93,9 @@ class _Tune:
         """Print each best as it is found; what goes on is shown on a terminal."""
         tuned = self._run.tuned
         if self._output.json:
-            from ckwatch.cli.json_output import TuneStarted
-
-            self._output.line(
-                TuneStarted(
-                    kernel=tuned.kernel.name, arch=tuned.arch, shapes=tuple(shape.name for shape in tuned.shapes),
-                    points=tuned.space.size, coverage=tuned.coverage,
-                    devices=tuple(device.label for device in self._run.devices),
-                )
+            self._output.answer(
+                event="start", kernel=tuned.kernel.name, arch=tuned.arch, shapes=[one.name for one in tuned.shapes],
+                devices=[one.label for one in self._run.devices], points=tuned.space.size, coverage=tuned.coverage,
             )  # fmt: skip
         else:
             for line in self._beginning():
@@ -134,14 +129,9 @@ class _Tune:
         if result.status not in TIMED:
             self._reasons[result.status, result.reason.partition("\n")[0]] += 1
         if self._output.json:
-            from ckwatch.cli.json_output import TuneStep
-
-            self._output.line(
-                TuneStep(
-                    instance=step.point.instance, parameters=dict(step.point.parameters), result=result,
-                    best=step.best, known=step.known, measured=step.measured, seconds=round(step.seconds, 3),
-                    device=step.point.device,
-                )
+            self._output.event(
+                "result", instance=step.point.instance, parameters=step.point.parameters, result=result, best=step.best,
+                known=step.known, measured=step.measured, seconds=round(step.seconds, 3), device=step.point.device,
             )  # fmt: skip
             return
         if step.best and not step.known:
@@ -163,13 +153,9 @@ class _Tune:
         status = int(any(best is None for best in found.values()))
         chosen = run.dispatch_set()
         if self._output.json:
-            from ckwatch.cli.json_output import TuneSummary
-
-            self._output.line(
-                TuneSummary(
-                    ended=run.ended, seconds=round(run.seconds, 3), measured=run.measured, compiled=run.compiles,
-                    best=tuple(best for best in found.values() if best is not None), set=chosen, exit_status=status,
-                )
+            self._output.event(
+                "summary", ended=run.ended, seconds=round(run.seconds, 3), measured=run.measured, compiled=run.compiles,
+                best=[best for best in found.values() if best is not None], set=chosen, exit_status=status,
             )  # fmt: skip
             return status
         outcomes = [f"{number} {one.value}" for one, number in self._outcomes.most_common()]

@@ -17,7 +17,7 @@ from ckwatch.checks.fold import fold
 from ckwatch.checks.verification_diagnostics import diagnostics_once
 from ckwatch.cli.build_results import NO_COMPILER
 from ckwatch.cli.mistakes import explained, report_mistakes
-from ckwatch.cli.output import Output, aligned, span_of
+from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
@@ -78,9 +78,7 @@ class _Verify:
         if line.event == "start":
             self._total = line.units
             if self.output.json:
-                from ckwatch.cli.json_output import VerifyStarted
-
-                self.output.line(VerifyStarted(units=line.units))
+                self.output.answer(event="start", units=line.units)
         elif line.event in ("began", "stage"):
             self._stage(line, status)
         elif line.event == "unit" and line.result is not None:
@@ -91,10 +89,7 @@ class _Verify:
         if status is not None and line.text:
             status.update(Text(f"{done} of {self._total}  {line.unit}  {line.text}"))
         if self.output.json and line.event in ("began", "stage"):
-            from ckwatch.cli.json_output import VerifyStage
-
-            event = "began" if line.event == "began" else "stage"
-            self.output.line(VerifyStage(event=event, unit=line.unit or "", text=line.text))
+            self.output.event(line.event, unit=line.unit, text=line.text)
 
     def _unit(self, line: VerifyLine) -> None:
         result = line.result
@@ -108,13 +103,9 @@ class _Verify:
             self._unbuilt[line.outcome] += 1
             self.reasons.add(line.text)
         if self.output.json:
-            from ckwatch.cli.json_output import VerifiedUnit
-
-            self.output.line(
-                VerifiedUnit(
-                    unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
-                    verification=found,
-                )
+            self.output.event(
+                "unit", unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
+                verification=found,
             )  # fmt: skip
             return
         self._print_unit(result.unit, outcome, summary, found)
@@ -133,7 +124,7 @@ class _Verify:
 
     def finish(self, units: Sequence[Unit], mistakes: str) -> int:
         """Print what was found, at its place, and the sum; the exit status. `mistakes`: which files have errors."""
-        places = {unit.id: span_of(unit.place) for unit in units}
+        places = {unit.id: unit.place for unit in units}
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
             for unit, found in self._found.items()
@@ -147,13 +138,9 @@ class _Verify:
         broken = self._unbuilt["failed"]
         status = 1 if failed or broken or mistakes else 2 if unknown_units or unbuilt else 0
         if self.output.json:
-            from ckwatch.cli.json_output import VerifySummary
-
-            self.output.line(
-                VerifySummary(
-                    verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
-                    exit_status=status, not_modelled=NOT_MODELLED,
-                )
+            self.output.event(
+                "summary", verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
+                exit_status=status, not_modelled=NOT_MODELLED,
             )  # fmt: skip
             return status
         words = [f"{verified} verified"] if verified else []

@@ -27,6 +27,7 @@ from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect
 from ckwatch.model.errors import plain_errors
+from ckwatch.wire.encoding import to_json
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class _TerminalSession:
         now = time.time()
         for change in changes:
             self._board.note(change, now)
-        if any(change.topic.startswith("file/") for change in changes):
+        if any(change.topic.kind == "file" for change in changes):
             self._sources.forget()
             self._pages.renew(self._board.diagnostics())
         self._first = min(self._first, max(len(in_order(self._board.diagnostics())) - 1, 0))
@@ -174,6 +175,6 @@ async def _show_json(board: Board, feed: WatchFeed, tasks: TaskGroup) -> None:
     while not feed.over:
         now = time.time()
         changes = [change for change in feed.take() if board.note(change, now)]
-        await write("".join(f"{change.model_dump_json()}\n" for change in changes))
+        await write("".join(f"{to_json(change).decode()}\n" for change in changes))
         await feed.settle(board)
         await feed.woken()

@@ -24,7 +24,7 @@ from ckwatch.client.cpp import CppClient
 from ckwatch.client.events import BriefChange, ReadChange, ReadUnit
 from ckwatch.client.overlays import Overlay
 from ckwatch.client.sweep import Parameters
-from ckwatch.questions.endpoint import NOTHING, FollowedQuestion, SingleQuestion, SyncAsker
+from ckwatch.questions.endpoint import NOTHING, AnyEndpoint, Question, SyncAsker
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
@@ -375,14 +375,12 @@ class SyncClient(WorkspaceQuestions, UnitQuestions, TimingQuestions, SyncAsker):
     stop = _Method(Client.stop)
 
     def _ask(
-        self, question: SingleQuestion[..., Result], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: Question[..., Result], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Result:
         return self.loop.run(partial(self.client._ask, question, given, named))
 
     @contextmanager
-    def _follow(
-        self, lines: FollowedQuestion[..., Item], given: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Iterator[Items[Item]]:
+    def _follow(self, lines: AnyEndpoint, given: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Items[Item]]:
         with self.loop.context(self.client._follow(lines, given, named)) as entered:
             yield Items(self.loop, entered)
 

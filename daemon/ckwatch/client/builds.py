@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ckwatch.model.kernels import ParameterValue
@@ -12,8 +12,8 @@ if TYPE_CHECKING:  # the wire types load pydantic
     from collections.abc import AsyncIterator
 
     from ckwatch.client.sweep import Parameters
-    from ckwatch.wire.messages import BuildLine
-    from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import BuildLine, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def by_file(results: tuple[UnitResult, ...]) -> dict[str, tuple[Diagnostic, ...]
             units.setdefault(key, {}).update(dict.fromkeys(found.units or (result.id,)))
     files: dict[str, list[Diagnostic]] = {}
     for key, found in first.items():
-        joined = found.model_copy(update={"units": tuple(units[key]), "unit_count": len(results)})
+        joined = replace(found, units=tuple(units[key]), unit_count=len(results))
         files.setdefault(found.span.path, []).append(joined)
     return {path: tuple(sorted(files[path], key=_place)) for path in sorted(files)}
 

@@ -25,7 +25,7 @@ from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, UnknownUnitError, plain_errors
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import NOTHING, Answer, AsyncAsker, FollowedQuestion, SingleQuestion
+from ckwatch.questions.endpoint import NOTHING, Answer, AnyEndpoint, AsyncAsker, Question, Request
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.client.tuning_changes import TuningChanges
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
-    from ckwatch.wire.messages import (
-        Status,
-    )
-    from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.wire.state import Status, Unit
     from ckwatch.wire.verification import UnitVerification
 
 
@@ -82,7 +80,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
             viewer = self.id  # its view may not be gone yet
         body = json.dumps({"units": [], "check_only": True, "client": viewer}).encode()
         seq = 0
-        async with self._connection.answer("POST", ("builds",), body=body) as exchange:
+        async with self._connection.answer(Request("POST", ("builds",), body=body)) as exchange:
             async for line in LineIterator(exchange, UnitQuestions.building):
                 seq = line.seq
         return seq
@@ -167,7 +165,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         )
         self._is_known = True
         differs = chosen.units or chosen.files or everything or unsaved != "edited"
-        await self._state_sync.set_focus(chosen if differs else None)
+        await self._state_sync.set("focus", chosen if differs else None)
 
     async def view(self, *, archs: Sequence[str] = (), rules: bool = True, header_warnings: bool | None = None) -> None:
         """How this client sees the workspace: for other archs, without instance rules, with warnings in headers.
@@ -178,7 +176,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
         self._is_known = True
-        await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
+        await self._state_sync.set("view", chosen if archs or not rules or header_warnings is not None else None)
 
     async def editor(self, *, shows: bool) -> None:
         """Declare that this client is an editor that shows places: its `events` then have the topic `show`.
@@ -189,7 +187,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         from ckwatch.wire.messages import EditorRequest
 
         self._is_known = True
-        await self._state_sync.set_editor(EditorRequest(shows=True) if shows else None)
+        await self._state_sync.set("editor", EditorRequest(shows=True) if shows else None)
 
     @asynccontextmanager
     async def sweep(
@@ -344,12 +342,6 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
 
         return TuningChanges(self._tasks, self.root)
 
-    # Timings: those that were taken are of the workspace as it is on disk.
-
-    # What others measured.
-
-    # Without a GPU.
-
     async def verify(self, *patterns: str, shapes: Sequence[str] = (), force: bool = False) -> list[UnitVerification]:
         """Build units, have an emulator execute them, and wait: what is known of each, those that cannot be verified
         too, with the reason. Being cancelled cancels what no other client waits for."""
@@ -420,17 +412,17 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         return self.id
 
     async def _ask(
-        self, question: SingleQuestion[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Answer:
         viewer = await self._viewer() if question.viewed else None
         return await ask(self._connection, question, given, named, absolute=self._absolute, viewer=viewer)
 
     @asynccontextmanager
     async def _follow(
-        self, lines: FollowedQuestion[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
+        self, lines: AnyEndpoint, given: tuple[Any, ...], named: Mapping[str, Any]
     ) -> AsyncIterator[LineIterator[Any]]:
-        segments, query, body, retry = lines.request(given, named, self._absolute, await self._viewer())
-        async with self._connection.answer(lines.method, segments, query, body, retry=retry) as exchange:
+        request = lines.request(given, named, self._absolute, await self._viewer())
+        async with self._connection.answer(request) as exchange:
             yield LineIterator(exchange, lines)
 
     def _absolute(self, path: str | os.PathLike[str]) -> str:

@@ -5,7 +5,8 @@ Requests that take as long as a compile answer with heartbeats and then the resu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
@@ -13,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.errors import error_of
 from ckwatch.client.http import Exchange
-from ckwatch.client.http_state import Query, target_of
-from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError
-from ckwatch.questions.endpoint import NOTHING, Absolute, FollowedQuestion, Retry, SingleQuestion
+from ckwatch.client.http_state import target_of
+from ckwatch.model.errors import CkwatchError, DaemonGoneError, ProtocolError, UnknownUnitError, UntrustedError
+from ckwatch.questions.endpoint import NOTHING, Absolute, Followed, Question, Request
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from ckwatch.wire.benchmarks import BenchLine
-    from ckwatch.wire.messages import BuildLine
+    from ckwatch.wire.state import BuildLine
     from ckwatch.wire.verification import VerifyLine
 
 Answer = TypeVar("Answer")
@@ -35,6 +35,12 @@ Reach = Callable[[bool], Awaitable[Path]]
 
 _ENDING = 503
 """The daemon answers so while it ends; it has not done what was asked."""
+
+
+_CLASSES: dict[int, type[CkwatchError]] = {403: UntrustedError, 404: UnknownUnitError}
+"""Errors by an answer's status; any other is a CkwatchError."""
+
+_MOST_DETAILS = 5
 
 
 class Connection:
@@ -53,64 +59,40 @@ class Connection:
         """Make sure that a daemon answers. `start`: one may be started for this."""
         await self._find(self._socket, start=start)
 
-    async def request(
-        self,
-        method: str,
-        segments: Sequence[str],
-        query: Query = (),
-        body: bytes | None = None,
-        *,
-        retry: Retry = "always",
-    ) -> bytes:
+    async def request(self, request: Request) -> bytes:
         """The body of an answer. Raises the CkwatchError that the daemon answers with, and what an Exchange raises."""
-        async with self.answer(method, segments, query, body, retry=retry) as first:
+        async with self.answer(request) as first:
             try:
                 return await first.read()
             except DaemonGoneError:
-                if retry != "always":
+                if request.retry != "always":
                     raise
         await self._recover(self._socket)
-        async with self.answer(method, segments, query, body, retry="never") as second:
+        async with self.answer(request._replace(retry="never")) as second:
             return await second.read()
 
     @asynccontextmanager
-    async def answer(
-        self,
-        method: str,
-        segments: Sequence[str],
-        query: Query = (),
-        body: bytes | None = None,
-        *,
-        retry: Retry = "always",
-    ) -> AsyncIterator[Exchange]:
+    async def answer(self, request: Request) -> AsyncIterator[Exchange]:
         """An answer that is read while the context is open. Raises as `request`."""
-        exchange = await self.open(method, segments, query, body, retry=retry)
+        exchange = await self.open(request)
         try:
             yield exchange
         finally:
             exchange.close()
 
-    async def open(
-        self,
-        method: str,
-        segments: Sequence[str],
-        query: Query = (),
-        body: bytes | None = None,
-        *,
-        retry: Retry = "always",
-    ) -> Exchange:
+    async def open(self, request: Request) -> Exchange:
         """An answer that the caller closes. Raises as `request`."""
-        target = target_of(segments, query)
+        sent, retry = (request.method, target_of(request.segments, request.query), request.body), request.retry
         socket = self._socket or await self._find(None, start=True)
         try:
-            exchange = await Exchange.begin(socket, method, target, body)
+            exchange = await Exchange.begin(socket, *sent)
         except DaemonGoneError as error:
             if retry == "never" or (retry == "unsent" and error.began):
                 raise
-            exchange = await Exchange.begin(await self._recover(socket), method, target, body)
+            exchange = await Exchange.begin(await self._recover(socket), *sent)
         if exchange.status == _ENDING and retry != "never":
             exchange.close()
-            exchange = await Exchange.begin(await self._recover(socket), method, target, body)
+            exchange = await Exchange.begin(await self._recover(socket), *sent)
         if exchange.status < 400:
             return exchange
         try:
@@ -124,7 +106,7 @@ class Connection:
         if self._socket is None:
             return
         with suppress(CkwatchError):
-            async with self.answer("DELETE", ("clients", client), retry="never"):
+            async with self.answer(Request("DELETE", ("clients", client), retry="never")):
                 return
 
     async def _recover(self, lost: Path | None) -> Path:
@@ -145,7 +127,7 @@ class Connection:
 
 async def ask(
     connection: Connection,
-    question: SingleQuestion[..., Answer],
+    question: Question[..., Answer],
     given: tuple[Any, ...] = (),
     named: Mapping[str, Any] = NOTHING,
     *,
@@ -153,17 +135,17 @@ async def ask(
     viewer: str | None = None,
 ) -> Answer:
     """Ask a question; `given` and `named` are its arguments. Raises as `Connection.request`."""
-    segments, query, body, retry = question.request(given, named, absolute, viewer)
+    request = question.request(given, named, absolute, viewer)
     if question.slow:
-        async with connection.answer(question.method, segments, query, body, retry=retry) as exchange:
+        async with connection.answer(request) as exchange:
             return await _result_in(exchange, question)
-    data = await connection.request(question.method, segments, query, body, retry=retry)
+    data = await connection.request(request)
     if question.media == "text/plain":
         return cast("Answer", data.decode(errors="replace"))
     return await _parsed(question, data) if question.answer is not None else cast("Answer", None)
 
 
-async def _parsed(question: SingleQuestion[..., Any], data: bytes) -> Any:
+async def _parsed(question: Question[..., Any], data: bytes) -> Any:
     adapter = question.adapter
     return parsed(adapter, data) if len(data) < _LARGE_BYTES else await to_thread.run_sync(parsed, adapter, data)
 
@@ -186,7 +168,7 @@ class LineIterator(Generic[Line]):
     each unit and shape; a verification `began`, `stage` and `unit` for each unit.
     """
 
-    def __init__(self, exchange: Exchange, lines: FollowedQuestion[..., Line]) -> None:
+    def __init__(self, exchange: Exchange, lines: Followed[..., Line]) -> None:
         self._exchange = exchange
         self._adapter = lines.adapter
         self._action = lines.action
@@ -213,7 +195,22 @@ _LARGE_BYTES = 32 * 1024
 """Parsing more than this takes milliseconds."""
 
 
-async def _result_in(exchange: Exchange, question: SingleQuestion[..., Answer]) -> Answer:
+def error_of(status: int, body: bytes) -> CkwatchError:
+    """The error that an answer with a status of 400 or more stands for; its body is a wire `Problem`."""
+    try:
+        problem: Any = json.loads(body)
+        message, hint, details = problem["error"], problem.get("hint"), problem.get("details") or ()
+        if not isinstance(message, str) or not isinstance(hint, str | None):
+            raise TypeError
+        more = [str(detail) for detail in details]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ProtocolError(f"the daemon answered with status {status} and no reason")
+    if len(more) > _MOST_DETAILS:
+        more[_MOST_DETAILS:] = [f"and {len(more) - _MOST_DETAILS} more"]
+    return _CLASSES.get(status, CkwatchError)("\n".join([message, *(f"  {detail}" for detail in more)]), hint)
+
+
+async def _result_in(exchange: Exchange, question: Question[..., Answer]) -> Answer:
     """Wait for the result. Raises the CkwatchError that the daemon answers with, DaemonGoneError if it ends before."""
     while (data := await exchange.line()) is not None:
         line = await _parsed(question, data)

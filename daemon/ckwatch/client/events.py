@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from sys import intern
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast
@@ -20,12 +19,12 @@ from ckwatch.client.connection import Connection, parsed
 from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
+from ckwatch.model.topics import HEARTBEAT, RESET, Topic
 from ckwatch.questions.clients import ClientQuestions
+from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import Change, File, Phase, ShownPlace, State, Unit, Workspace
+    from ckwatch.wire.state import Change, File, Phase, ShownPlace, Unit, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +64,11 @@ class UnitInBrief:
 
     def decoded(self) -> Unit:
         """The whole state. Raises ProtocolError for what is none."""
-        return parsed(_unit_adapter(), self.encoded)
+        from ckwatch.wire.encoding import adapter
+        from ckwatch.wire.state import Unit
 
-
-@cache
-def _unit_adapter() -> TypeAdapter[Unit]:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import Unit
-
-    return TypeAdapter(Unit)
+        found: Unit = parsed(adapter(Unit), self.encoded)
+        return found
 
 
 ReadUnit = TypeVar("ReadUnit")
@@ -84,7 +78,7 @@ class ReadChange(NamedTuple, Generic[ReadUnit]):
     """A `Change` with a unit as its reader has made it."""
 
     seq: int
-    topic: str
+    topic: Topic
     state: ReadUnit | File | Workspace | ShownPlace | None = None
 
 
@@ -98,7 +92,7 @@ class KnownStates:
     """The follower's knowledge: topics and their last states."""
 
     def __init__(self) -> None:
-        self._states: dict[str, Any] = {}
+        self._states: dict[Topic, Any] = {}
 
     def note(self, change: Change | ReadChange[Any]) -> None:
         """The follower gets this change."""
@@ -107,7 +101,7 @@ class KnownStates:
         else:
             self._states[change.topic] = change.state
 
-    def renewed(self, states: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def renewed(self, states: Mapping[Topic, Any]) -> Iterator[tuple[Topic, Any]]:
         """The topics and states, None for what is gone, that lead the follower to `states`; each is noted before it is
         given."""
         for topic in [topic for topic in self._states if topic not in states]:
@@ -188,12 +182,12 @@ class Following(ClosingIterator, Generic[Followed]):
         """A line of the event stream. Raises ProtocolError."""
         raise NotImplementedError
 
-    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
         """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a
         second. Raises ProtocolError."""
         raise NotImplementedError
 
-    def _change(self, seq: int, topic: str, state: Any) -> Followed:
+    def _change(self, seq: int, topic: Topic, state: Any) -> Followed:
         """The change to a state that a snapshot has."""
         raise NotImplementedError
 
@@ -230,11 +224,11 @@ class Following(ClosingIterator, Generic[Followed]):
 
     def _take(self, line: bytes) -> Followed | None:
         change = self._decoded(line)
-        if change.topic == "reset":
+        if change.topic == RESET:
             self._seq = None
             self._lose(stopped=False)
             return None
-        if change.topic == "heartbeat":
+        if change.topic == HEARTBEAT:
             return None
         self._seq = change.seq
         self._known.note(change)
@@ -262,12 +256,12 @@ class Following(ClosingIterator, Generic[Followed]):
 
     async def _open(self) -> None:
         if self._seq is None:
-            data = await self._connection.request("GET", ("snapshot",), (("client", self._client),))
+            data = await self._connection.request(Request("GET", ("snapshot",), (("client", self._client),)))
             seq, states = await self._states_in(data)
             news = self._known.renewed(states)
             self._seq, self._pending = seq, (self._change(seq, topic, state) for topic, state in news)
         query = (("client", self._client), ("after", str(self._seq)))
-        self._exchange = await self._connection.open("GET", ("events",), query, retry="never")
+        self._exchange = await self._connection.open(Request("GET", ("events",), query, retry="never"))
         self._opened_at = anyio.current_time()
 
     def _lose(self, *, stopped: bool) -> None:
@@ -296,13 +290,13 @@ class Events(Following["Change"]):
         change: Change = parsed(ClientQuestions.events.adapter, line)
         return change
 
-    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
         return await states_of(data)
 
-    def _change(self, seq: int, topic: str, state: Any) -> Change:
+    def _change(self, seq: int, topic: Topic, state: Any) -> Change:
         from ckwatch.wire.state import Change
 
-        return Change.model_construct(seq=seq, topic=topic, state=state)
+        return Change(seq=seq, topic=topic, state=state)
 
 
 class ReadEvents(Following[ReadChange[ReadUnit]]):
@@ -325,24 +319,24 @@ class ReadEvents(Following[ReadChange[ReadUnit]]):
 
         with _understanding("event"):
             raw = from_json(line)
-            topic, state = str(raw["topic"]), raw["state"]
+            topic, state = Topic(raw["topic"]), raw["state"]
             return ReadChange(int(raw["seq"]), topic, None if state is None else _read(topic, state, self._of_unit))
 
-    async def _states_in(self, data: bytes) -> tuple[int, dict[str, Any]]:
+    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
         return await states_of(data, self._of_unit)
 
-    def _change(self, seq: int, topic: str, state: Any) -> ReadChange[ReadUnit]:
+    def _change(self, seq: int, topic: Topic, state: Any) -> ReadChange[ReadUnit]:
         return ReadChange(seq, topic, state)
 
 
 async def states_of(
     data: bytes, of_unit: Callable[[Mapping[str, Any]], Any] | None = None
-) -> tuple[int, dict[str, Any]]:
+) -> tuple[int, dict[Topic, Any]]:
     """The number and the states, by topic, of a wire `Snapshot`; units as `of_unit` makes them. The daemon sends each
     state on a line of its own. Raises ProtocolError."""
     from pydantic_core import from_json
 
-    states: dict[str, Any] = {}
+    states: dict[Topic, Any] = {}
     with _understanding("snapshot"):
         start, end = data.index(_STATES) + len(_STATES), len(data) - 2
         if data[end:] != b"}}":
@@ -352,7 +346,8 @@ async def states_of(
         while at < end:
             stop = data.find(b"\n", at, end)
             stop = end if stop < 0 else stop
-            for topic, value in from_json(b"{%b}" % data[at:stop].rstrip(b",")).items():
+            for text, value in from_json(b"{%b}" % data[at:stop].rstrip(b",")).items():
+                topic = Topic(text)
                 states[topic] = _read(topic, value, of_unit)
             at = stop + 1
             if at - since > _BYTES_AT_A_TIME:
@@ -361,11 +356,14 @@ async def states_of(
     return seq, states
 
 
-def _read(topic: str, raw: Any, of_unit: Callable[[Mapping[str, Any]], Any] | None) -> Any:
+def _read(topic: Topic, raw: Any, of_unit: Callable[[Mapping[str, Any]], Any] | None) -> Any:
     """A state as JSON has it."""
-    if of_unit is not None and topic.startswith("unit/"):
+    if of_unit is not None and topic.kind == "unit":
         return of_unit(raw)
-    return _state_type().validate_python(raw)
+    from ckwatch.wire.encoding import adapter
+    from ckwatch.wire.state import STATES
+
+    return adapter(STATES[raw["kind"]]).validate_python(raw)
 
 
 def in_brief(raw: Mapping[str, Any]) -> UnitInBrief:
@@ -387,12 +385,3 @@ def _understanding(what: str) -> Iterator[None]:
         yield
     except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
         raise ProtocolError(f"the daemon's {what} is not understood") from None
-
-
-@cache
-def _state_type() -> TypeAdapter[State]:
-    from pydantic import TypeAdapter
-
-    from ckwatch.wire.state import State
-
-    return TypeAdapter(State)

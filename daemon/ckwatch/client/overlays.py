@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,12 +21,11 @@ from anyio.abc import TaskGroup
 from ckwatch.client.connection import Connection
 from ckwatch.client.http import Exchange
 from ckwatch.model.errors import LOST_ERRORS, CkwatchError, DaemonGoneError, ProtocolError
+from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from ckwatch.wire.messages import EditorRequest, FocusRequest, ViewRequest
-
+Setting = Literal["focus", "view", "editor"]
 Key = tuple[str, str]
 """The subject of a request: `("overlays", PATH)`, `("focus", "")`, `("view", "")` or `("editor", "")`."""
 
@@ -44,15 +43,20 @@ class ClientState:
     """The overlays and the rest. Of several texts of a file the last holds; additions follow in order."""
 
     def __init__(self) -> None:
-        self.focus: FocusRequest | None = None
-        self.view: ViewRequest | None = None
-        self.editor: EditorRequest | None = None
+        self.settings: dict[Setting, BaseModel] = {}
         self._texts: list[OverlayText] = []
 
     @property
     def differs(self) -> bool:
         """True if the client sees something else than the workspace on disk."""
-        return bool(self._texts) or self.view is not None
+        return bool(self._texts) or "view" in self.settings
+
+    def set(self, setting: Setting, request: BaseModel | None) -> None:
+        """Replace a setting; None is what it is at first."""
+        if request is None:
+            self.settings.pop(setting, None)
+        else:
+            self.settings[setting] = request
 
     def set_text(self, path: str, text: str) -> OverlayText:
         """Replace the whole text of a file."""
@@ -87,16 +91,13 @@ class ClientState:
         """The requests that make the daemon have everything."""
         from ckwatch.wire.messages import OverlayRequest
 
-        found: dict[Key, BaseModel] = {}
-        if self.view is not None:
-            found["view", ""] = self.view
-        for path in dict.fromkeys(entry.path for entry in self._texts):
-            found["overlays", path] = OverlayRequest.model_construct(path=path, text=self.text(path))
-        if self.focus is not None:
-            found["focus", ""] = self.focus
-        if self.editor is not None:
-            found["editor", ""] = self.editor
-        return found
+        settings: dict[Key, BaseModel] = {(kind, ""): request for kind, request in self.settings.items()}
+        texts: dict[Key, BaseModel] = {
+            ("overlays", path): OverlayRequest.model_construct(path=path, text=self.text(path))
+            for path in dict.fromkeys(entry.path for entry in self._texts)
+        }
+        view = {key: request for key, request in settings.items() if key[0] == "view"}
+        return view | texts | settings
 
 
 def missing(wanted: Mapping[Key, BaseModel], sent: Mapping[Key, BaseModel | None]) -> list[tuple[Key, BaseModel]]:
@@ -168,11 +169,6 @@ class ClientStateSync:
         self._order = anyio.Lock()
         self._pauses = pauses()
 
-    @property
-    def view(self) -> str | None:
-        """The client whose view to ask for: this one where it differs from the workspace."""
-        return self._client if self.state.differs else None
-
     async def settle(self, undo: Callable[[], None] | None = None) -> None:
         """Make the daemon have the present state, and nothing else.
 
@@ -202,20 +198,11 @@ class ClientStateSync:
             self.state.drop(entry)
             await self._farewell()
 
-    async def set_focus(self, focus: FocusRequest | None) -> None:
-        """Replace the client's focus."""
-        before, self.state.focus = self.state.focus, focus
-        await self.settle(lambda: setattr(self.state, "focus", before))
-
-    async def set_view(self, view: ViewRequest | None) -> None:
-        """Replace the client's view."""
-        before, self.state.view = self.state.view, view
-        await self.settle(lambda: setattr(self.state, "view", before))
-
-    async def set_editor(self, editor: EditorRequest | None) -> None:
-        """Replace what the client can do as an editor."""
-        before, self.state.editor = self.state.editor, editor
-        await self.settle(lambda: setattr(self.state, "editor", before))
+    async def set(self, setting: Setting, request: BaseModel | None) -> None:
+        """Replace the client's focus, its view, or what it can do as an editor; None is what it is at first."""
+        before = self.state.settings.get(setting)
+        self.state.set(setting, request)
+        await self.settle(lambda: self.state.set(setting, before))
 
     async def _farewell(self) -> None:
         """As `settle`, for the end of a context: also when it is being cancelled, and failures are of no concern."""
@@ -237,7 +224,7 @@ class ClientStateSync:
                 self._sent[key] = None  # until the answer is there, it may have this or what it had
                 segments = ("clients", self._client, key[0])
                 body = request.model_dump_json().encode()
-                async with self._connection.answer("PUT", segments, body=body, retry="never") as exchange:
+                async with self._connection.answer(Request("PUT", segments, body=body, retry="never")) as exchange:
                     await exchange.read()
                 if key in wanted:
                     self._sent[key] = request
@@ -250,7 +237,7 @@ class ClientStateSync:
     async def _take_lease(self, *, start: bool) -> None:
         await self._connection.reach(start=start)
         query = (("client", self._client), ("quiet", "true"))
-        exchange = await self._connection.open("GET", ("events",), query, retry="never")
+        exchange = await self._connection.open(Request("GET", ("events",), query, retry="never"))
         self.has_sent = True
         self._sent = dict.fromkeys(self._sent)
         self._lease = anyio.CancelScope()

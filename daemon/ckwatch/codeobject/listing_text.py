@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
 
 from ckwatch.checks.places import RenderedFile, SourcePlace
 from ckwatch.codeobject.disassembly import InstructionKind
@@ -19,6 +18,7 @@ from ckwatch.codeobject.listing import Listing, ListingRow, line_shares
 from ckwatch.codeobject.main_loop import mix_of
 from ckwatch.codeobject.mnemonics import explain
 from ckwatch.codeobject.source_lines import CallChain, short_path
+from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.model.text import Position, Span
 
 _TEXT_WIDTH = 56
@@ -209,39 +209,13 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-FoldKind = Literal["loop", "block", "function"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsaViewLine:
-    """Source and explanation of line `line` (from zero) of the text; see `ckwatch.wire.analysis.IsaLine`."""
-
-    line: int
-    mnemonic: str
-    rendered: int | None = None
-    span: Span | None = None
-    header: str = ""
-    explanation: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsaViewFold:
-    """Lines `start` to `end` (from zero, both included). `kind` is `function`, `loop` or `block`."""
-
-    start: int
-    end: int
-    kind: FoldKind
-    label: str
-    main: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsaView:
     """A kernel's listing as text. `has_lines`: some instruction has a source line."""
 
     text: str
-    lines: tuple[IsaViewLine, ...]
-    folds: tuple[IsaViewFold, ...]
+    lines: tuple[IsaLine, ...]
+    folds: tuple[IsaFold, ...]
     mnemonics: Mapping[str, str] = field(default_factory=dict)
     has_lines: bool = False
     notes: tuple[str, ...] = ()
@@ -272,7 +246,7 @@ def _explanations(listing: Listing) -> dict[str, str]:
     return {name: "" if (found := explain(name)) is None else found.text for name in names}
 
 
-def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaViewLine:
+def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaLine:
     mnemonic = row.instruction.mnemonic
     line = None
     if rendered is not None:
@@ -285,7 +259,7 @@ def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendere
     if span is None and header is not None and posixpath.isabs(header.path):
         start = Position(header.line - 1, 0)
         span = Span(header.path, start, start)
-    return IsaViewLine(
+    return IsaLine(
         line=number,
         mnemonic=mnemonic,
         rendered=line,
@@ -295,12 +269,13 @@ def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendere
     )
 
 
-def _view_folds(document: ListingText) -> tuple[IsaViewFold, ...]:
+def _view_folds(document: ListingText) -> tuple[IsaFold, ...]:
     last = len(document.lines) - 1
-    whole = IsaViewFold(start=0, end=last, kind="function", label=document.lines[0].removeprefix("; "))
+    whole = IsaFold(start=0, end=last, kind="function", label=document.lines[0].removeprefix("; "))
     return (whole, *map(_view_fold, document.folds))
 
 
-def _view_fold(fold: ListingFold) -> IsaViewFold:
-    kind: FoldKind = "loop" if fold.loop else "block"
-    return IsaViewFold(start=fold.first, end=fold.last, kind=kind, label=fold.label, main=fold.main)
+def _view_fold(fold: ListingFold) -> IsaFold:
+    return IsaFold(
+        start=fold.first, end=fold.last, kind="loop" if fold.loop else "block", label=fold.label, main=fold.main
+    )

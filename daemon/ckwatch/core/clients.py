@@ -26,6 +26,7 @@ from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Focus, Invalidation, State, Unwanted, Wanted
 from ckwatch.core.units import give_up, unforce, want
 from ckwatch.core.views import drop_view, new_view
+from ckwatch.model.topics import SHOW, WORKSPACE
 
 
 def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
@@ -99,13 +100,13 @@ def editors_changed(state: State, out: Effects, event: EditorsChanged) -> None:
     """Other clients than before show places."""
     if event.clients != state.editors:
         state.editors = event.clients
-        out.append(Changed(MAIN, "workspace"))
+        out.append(Changed(MAIN, WORKSPACE))
 
 
 def show_requested(state: State, out: Effects, event: ShowRequested) -> None:
     """Have every editor show a place; one that comes later does not see it."""
     state.shown = event
-    out.extend(Changed(client, "show") for client in sorted(state.editors))
+    out.extend(Changed(client, SHOW) for client in sorted(state.editors))
 
 
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
@@ -123,7 +124,7 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
         request_dropped(state, out, RequestDropped(request.name, at=event.at))
     before = state.focus.pop(event.client, None)
     if before is not None:
-        out.append(Changed(MAIN, "workspace"))
+        out.append(Changed(MAIN, WORKSPACE))
     view = state.views.get(event.client)
     if view is not None and not view.leaving:
         drop_view(state, out, view, event.at)

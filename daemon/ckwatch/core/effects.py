@@ -14,6 +14,7 @@ from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Unit
+from ckwatch.model.topics import Topic
 from ckwatch.model.verification import Verification
 
 
@@ -183,7 +184,7 @@ class Changed:
 
     scope: str
     """The view whose followers are notified; MAIN: all."""
-    topic: str
+    topic: Topic
     """`unit/ID`, `file/PATH`, `workspace` or `show`."""
 
 

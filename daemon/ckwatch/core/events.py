@@ -14,8 +14,10 @@ from typing import NamedTuple
 from ckwatch.bench.job import Race
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Kernel, Outcome, Shape, Unit
+from ckwatch.model.timings import Timing
 from ckwatch.model.verification import Verification
 
 MAIN = ""
@@ -221,8 +223,8 @@ class ShapeTiming:
     shape: str
     artifact: str
     """`CompileFacts.artifact`."""
-    wire_json: bytes
-    """The timings that clients are shown: a list of `ckwatch.wire.benchmarks.Timing`. The core does not read it."""
+    timings: tuple[Timing, ...]
+    """One for each cache state, or one that says why there is none."""
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
     """The device time that it took; 0 where an earlier measurement held."""
@@ -265,11 +267,14 @@ class AnalysisDepth(StrEnum):
 class ArtifactFigures:
     """The figures of an artifact's code object, compared with the previous artifact and the baseline."""
 
-    artifact: str
-    """`CompileFacts.artifact`."""
-    wire_json: bytes
-    """The figures that clients are shown: fields of `ckwatch.wire.state.Figures`. The core does not read it."""
+    figures: Figures
+    """As of a fresh artifact."""
     warned: tuple[KernelWarning, ...] = ()
+
+    @property
+    def artifact(self) -> str:
+        """`CompileFacts.artifact`."""
+        return self.figures.artifact_key
 
 
 @dataclass(frozen=True, slots=True)

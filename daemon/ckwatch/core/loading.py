@@ -15,6 +15,7 @@ from ckwatch.core.units import create, difference, has_moved, remove, renew
 from ckwatch.core.views import differs, follow_main
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Unit
+from ckwatch.model.topics import WORKSPACE, Topic
 
 
 def request_load(state: State, out: Effects, view: View, *, urgent: bool) -> None:
@@ -50,7 +51,7 @@ def load_finished(state: State, out: Effects, event: LoadFinished) -> None:
         return
     end_load(state, out, view)
     view.problem = event.problem
-    out.append(Changed(view.name, "workspace"))
+    out.append(Changed(view.name, WORKSPACE))
     if event.workspace is not None and view.name != MAIN and state.main.loading is not None and state.main.urgent:
         view.aside = event.workspace
     elif event.workspace is not None:
@@ -94,7 +95,7 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
         cause = Cause("the settings or the compiler changed", at)
         state.invalidate(keys, Invalidation(cause, recompile=True, edit=False))
         if view.name == MAIN and state.warnings.pop(HEADERS_TOPIC, None) is not None:
-            out.append(Changed(MAIN, "workspace"))
+            out.append(Changed(MAIN, WORKSPACE))
     view.found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     first = before is None
     gone = [name for name in view.kernels if name not in view.found]
@@ -149,7 +150,7 @@ def take_over(state: State, out: Effects, at: float) -> None:
         if not (view.pending or view.taking):
             _order_as_in_files(view)
         _start(state, out, view, at)
-        out.append(Changed(view.name, "workspace"))
+        out.append(Changed(view.name, WORKSPACE))
 
 
 def _order_as_in_files(view: View) -> None:
@@ -170,7 +171,7 @@ def _begin_kernel(state: State, out: Effects, view: View, name: str) -> None:
     else:
         view.kernels[name] = new
         if new is not old and new.kernel.shapes:
-            out.append(Changed(view.name, f"file/{new.kernel.path}"))  # instances may refuse others of its shapes
+            out.append(Changed(view.name, Topic.file(new.kernel.path)))  # instances may refuse others of its shapes
     if view.name == MAIN:
         for client_view in state.client_views:
             if name in client_view.kernels:
@@ -191,7 +192,7 @@ def _start(state: State, out: Effects, view: View, at: float) -> None:
         return
     for name in [name for name in state.main.members if name not in view.members]:
         # The client has seen the workspace's unit so far.
-        out.append(Changed(view.name, f"unit/{name}"))
+        out.append(Changed(view.name, Topic.unit(name)))
         reconsider(state, out, name, at)
 
 
@@ -200,7 +201,7 @@ def _take(state: State, out: Effects, view: View, name: str, unit: Unit | None, 
         _take_away(state, out, view, name, at)
         return
     if view.started and name not in view.members:
-        out.append(Changed(view.name, f"unit/{name}"))
+        out.append(Changed(view.name, Topic.unit(name)))
     view.members[name] = unit
     if view.name == MAIN or differs(state, view, unit):
         _take_unit(state, out, view, unit, at)
@@ -219,7 +220,7 @@ def _take_away(state: State, out: Effects, view: View, name: str, at: float) -> 
     if name in view.units:
         remove(state, out, view, name, at)
     else:
-        out.append(Changed(view.name, f"unit/{name}"))
+        out.append(Changed(view.name, Topic.unit(name)))
         reconsider(state, out, name, at)
 
 
@@ -272,5 +273,5 @@ def _show_diagnostics(out: Effects, view: View, workspace: LoadedWorkspace) -> N
     new = {path: tuple(found) for path, found in by_file.items()}
     for path in new.keys() | view.diagnostics.keys():
         if new.get(path) != view.diagnostics.get(path):
-            out.append(Changed(view.name, f"file/{path}"))
+            out.append(Changed(view.name, Topic.file(path)))
     view.diagnostics = new

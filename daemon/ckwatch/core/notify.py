@@ -7,6 +7,7 @@ from ckwatch.core.events import AnalysisDepth, Cause
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, PendingBuild, State, Wanted
 from ckwatch.core.unit_state import UnitState
+from ckwatch.model.topics import Topic
 
 NO_COMPILER = "no compiler"
 
@@ -19,8 +20,8 @@ NOWHERE: frozenset[str] = frozenset()
 def publish(out: Effects, unit: UnitState) -> None:
     """Publish the unit's state and its diagnostics."""
     shown = frozenset(diagnostic.span.path for diagnostic in unit.diagnostics)
-    out.append(Changed(unit.key.scope, f"unit/{unit.key.unit}"))
-    out.extend(Changed(unit.key.scope, f"file/{path}") for path in shown | unit.published_files)
+    out.append(Changed(unit.key.scope, Topic.unit(unit.key.unit)))
+    out.extend(Changed(unit.key.scope, Topic.file(path)) for path in shown | unit.published_files)
     unit.published_files = shown or NOWHERE
 
 

@@ -71,6 +71,7 @@ from ckwatch.core.schedule import start_work
 from ckwatch.core.state import Effects, Invalidation, State, release
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.topics import WORKSPACE
 
 
 def start(state: State) -> tuple[Effect, ...]:
@@ -105,7 +106,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
         state.followed = state.graph.version
         out.append(UpdateWatches())
     if (state.busy, state.waits_for) != (busy, waited_for):
-        out.append(Changed(MAIN, "workspace"))
+        out.append(Changed(MAIN, WORKSPACE))
     return tuple(out)
 
 
@@ -226,7 +227,7 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
             if view is not None and view.loading is work:
                 end_load(state, out, view)
                 view.problem = fault or view.problem
-                out.append(Changed(view.name, "workspace"))
+                out.append(Changed(view.name, WORKSPACE))
                 if view.name == MAIN:
                     loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
@@ -308,12 +309,12 @@ def _set_warning(state: State, out: Effects, topic: str, message: str | None) ->
         del state.warnings[topic]
     else:
         state.warnings[topic] = message
-    out.append(Changed(MAIN, "workspace"))
+    out.append(Changed(MAIN, WORKSPACE))
 
 
 def _timings_imported(state: State, out: Effects, event: TimingsImported) -> None:
     state.imported_at = event.at
-    out.append(Changed(MAIN, "workspace"))
+    out.append(Changed(MAIN, WORKSPACE))
 
 
 HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {

@@ -27,6 +27,7 @@ from ckwatch.core.state import Effects, State, Unwanted, View, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.model.topics import WORKSPACE, Topic
 
 
 def difference(old: Unit, new: Unit) -> str | None:
@@ -168,8 +169,8 @@ def remove(state: State, out: Effects, view: View, name: str, at: float) -> None
         queue.remove(unit.key)
     state.invalidated.pop(unit.key, None)
     state.graph.remove(unit.key)
-    out.append(Changed(view.name, f"unit/{name}"))
-    out.extend(Changed(view.name, f"file/{path}") for path in unit.published_files)
+    out.append(Changed(view.name, Topic.unit(name)))
+    out.extend(Changed(view.name, Topic.file(path)) for path in unit.published_files)
     if view.name == MAIN:
         state.removed[name] = None
         state.unrecorded.pop(name, None)
@@ -216,7 +217,7 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         notify_checked(state, out, unit)
         if facts.lacks and state.warnings.get(HEADERS_TOPIC) != facts.lacks:
             state.warnings[HEADERS_TOPIC] = facts.lacks
-            out.append(Changed(MAIN, "workspace"))
+            out.append(Changed(MAIN, WORKSPACE))
         why = "checked; the compiler lacks headers" if facts.lacks else "checked; there is no compiler"
         settle(state, out, unit, Phase.IDLE, Cause(why, at, unit.cause), NO_COMPILER)
         return

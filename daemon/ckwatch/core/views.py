@@ -15,6 +15,7 @@ from ckwatch.core.state import Effects, State, View, Wanted, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import compiles_alike, create, difference, has_moved, remove, renew
 from ckwatch.model.kernels import Unit
+from ckwatch.model.topics import Topic
 
 
 def differs(state: State, view: View, unit: Unit) -> bool:
@@ -80,7 +81,7 @@ def follow_main(state: State, out: Effects, view: View, name: str, at: float) ->
         _hand_over(state, out, own, main, at)
     remove(state, out, view, name, at)
     if main is not None:
-        out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.published_files - own.published_files))
+        out.extend(Changed(view.name, Topic.file(path)) for path in sorted(main.published_files - own.published_files))
     if view.name in state.focus:
         state.wants.append(Wanted(view.name, name, Cause("it came into focus", at)))
 
@@ -127,10 +128,10 @@ def drop_view(state: State, out: Effects, view: View, at: float) -> None:
     for work in list(state.running.values()):
         if work.key.scope == view.name and work.key.unit in view.units and work.number not in state.cancelled:
             follow_main(state, out, view, work.key.unit, at)
-    out.extend(Changed(view.name, f"file/{path}") for path in view.diagnostics)
+    out.extend(Changed(view.name, Topic.file(path)) for path in view.diagnostics)
     ours, theirs = state.members(view.name), state.main.members
     others = [name for name in {**ours, **theirs} if (name in ours) != (name in theirs) and name not in view.units]
-    out.extend(Changed(view.name, f"unit/{name}") for name in others)
+    out.extend(Changed(view.name, Topic.unit(name)) for name in others)
     view.leaving, view.alike = True, True
     view.overlays, view.digests, view.changed_at, view.options = {}, {}, {}, ViewOverrides()
     view.workspace, view.problem, view.diagnostics, view.aside = None, None, {}, None
@@ -148,6 +149,6 @@ def new_view(state: State, out: Effects, client: str, at: float) -> View:
     elif view.leaving:
         view.leaving = False
         for unit in list(view.units.values()):
-            out.append(Changed(client, f"unit/{unit.key.unit}"))
+            out.append(Changed(client, Topic.unit(unit.key.unit)))
             state.compares.append((client, unit.key.unit, Cause("edited in an editor again", at)))
     return view

@@ -130,7 +130,7 @@ class TemplatePlaces(Places):
                 span = self.source.exact(start, end, need)
             except NotForwardedError:
                 return None
-        return Range(span.start, span.end) if span is not None and span.path == self.path else None
+        return span.range if span is not None and span.path == self.path else None
 
     def typed(self, rendered: Range, cursor: Position) -> tuple[Range, str]:
         start, end = self._offsets(rendered)
@@ -142,7 +142,7 @@ class TemplatePlaces(Places):
         span = self.source.exact(begin, max(at, begin, end), Forwarding.COMPLETION)
         if span.path != self.path:
             raise NotForwardedError("what is typed is in another file")
-        return Range(span.start, span.end), self.source.text[start:begin]
+        return span.range, self.source.text[start:begin]
 
     def _template_place(self, found: Range) -> Span | None:
         return self.source.origin(*self._offsets(found))
@@ -191,7 +191,7 @@ class KernelFilePlaces(Places):
             if _is_plain(span, value) and self._text(piece) == value:
                 first = span.start.column + 1 - piece.start
                 return Range(Position(span.start.line, first + start), Position(span.start.line, first + end))
-            return Range(span.start, span.end) if need is Forwarding.NAVIGATION else None
+            return span.range if need is Forwarding.NAVIGATION else None
         return None
 
     @cached_property
@@ -213,7 +213,7 @@ class KernelFilePlaces(Places):
 
     def _value_at(self, position: Position) -> tuple[str, Span, ParameterValue]:
         for name, (span, value) in self._values.items():
-            if Range(span.start, span.end).holds(position):
+            if span.range.holds(position):
                 return name, span, value
         raise NotForwardedError("no value of this instance stands here")
 

@@ -28,8 +28,8 @@ from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.questions import clients, timings, units, workspace
 from ckwatch.questions.table import Answers, answers
 from ckwatch.wire.analysis import Analysis, Isa
-from ckwatch.wire.messages import FocusRequest, Status, ViewRequest
-from ckwatch.wire.state import Change
+from ckwatch.wire.messages import FocusRequest, ViewRequest
+from ckwatch.wire.state import Change, Status
 
 if TYPE_CHECKING:
     from ckwatch.engine.queries.listings import IsaListings

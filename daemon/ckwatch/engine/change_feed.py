@@ -16,6 +16,7 @@ from itertools import islice
 import anyio
 
 from ckwatch.core.events import MAIN
+from ckwatch.model.topics import Topic
 
 TOPICS_KEPT = 50_000
 """Topics per scope, those of removed units included. Beyond, the oldest half is forgotten, and followers that are that
@@ -33,7 +34,7 @@ class ChangeFeed:
         self._news = anyio.Event()
         self._waiting = 0
 
-    def mark(self, scope: str, topic: str) -> None:
+    def mark(self, scope: str, topic: Topic) -> None:
         """The topic changed."""
         self.seq += 1
         marks = self._marks.get(scope)
@@ -59,7 +60,7 @@ class ChangeFeed:
         """Return True if a follower that has seen everything up to `seq` can go on from there."""
         return self._first <= seq <= self.seq
 
-    def last(self, scope: str, topic: str) -> int:
+    def last(self, scope: str, topic: Topic) -> int:
         """When the topic last changed; 0 for never."""
         marks = self._marks.get(scope)
         return 0 if marks is None else marks.latest.get(topic, 0)
@@ -69,7 +70,7 @@ class ChangeFeed:
         marks = (self._marks.get(each) for each in {MAIN, scope})
         return max((next(reversed(each.latest.values()), 0) for each in marks if each is not None), default=0)
 
-    def after(self, scope: str, seq: int, limit: int, until: int | None = None) -> list[tuple[int, str]]:
+    def after(self, scope: str, seq: int, limit: int, until: int | None = None) -> list[tuple[int, Topic]]:
         """Up to `limit` topics whose latest change for a client of `scope` came after `seq`, the earliest first; with
         `until`, no later than that."""
         until = self.seq if until is None else until
@@ -93,13 +94,13 @@ class _Marks:
     """The changes of one scope."""
 
     def __init__(self) -> None:
-        self.latest: dict[str, int] = {}
+        self.latest: dict[Topic, int] = {}
         """Topics in the order of their latest change."""
         self._numbers: list[int] = []
-        self._topics: list[str] = []
+        self._topics: list[Topic] = []
         """All changes in order, by their numbers; those that a later one of the topic has replaced go now and then."""
 
-    def add(self, seq: int, topic: str) -> None:
+    def add(self, seq: int, topic: Topic) -> None:
         """The topic changed; `seq` is higher than all before."""
         self.latest.pop(topic, None)
         self.latest[topic] = seq
@@ -116,7 +117,7 @@ class _Marks:
         self._compact()
         return last
 
-    def between(self, seq: int, until: int) -> Iterator[tuple[int, str]]:
+    def between(self, seq: int, until: int) -> Iterator[tuple[int, Topic]]:
         """The topics whose latest change came after `seq` and no later than `until`, in order."""
         first, end = bisect_right(self._numbers, seq), bisect_right(self._numbers, until)
         for index in range(first, end):

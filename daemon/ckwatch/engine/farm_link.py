@@ -26,7 +26,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.amounts import memory
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.wire.messages import FarmStatus
+from ckwatch.wire.state import FarmStatus
 from ckwatch.workspace.settings import FarmSection
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from ckwatch.checks.fold import fold
 from ckwatch.checks.refused_shapes import ShapeRefusals
@@ -11,27 +12,25 @@ from ckwatch.checks.skipped import skip_summaries
 from ckwatch.core.events import MAIN, UnitKey
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.to_wire import diagnostic_to_wire
-from ckwatch.model import diagnostics as model
-from ckwatch.wire import state as wire
+from ckwatch.model.diagnostics import Diagnostic
 
-DiagnosticsByUnit = Mapping[str, tuple[model.Diagnostic, ...]]
+DiagnosticsByUnit = Mapping[str, tuple[Diagnostic, ...]]
 
 
 def fold_diagnostics(
-    workspace: Iterable[model.Diagnostic],
+    workspace: Iterable[Diagnostic],
     fresh: DiagnosticsByUnit,
     stale: DiagnosticsByUnit,
     unit_count: int,
-    shapes: Callable[[], Iterable[model.Diagnostic]] = tuple,
-) -> tuple[wire.Diagnostic, ...]:
+    shapes: Callable[[], Iterable[Diagnostic]] = tuple,
+) -> tuple[Diagnostic, ...]:
     """The workspace's own diagnostics, those of `shapes`, then the units', equal ones once.
 
     A diagnostic is stale when all units in which it arises are being worked on.
     """
-    own = (diagnostic_to_wire(diagnostic, stale=False) for diagnostic in (*workspace, *shapes()))
     units = fold({**fresh, **stale}, unit_count)
-    return (*own, *(diagnostic_to_wire(one, stale=not any(unit in fresh for unit in one.units)) for one in units))
+    marked = (one if any(unit in fresh for unit in one.units) else replace(one, stale=True) for one in units)
+    return (*workspace, *shapes(), *marked)
 
 
 class DiagnosedFiles:
@@ -69,13 +68,13 @@ class DiagnosedFiles:
 
 def file_diagnostics(
     state: State, diagnosed: DiagnosedFiles, scope: str, path: str
-) -> tuple[tuple[model.Diagnostic, ...], DiagnosticsByUnit, DiagnosticsByUnit, int]:
+) -> tuple[tuple[Diagnostic, ...], DiagnosticsByUnit, DiagnosticsByUnit, int]:
     """The arguments of `fold_diagnostics` for a file. What sweeps skip is summed up with the workspace's own."""
     view = state.views.get(scope, state.main)
     own = view if view.workspace is not None else state.main
     units = _units_with_diagnostics(state, diagnosed, scope, path)
-    fresh: dict[str, tuple[model.Diagnostic, ...]] = {}
-    stale: dict[str, tuple[model.Diagnostic, ...]] = {}
+    fresh: dict[str, tuple[Diagnostic, ...]] = {}
+    stale: dict[str, tuple[Diagnostic, ...]] = {}
     for name, unit in units.items():
         here = tuple(one for one in unit.diagnostics if one.span.path == path)
         if here and not _is_skipped(unit):
@@ -89,7 +88,7 @@ def file_diagnostics(
 
 def refused_shapes(
     state: State, diagnosed: DiagnosedFiles, refusals: ShapeRefusals, scope: str, path: str = ""
-) -> Callable[[], Iterable[model.Diagnostic]] | None:
+) -> Callable[[], Iterable[Diagnostic]] | None:
     """A function that makes the warnings about shapes that instances refuse, for a thread; None where there is none to
     make. Those of one file, or of all. Instances with an error in their kernel file do not count."""
     view = state.views.get(scope, state.main)
@@ -105,7 +104,7 @@ def refused_shapes(
     return lambda: [one for each in kernels for one in refusals.warnings(each, failing.get(each.name, ()))]
 
 
-def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tuple[model.Diagnostic, ...]:
+def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tuple[Diagnostic, ...]:
     """Return what the sweeps of all kernel files skip, as diagnostics."""
     view = state.views.get(scope, state.main)
     own = view if view.workspace is not None else state.main
@@ -116,7 +115,7 @@ def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tu
     return _skip_summaries(units)
 
 
-def _skip_summaries(units: Collection[UnitState]) -> tuple[model.Diagnostic, ...]:
+def _skip_summaries(units: Collection[UnitState]) -> tuple[Diagnostic, ...]:
     reported = (one for unit in units if not _is_skipped(unit) for one in unit.diagnostics)
     return skip_summaries(((unit.unit, unit.diagnostics) for unit in units if _is_skipped(unit)), reported)
 

@@ -54,6 +54,7 @@ from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.file_diagnostics import DiagnosedFiles
 from ckwatch.engine.memory import capacity_bytes
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.topics import Topic
 
 log = logging.getLogger(__name__)
 
@@ -174,16 +175,15 @@ class EngineLoop:
         self.on_notify(notifications)
         return continued
 
-    def _mark(self, scope: str, topic: str) -> None:
-        kind, _, name = topic.partition("/")
-        if kind == "unit":
-            key = UnitKey(scope, name)
+    def _mark(self, scope: str, topic: Topic) -> None:
+        key = UnitKey(scope, topic.name)
+        if topic.kind == "unit":
             unit = self.state.find(key)
             self.diagnosed.update(key, unit.published_files if unit is not None else frozenset())
             if unit is None:
                 self.on_unit_removed(key)
         if scope != MAIN and scope not in self.state.views:
-            self.diagnosed.update(UnitKey(scope, name), frozenset())
+            self.diagnosed.update(key, frozenset())
         self.feed.mark(scope, topic)
 
     async def _work(self, effect: WorkEffect, scope: CancelScope) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from anyio import to_thread
 
@@ -23,7 +24,7 @@ from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
-from ckwatch.wire.benchmarks import Comparison, Timing
+from ckwatch.model.timings import Comparison, Timing
 
 MeasureInterleaved = Callable[[TimingRecord, TimingRecord], Awaitable[BenchmarkReport | None]]
 """Measures two records' artifacts in turns, the first one's first."""
@@ -57,7 +58,7 @@ class RegressionCheck:
             report = await again(record, before)
             if report is not None and len(report.measured) == 2:
                 compared = [(row, await to_thread.run_sync(_decided, report, row, found)) for row, found in compared]
-        shown = tuple(row.model_copy(update={"comparisons": found}) for row, found in compared)
+        shown = tuple(replace(row, comparisons=found) for row, found in compared)
         slower = tuple(
             slower_diagnostic(unit, shape, row, one)
             for row, found in compared

@@ -12,7 +12,8 @@ from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.core.events import ArtifactFigures, KernelUnits, ShapeTiming
 from ckwatch.engine.handlers.analyze import code_version
 from ckwatch.engine.regressions import failure_diagnostic
-from ckwatch.engine.timings_to_wire import record_to_wire, timings_to_json
+from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.model.figures import Figures
 from ckwatch.model.kernels import Shape, Unit
 
 
@@ -42,7 +43,7 @@ def _is_of_shape(record: TimingRecord, shape: Shape) -> bool:
 
 
 def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> ShapeTiming:
-    rows = timings_to_json(record_to_wire(record, record.artifact_key))
+    rows = tuple(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     raced = record.report is not None and record.report.raced
     device = "" if record.device is None else record.device.key
@@ -53,10 +54,11 @@ def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, 
     """The last figures of each unit; for a thread. Nothing when the history cannot be read."""
     found: dict[str, ArtifactFigures] = {}
     try:
-        for unit, (artifact, content) in artifacts.latest(units, form=code_version()).items():
+        for unit, (_, content) in artifacts.latest(units, form=code_version()).items():
             known = json.loads(content)
             warned = tuple(KernelWarning(**one) for one in known["warned"])
-            found[unit] = ArtifactFigures(artifact, known["shown"].encode(), warned)
+            changes = {name: tuple(known["shown"][name]) for name in ("changes", "baseline_changes")}
+            found[unit] = ArtifactFigures(Figures(**{**known["shown"], **changes}), warned)
     except (HistoryError, ValueError, KeyError, TypeError):
         return found  # the user is warned of a damaged history; figures are looked up again
     return found

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator
-
-from pydantic import TypeAdapter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples, StopReason
 from ckwatch.bench.stats.summary import TimeSummary, median, summarize
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import bound
-from ckwatch.wire.benchmarks import Timing, TimingDetail
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import TimingDetail
 
-_TIMINGS = TypeAdapter(tuple[Timing, ...])
 READINGS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
@@ -25,16 +24,6 @@ def record_to_wire(record: TimingRecord, present_key: str | None) -> list[Timing
     `present_key`: the key of the unit's present artifact; a timing of another one is stale.
     """
     return [timing for timing, _ in _wire_timings(record, present_key)]
-
-
-def timings_to_json(timings: Iterable[Timing]) -> bytes:
-    """Timings as the core keeps them; `timings_of_json` reads them."""
-    return json.dumps([timing.model_dump() for timing in timings], separators=(",", ":")).encode()
-
-
-def timings_of_json(wire_json: bytes) -> tuple[Timing, ...]:
-    """The timings that `timings_to_json` wrote."""
-    return _TIMINGS.validate_json(wire_json)
 
 
 def record_details_to_wire(record: TimingRecord, present_key: str | None) -> list[TimingDetail]:
@@ -55,13 +44,13 @@ def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tup
     common = _unmeasured(record, record.artifact_key == present_key)
     failure = record.failure
     if failure is not None:
-        yield common.model_copy(update={"failure": failure.kind.value, "message": failure.message}), None
+        yield replace(common, failure=failure.kind.value, message=failure.message), None
         return
     measured = record.measured
     report = record.report
     if measured is None or report is None:
         return
-    more = {
+    more: dict[str, Any] = {
         "verified": measured.verification is not None,
         "flushed_instructions": report.flushed_instructions,
         "limited_by": tuple(report.slowed),
@@ -74,7 +63,7 @@ def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tup
         found = summarize_samples(samples)
         if found is not None:
             figures = _figure_fields(record, report.device, samples, found)
-            yield common.model_copy(update=more | figures), samples
+            yield replace(common, **more, **figures), samples
 
 
 def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
@@ -103,9 +92,7 @@ def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
     )
 
 
-def _figure_fields(
-    record: TimingRecord, device: DeviceFacts, samples: Samples, found: TimeSummary
-) -> dict[str, object]:
+def _figure_fields(record: TimingRecord, device: DeviceFacts, samples: Samples, found: TimeSummary) -> dict[str, Any]:
     """The fields of a timing that come from its samples."""
     problem = record.problem
     middle = found.median_us

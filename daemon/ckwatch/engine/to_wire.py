@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from dataclasses import replace
 
 from ckwatch.compile.slow_compile import SLOW_COMPILE
 from ckwatch.core.events import Cause
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.timings_to_wire import timings_of_json
-from ckwatch.model import diagnostics as model
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.figures import Figures
+from ckwatch.model.timings import Standing, Timing
 from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
-from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.places import span_to_wire
 from ckwatch.wire.verification import UnitVerification
-
-# Shared by all objects: a set for each would double the memory of thousands of units.
-_UNIT_FIELDS = set(wire.Unit.model_fields)
-_FIGURE_FIELDS = set(wire.Figures.model_fields)
-_CAUSE_FIELDS = set(wire.Cause.model_fields)
 
 
 def unit_to_wire(unit: UnitState) -> wire.Unit:
@@ -30,19 +24,18 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
     result = unit.present_result if unit.settled else last
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
     outcome = unit.outcome
-    return wire.Unit.model_construct(
-        _UNIT_FIELDS,
+    return wire.Unit(
         id=unit.key.unit,
         kernel=unit.unit.kernel.name,
         instance=unit.unit.instance.name,
         arch=unit.unit.arch,
-        place=span_to_wire(unit.unit.instance.span),
+        place=unit.unit.instance.span,
         phase=shown_phase(unit).value,
         outcome=None if outcome is None else outcome.value,
         fresh=unit.settled,
         generation=unit.input.generation,
-        errors=severities[model.Severity.ERROR],
-        warnings=severities[model.Severity.WARNING],
+        errors=severities[Severity.ERROR],
+        warnings=severities[Severity.WARNING],
         symbol=None if render is None else render.symbol or None,
         key=None if result is None else result.key or None,
         from_store=result is not None and result.from_store,
@@ -92,28 +85,20 @@ def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
         timing = unit.timing.by_shape.get(shape)
         if timing is None:
             continue
-        standing = "fresh" if timing.artifact == present else "stale"
+        standing: Standing = "fresh" if timing.artifact == present else "stale"
         if shape in unit.timing.requested and unit.timing.work is not None:
             standing = "running"
-        rows = timings_of_json(timing.wire_json)
-        found += [row if row.standing == standing else row.model_copy(update={"standing": standing}) for row in rows]
+        found += [row if row.standing == standing else replace(row, standing=standing) for row in timing.timings]
     return tuple(found)
 
 
-def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
+def unit_figures_to_wire(unit: UnitState) -> Figures | None:
     """The figures of the unit's last analyzed artifact, and whether that is the present one."""
     figures, built = unit.figures.latest, unit.built
     if figures is None:
         return None
     fresh = built is not None and built.artifact == figures.artifact
-    values = json.loads(figures.wire_json)
-    changes = {name: tuple(values[name]) for name in ("changes", "baseline_changes")}
-    return wire.Figures.model_construct(
-        _FIGURE_FIELDS,
-        **{**values, **changes},
-        artifact_key=figures.artifact,
-        standing="fresh" if fresh else "stale",
-    )
+    return figures.figures if fresh else replace(figures.figures, standing="stale")
 
 
 def verification_brief(unit: UnitState) -> wire.VerificationBrief | None:
@@ -150,7 +135,7 @@ def unit_verification(unit: str, artifact: str, found: Verification) -> UnitVeri
 
 def causes_to_wire(cause: Cause) -> tuple[wire.Cause, ...]:
     """A cause and those behind it, newest first."""
-    return tuple(wire.Cause.model_construct(_CAUSE_FIELDS, what=link.what, at=link.at) for link in cause.chain)
+    return tuple(wire.Cause(what=link.what, at=link.at) for link in cause.chain)
 
 
 def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
@@ -178,24 +163,3 @@ def shown_to_wire(state: State) -> wire.ShownPlace | None:
     """The place that editors were asked to show last."""
     shown = state.shown
     return None if shown is None else wire.ShownPlace(path=shown.path, line=shown.line, column=shown.column)
-
-
-def diagnostic_to_wire(diagnostic: model.Diagnostic, *, stale: bool) -> wire.Diagnostic:
-    """A diagnostic."""
-    return wire.Diagnostic.model_construct(
-        severity=diagnostic.severity.value,
-        source=diagnostic.source.value,
-        code=diagnostic.code,
-        message=diagnostic.message,
-        span=span_to_wire(diagnostic.span),
-        related=tuple(
-            wire.Related.model_construct(message=one.message, span=None if one.span is None else span_to_wire(one.span))
-            for one in diagnostic.related
-        ),
-        detail=diagnostic.detail,
-        fixes=tuple(wire.Fix.model_construct(span=span_to_wire(fix.span), text=fix.text) for fix in diagnostic.fixes),
-        units=diagnostic.units,
-        unit_count=diagnostic.unit_count,
-        approximate=diagnostic.approximate,
-        stale=stale,
-    )

@@ -60,7 +60,8 @@ class Diagnostic:
     `code` is a stable, documented identifier such as `rule/m-per-block` or `clang/undeclared_var_use`. `detail`
     holds the full text where `message` was shortened. `units` names the units in which it arises, and `unit_count`
     is the number of units that were checked ("fails in 3 of 24 instances"). `approximate` is true where the
-    source map could not give an exact place.
+    source map could not give an exact place. `stale`: it is about an input that has been replaced; its units are being
+    worked on.
     """
 
     severity: Severity
@@ -74,6 +75,7 @@ class Diagnostic:
     units: tuple[str, ...] = ()
     unit_count: int = 0
     approximate: bool = False
+    stale: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", in_message(self.message))

@@ -40,6 +40,11 @@ class Span:
     def __str__(self) -> str:
         return f"{self.path}:{self.start}"
 
+    @property
+    def range(self) -> Range:
+        """The place within its file."""
+        return Range(self.start, self.end)
+
 
 def span(path: str, line: int, column: int, end_line: int, end_column: int) -> Span:
     """Short form for a `Span` from four zero-based numbers."""

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 
-from ckwatch.questions.endpoint import Endpoint
+from ckwatch.questions.endpoint import AnyEndpoint
 from ckwatch.questions.table import ENDPOINTS
 
 HEAD = """\
@@ -28,7 +28,7 @@ def page() -> Iterator[str]:
         yield f"| `{one.method} {path}` | {', '.join(_parameters(one))} | {_summary(one)} |"
 
 
-def _parameters(endpoint: Endpoint[..., object]) -> Iterator[str]:
+def _parameters(endpoint: AnyEndpoint) -> Iterator[str]:
     for one in endpoint.arguments:
         if one.place == "whole":
             yield from (f"`{name}`" for name in one.annotation.model_fields)
@@ -38,7 +38,7 @@ def _parameters(endpoint: Endpoint[..., object]) -> Iterator[str]:
         yield "`client`"
 
 
-def _summary(endpoint: Endpoint[..., object]) -> str:
+def _summary(endpoint: AnyEndpoint) -> str:
     return " ".join((inspect.getdoc(endpoint) or "").partition("\n\n")[0].split()).replace("|", "\\|")
 
 

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from ckwatch.wire.state import Change, File, Snapshot
 
 
-TYPES_IN = (
-    "ckwatch.wire.state",
-    "ckwatch.wire.messages",
-    "ckwatch.wire.language",
-    "ckwatch.wire.cpp",
-)
-
-
 class ClientQuestions:
     """Questions and orders of a client for itself, not as its user calls it."""
 

@@ -9,8 +9,7 @@ server makes its route and the OpenAPI document of it; the engine has a function
 
 An argument travels in the path if `{name}` is there, else as query of GET and DELETE and as JSON of POST and PUT; one
 that is called `request` is the whole JSON. `*patterns` are called `pattern` in a query and `units` in JSON. Annotations
-are evaluated when an endpoint is first used, because the wire types load pydantic, and a command must start without:
-`TYPES_IN` are the modules that have them.
+are evaluated when an endpoint is first used, because the wire types load pydantic, and a command must start without.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cached_property, partial, update_wrapper
 from importlib import import_module
@@ -30,8 +29,10 @@ from typing import (
     Concatenate,
     Generic,
     Literal,
+    NamedTuple,
     ParamSpec,
     Self,
+    TypeAlias,
     TypeVar,
     Union,
     cast,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 Line = TypeVar("Line")
+Awaited = TypeVar("Awaited")
+Waited = TypeVar("Waited")
 
 Absolute = Callable[[str | os.PathLike[str]], str]
 """Makes a path absolute, as the daemon names it."""
@@ -95,14 +98,22 @@ Names = Annotated[Iterable[str], Form("list[Name]", lambda names, _: list(names)
 
 
 Place = Literal["path", "query", "json", "whole"]
-Request = tuple[list[str], list[tuple[str, str]], bytes | None, Retry]
-"""What a client sends: the segments of the path, the query, the body, and when it sends it again."""
+
+
+class Request(NamedTuple):
+    """What a client sends, and when it sends it again."""
+
+    method: str
+    segments: Sequence[str]
+    query: Sequence[tuple[str, str]] = ()
+    body: bytes | None = None
+    retry: Retry = "always"
 
 
 class Argument:
     """An argument of an endpoint. `annotation` is the client's, `default` is `Parameter.empty` without one."""
 
-    def __init__(self, parameter: inspect.Parameter, annotation: Any, endpoint: Endpoint[..., Any]) -> None:
+    def __init__(self, parameter: inspect.Parameter, annotation: Any, endpoint: AnyEndpoint) -> None:
         self.name: str = parameter.name
         self.annotation = annotation
         self.default: Any = parameter.default
@@ -118,8 +129,14 @@ class Argument:
         self.sent_as: str = next((one.name for one in metadata if isinstance(one, SentAs)), usual)
 
 
+_TYPES_IN = (
+    *("schema", "state", "language", "messages", "benchmarks", "imported_timings", "verification", "cpp", "analysis"),
+)
+"""Modules of `ckwatch.wire` in which a name is looked up, those first that load little."""
+
+
 class _Types(dict[str, Any]):
-    """What names in annotations mean that a module of declarations does not have: what its `TYPES_IN` have."""
+    """What names in annotations mean that a module of declarations does not have: types of the wire."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         super().__init__()
@@ -127,26 +144,26 @@ class _Types(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         if name not in self._known and not hasattr(builtins, name):
-            for module in ("ckwatch.wire.schema", *self._known["TYPES_IN"]):
-                if (found := getattr(import_module(module), name, None)) is not None:
+            for module in _TYPES_IN:
+                if (found := getattr(import_module(f"ckwatch.wire.{module}"), name, None)) is not None:
                     return found
         raise KeyError(name)
 
 
-class Endpoint(Generic[P, Answer]):
+class Endpoint(Generic[P, Awaited, Waited]):
     """One thing to ask or order. `viewed`: it is about what a client sees, with its unsaved text.
 
     `slow`: the answer takes as long as a compile, and comes with heartbeats. `media`: its type, if it is neither what
     follows from that nor JSON, or text for a string. `check` raises ValueError for arguments
     that do not go together. `operation`: its name in the OpenAPI document, if it is another than the clients'.
-    """
+    `action`: of one that is followed, what ends too early where the daemon ends.
 
-    action = ""
-    """What ends too early where the daemon ends: only of `FollowedQuestion`."""
+    `Awaited` is what its method of an `AsyncAsker` returns, `Waited` what that of a `SyncAsker` returns.
+    """
 
     def __init__(
         self,
-        stub: Callable[Concatenate[Any, P], Answer],
+        stub: Callable[Concatenate[Any, P], Any],
         method: str,
         path: str,
         *,
@@ -155,15 +172,37 @@ class Endpoint(Generic[P, Answer]):
         media: str = "",
         retry: Retry = "always",
         operation: str = "",
+        action: str = "",
         check: Callable[[Any], None] | None = None,
     ) -> None:
-        self.name = stub.__name__
+        self.name, self.action = stub.__name__, action
         self.method, self.path, self.viewed, self.slow, self.retry = method, path, viewed, slow, retry
         self.operation = operation or self.name
         self._media = media
         self.check = check
         update_wrapper(cast("Callable[..., Any]", self), stub)
         self._stub = stub
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, instance: AsyncAsker, owner: Any) -> Callable[P, Awaited]: ...
+    @overload
+    def __get__(self, instance: SyncAsker, owner: Any) -> Callable[P, Waited]: ...
+    def __get__(self, instance: AsyncAsker | SyncAsker | None, owner: Any) -> Any:
+        if instance is None:
+            return self
+
+        ask: Callable[..., Any] = instance._follow if self.action else instance._ask
+
+        def method(*given: P.args, **named: P.kwargs) -> Any:
+            return ask(self, given, named)
+
+        return update_wrapper(method, MethodType(self._stub, instance))
+
+    def answered_by(self, function: Callable[..., Awaited]) -> tuple[AnyEndpoint, Callable[..., Any]]:
+        """A row in a table of answers. The function is given `client` where it is viewed, and each argument by name."""
+        return self, function
 
     def type(self, annotation: str) -> Any:
         """The type that an annotation of the declaration names."""
@@ -253,7 +292,7 @@ class Endpoint(Generic[P, Answer]):
             body = json.dumps(fields).encode()
         segments = [part for name in self.path.split("/")[1:] for part in parts.get(name, (name,))]
         retry: Retry = "unsent" if self.retry == "always" and bound.arguments.get("force") else self.retry
-        return segments, query, body, retry
+        return Request(self.method, segments, query, body, retry)
 
     @property
     def takes_json(self) -> bool:
@@ -261,125 +300,65 @@ class Endpoint(Generic[P, Answer]):
         return any(one.place in ("json", "whole") for one in self.arguments) or (self.viewed and self.method == "POST")
 
 
+AnyEndpoint: TypeAlias = Endpoint[..., Any, Any]
+Question: TypeAlias = Endpoint[P, Coroutine[Any, Any, Answer], Answer]
+Followed: TypeAlias = Endpoint[
+    P, AbstractAsyncContextManager[AsyncIterator[Line]], AbstractContextManager[Iterator[Line]]
+]
+
+
 class AsyncAsker:
     """Asks the daemon; its methods are awaited."""
 
     async def _ask(
-        self, question: SingleQuestion[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
+        self, question: Question[..., Answer], given: tuple[Any, ...] = (), named: Mapping[str, Any] = NOTHING
     ) -> Answer:
         raise NotImplementedError
 
     def _follow(
-        self, lines: FollowedQuestion[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
+        self, lines: Endpoint[..., Any, Any], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
         raise NotImplementedError
 
 
 class SyncAsker:
     """Asks the daemon; its methods wait."""
 
-    def _ask(self, question: SingleQuestion[..., Answer], given: tuple[Any, ...], named: Mapping[str, Any]) -> Answer:
+    def _ask(self, question: Question[..., Answer], given: tuple[Any, ...], named: Mapping[str, Any]) -> Answer:
         raise NotImplementedError
 
     def _follow(
-        self, lines: FollowedQuestion[..., Line], given: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> AbstractContextManager[Iterator[Line]]:
+        self, lines: Endpoint[..., Any, Any], given: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> AbstractContextManager[Iterator[Any]]:
         raise NotImplementedError
 
 
-class SingleQuestion(Endpoint[P, Answer]):
-    """An endpoint with one answer."""
+class _declaration:  # noqa: N801  # a decorator
+    """Makes an endpoint of a stub; the options are those of `Endpoint`."""
 
-    @overload
-    def __get__(self, instance: None, owner: Any) -> Self: ...
-    @overload
-    def __get__(self, instance: AsyncAsker, owner: Any) -> Callable[P, Coroutine[Any, Any, Answer]]: ...
-    @overload
-    def __get__(self, instance: SyncAsker, owner: Any) -> Callable[P, Answer]: ...
-    def __get__(self, instance: AsyncAsker | SyncAsker | None, owner: Any) -> Any:
-        if instance is None:
-            return self
+    def __init__(self, method: str, path: str, **options: Any) -> None:
+        self._options: Mapping[str, Any] = {"method": method, "path": path, **options}
 
-        def ask(*given: P.args, **named: P.kwargs) -> Any:
-            return instance._ask(self, given, named)
-
-        return update_wrapper(ask, MethodType(self._stub, instance))
-
-    def answered_by(self, function: Callable[..., Awaitable[Answer]]) -> tuple[Endpoint[..., Any], Callable[..., Any]]:
-        """A row in a table of answers. The function is given `client` where it is viewed, and each argument by name."""
-        return self, function
+    def __call__(self, stub: Callable[Concatenate[Any, P], Answer]) -> Question[P, Answer]:
+        return Endpoint(stub, **self._options)
 
 
-class FollowedQuestion(Endpoint[P, Line]):
-    """An endpoint that does something and reports it line by line; leaving the context gives it up.
+get, post = partial(_declaration, "GET"), partial(_declaration, "POST")
+put, delete = partial(_declaration, "PUT"), partial(_declaration, "DELETE")
+
+
+class follow:  # noqa: N801  # a decorator beside `get`
+    """Makes an endpoint of a stub whose result is a line: it does something and reports it line by line, and leaving
+    the context gives it up. `action` is the word for it: a build.
 
     The last line's event is `done`, and `heartbeat` says that nothing has happened for a while.
     """
 
-    def __init__(
-        self, stub: Callable[Concatenate[Any, P], Line], path: str, *, action: str, retry: Retry, operation: str
-    ) -> None:
-        super().__init__(stub, "POST", path, viewed=True, retry=retry, operation=operation)
-        self.action = action
+    def __init__(self, path: str, *, action: str, **options: Any) -> None:
+        self._options: Mapping[str, Any] = {"path": path, "action": action, **options}
 
-    @overload
-    def __get__(self, instance: None, owner: Any) -> Self: ...
-    @overload
-    def __get__(
-        self, instance: AsyncAsker, owner: Any
-    ) -> Callable[P, AbstractAsyncContextManager[AsyncIterator[Line]]]: ...
-    @overload
-    def __get__(self, instance: SyncAsker, owner: Any) -> Callable[P, AbstractContextManager[Iterator[Line]]]: ...
-    def __get__(self, instance: AsyncAsker | SyncAsker | None, owner: Any) -> Any:
-        if instance is None:
-            return self
-
-        def follow(*given: P.args, **named: P.kwargs) -> Any:
-            return instance._follow(self, given, named)
-
-        return update_wrapper(follow, MethodType(self._stub, instance))
-
-    def answered_by(
-        self, function: Callable[..., AbstractAsyncContextManager[AsyncIterator[Line]]]
-    ) -> tuple[Endpoint[..., Any], Callable[..., Any]]:
-        """A row in a table of answers, as that of a `SingleQuestion`."""
-        return self, function
-
-
-class _Declaration:
-    """Makes a question of a stub; the options are those of `Endpoint`."""
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        *,
-        viewed: bool = False,
-        slow: bool = False,
-        media: str = "",
-        retry: Retry = "always",
-        operation: str = "",
-        check: Callable[[Any], None] | None = None,
-    ) -> None:
-        self._options: dict[str, Any] = {"method": method, "path": path, "viewed": viewed, "slow": slow}
-        self._options |= {"media": media, "retry": retry, "operation": operation, "check": check}
-
-    def __call__(self, stub: Callable[Concatenate[Any, P], Answer]) -> SingleQuestion[P, Answer]:
-        return SingleQuestion(stub, **self._options)
-
-
-get, post = partial(_Declaration, "GET"), partial(_Declaration, "POST")
-put, delete = partial(_Declaration, "PUT"), partial(_Declaration, "DELETE")
-
-
-class follow:  # noqa: N801  # a decorator beside `get`
-    """Makes `FollowedQuestion` of a stub whose result is a line. `action` is the word for it: a build."""
-
-    def __init__(self, path: str, *, action: str, operation: str = "", retry: Retry = "always") -> None:
-        self._path, self._action, self._operation, self._retry = path, action, operation, retry
-
-    def __call__(self, stub: Callable[Concatenate[Any, P], Line]) -> FollowedQuestion[P, Line]:
-        return FollowedQuestion(stub, self._path, action=self._action, retry=self._retry, operation=self._operation)
+    def __call__(self, stub: Callable[Concatenate[Any, P], Line]) -> Followed[P, Line]:
+        return Endpoint(stub, "POST", viewed=True, **self._options)
 
 
 def _metadata(annotation: Any) -> Iterator[Any]:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Endpoint
+from ckwatch.questions.endpoint import AnyEndpoint, Endpoint
 from ckwatch.questions.timings import TimingQuestions
 from ckwatch.questions.units import UnitQuestions
 from ckwatch.questions.workspace import WorkspaceQuestions
 
-Answers = Mapping[Endpoint[..., Any], Callable[..., Any]]
+Answers = Mapping[AnyEndpoint, Callable[..., Any]]
 """The function that answers each endpoint."""
 
-ENDPOINTS: tuple[Endpoint[..., Any], ...] = tuple(
+ENDPOINTS: tuple[AnyEndpoint, ...] = tuple(
     one
     for group in (WorkspaceQuestions, UnitQuestions, TimingQuestions, ClientQuestions)
     for one in vars(group).values()
@@ -22,7 +22,7 @@ ENDPOINTS: tuple[Endpoint[..., Any], ...] = tuple(
 )
 
 
-def answers(*rows: tuple[Endpoint[..., Any], Callable[..., Any]]) -> Answers:
+def answers(*rows: tuple[AnyEndpoint, Callable[..., Any]]) -> Answers:
     """A table of answers. Raises TypeError for a function that does not take what its endpoint gives it."""
     import inspect
 

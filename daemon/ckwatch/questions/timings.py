@@ -11,24 +11,11 @@ from ckwatch.questions.endpoint import FileName, Pattern, UnitName, delete, get,
 if TYPE_CHECKING:
     from typing import Any
 
-    from ckwatch.wire.benchmarks import (
-        Baseline,
-        BaselineName,
-        CacheName,
-        Compared,
-        Devices,
-        RankedTiming,
-        Timing,
-        TimingDetail,
-    )
-    from ckwatch.wire.imported_timings import FormatName, ImportedTiming, ImportedTimingsFile, SourceText, TimingsImport
+    from ckwatch.bench.imports.records import FormatName, ImportedTimingsFile
+    from ckwatch.model.timings import CacheName, Timing
+    from ckwatch.wire.benchmarks import Baseline, BaselineName, Compared, Devices, RankedTiming, TimingDetail
+    from ckwatch.wire.imported_timings import ImportedTiming, SourceText, TimingsImport
     from ckwatch.wire.schema import Count, Name, TimingNumber
-
-
-TYPES_IN = (
-    "ckwatch.wire.benchmarks",
-    "ckwatch.wire.imported_timings",
-)
 
 
 def _is_of_a_kernel(asked: Any) -> None:

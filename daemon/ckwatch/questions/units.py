@@ -11,19 +11,10 @@ from ckwatch.questions.endpoint import FileName, Names, Pattern, SentAs, UnitNam
 if TYPE_CHECKING:
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, OccupancySteps, PredictedRanking
     from ckwatch.wire.benchmarks import BenchLine, DeviceName, LimitUs
-    from ckwatch.wire.messages import Artifact, BuildLine, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
+    from ckwatch.wire.messages import Artifact, PlannedUnit, RenderedText, Run, TimeTrace, UnitDetail
     from ckwatch.wire.schema import Count, Name, PartName
-    from ckwatch.wire.state import Unit
+    from ckwatch.wire.state import BuildLine, Unit
     from ckwatch.wire.verification import UnitVerification, VerifyLine
-
-
-TYPES_IN = (
-    "ckwatch.wire.state",
-    "ckwatch.wire.messages",
-    "ckwatch.wire.benchmarks",
-    "ckwatch.wire.verification",
-    "ckwatch.wire.analysis",
-)
 
 
 class UnitQuestions:

@@ -11,14 +11,8 @@ from ckwatch.questions.endpoint import FileName, Form, UnitName, get, post
 
 if TYPE_CHECKING:
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
-    from ckwatch.wire.messages import Status, WorkspaceDetail
     from ckwatch.wire.schema import Coordinate, LineCount, Name
-
-
-TYPES_IN = (
-    "ckwatch.wire.messages",
-    "ckwatch.wire.language",
-)
+    from ckwatch.wire.state import Status, WorkspaceDetail
 
 
 def _one_of_both(asked: Any) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ckwatch.questions.table import Answers
-from ckwatch.wire.messages import Status
-from ckwatch.wire.state import Change
+from ckwatch.wire.state import Change, Status
 
 
 class Engine(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 from collections.abc import Sequence
@@ -11,11 +10,11 @@ from http import HTTPStatus
 import pydantic_core
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 
 from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError, UntrustedError
 from ckwatch.server.clients import OverlaysTooLargeError, TooManyError
+from ckwatch.wire.encoding import adapter, to_json
 from ckwatch.wire.messages import Problem
 
 _log = logging.getLogger(__name__)
@@ -32,17 +31,17 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-def json_bytes(value: BaseModel | Sequence[BaseModel] | Sequence[str] | Sequence[list[str]] | None) -> bytes:
+def json_bytes(value: object) -> bytes:
     """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
-    if isinstance(value, BaseModel):
-        try:
-            return _adapter(type(value)).dump_json(value)
-        except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
-            plain = value.model_dump()
-            return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    if isinstance(value, str):
+        return text_bytes(value)
     if isinstance(value, (list, tuple)):
-        return b"[" + b",".join(_item_bytes(item) for item in value) + b"]"
-    return b"null"
+        return b"[" + b",".join(map(json_bytes, value)) + b"]"
+    try:
+        return to_json(value)
+    except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
+        plain = adapter(type(value)).dump_python(value)
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 def text_bytes(text: str) -> bytes:
@@ -50,9 +49,7 @@ def text_bytes(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode(errors="replace")
 
 
-def json_response(
-    value: BaseModel | Sequence[BaseModel] | Sequence[str] | Sequence[list[str]] | None, status: int = HTTPStatus.OK
-) -> Response:
+def json_response(value: object, status: int = HTTPStatus.OK) -> Response:
     """An answer of moderate size; larger ones go in pieces (`streams`)."""
     return Response(json_bytes(value), status, media_type="application/json")
 
@@ -106,12 +103,3 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     answer = problem_response(error.status_code, message, ROUTES_HINT)
     answer.headers.update(error.headers or {})
     return answer
-
-
-@functools.cache
-def _adapter(kind: type[BaseModel]) -> TypeAdapter[BaseModel]:
-    return TypeAdapter(kind)
-
-
-def _item_bytes(item: BaseModel | str) -> bytes:
-    return json_bytes(item) if isinstance(item, BaseModel) else text_bytes(item)

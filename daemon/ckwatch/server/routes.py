@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
 from ckwatch.questions.clients import ClientQuestions
-from ckwatch.questions.endpoint import Argument, Endpoint, UnitName
+from ckwatch.questions.endpoint import AnyEndpoint, Argument, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
@@ -47,7 +47,7 @@ UNIT_IN_PATH = {
 }
 
 
-def path_of(endpoint: Endpoint[..., Any]) -> str:
+def path_of(endpoint: AnyEndpoint) -> str:
     """The path of the route: that of a unit has two segments."""
     return endpoint.path.replace("{unit}", "{kernel}/{instance}")
 
@@ -67,7 +67,7 @@ class Handlers:
         if lacking := [one.name for one in ENDPOINTS if one not in known]:
             raise LookupError(f"nothing answers {', '.join(lacking)}")
 
-    def handler(self, endpoint: Endpoint[..., Any]) -> Handler:
+    def handler(self, endpoint: AnyEndpoint) -> Handler:
         """The handler of an endpoint, with the signature that FastAPI reads its parameters from."""
         in_path = [one for one in endpoint.arguments if one.place == "path"]
         parameters: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Handlers:
         handle.__name__, handle.__doc__ = endpoint.operation, endpoint.__doc__
         return handle
 
-    async def _respond(self, endpoint: Endpoint[..., Any], values: dict[str, Any], client: str | None) -> Response:
+    async def _respond(self, endpoint: AnyEndpoint, values: dict[str, Any], client: str | None) -> Response:
         if endpoint is ClientQuestions.events:
             return EventStream(self._engine, self._clients, self._shared, **values)
         ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
@@ -113,7 +113,7 @@ class Handlers:
         self._stop()
 
 
-def _response(endpoint: Endpoint[..., Any], answer: Any, shared: StreamContext) -> Response:
+def _response(endpoint: AnyEndpoint, answer: Any, shared: StreamContext) -> Response:
     if isinstance(answer, Snapshot):
         return SnapshotStream(answer, shared)
     if endpoint.answer == list[Unit]:
@@ -125,7 +125,7 @@ def _response(endpoint: Endpoint[..., Any], answer: Any, shared: StreamContext) 
     return json_response(answer) if endpoint.answer is not None else Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _values(endpoint: Endpoint[..., Any], received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _values(endpoint: AnyEndpoint, received: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The arguments of the function that answers, and the client that the request names."""
     model = received.get("query") or received.get("request")
     values: dict[str, Any] = {}
@@ -140,12 +140,12 @@ def _values(endpoint: Endpoint[..., Any], received: Mapping[str, Any]) -> tuple[
     return values, values.get("client") or getattr(model, "client", None)
 
 
-def _in_path(endpoint: Endpoint[..., Any], argument: Argument) -> Any:
+def _in_path(endpoint: AnyEndpoint, argument: Argument) -> Any:
     annotation = endpoint.wire_type(argument)
     return Annotated[annotation, Path(description=FieldInfo.from_annotation(annotation).description)]
 
 
-def _fields(endpoint: Endpoint[..., Any], place: str) -> dict[str, Any]:
+def _fields(endpoint: AnyEndpoint, place: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if endpoint.viewed:
         fields["client"] = (ClientId | None, None)
@@ -158,13 +158,13 @@ def _fields(endpoint: Endpoint[..., Any], place: str) -> dict[str, Any]:
     return fields
 
 
-def _query_model(endpoint: Endpoint[..., Any]) -> type[BaseModel] | None:
+def _query_model(endpoint: AnyEndpoint) -> type[BaseModel] | None:
     if endpoint.method not in ("GET", "DELETE") or not (fields := _fields(endpoint, "query")):
         return None
     return _model(endpoint, "Query", NoQuery, fields)
 
 
-def _json_model(endpoint: Endpoint[..., Any]) -> type[BaseModel]:
+def _json_model(endpoint: AnyEndpoint) -> type[BaseModel]:
     whole = next((one for one in endpoint.arguments if one.place == "whole"), None)
     if whole is not None:
         found: type[BaseModel] = whole.annotation
@@ -172,7 +172,7 @@ def _json_model(endpoint: Endpoint[..., Any]) -> type[BaseModel]:
     return _model(endpoint, "Request", Request, _fields(endpoint, "json"))
 
 
-def _model(endpoint: Endpoint[..., Any], kind: str, base: type[BaseModel], fields: dict[str, Any]) -> type[BaseModel]:
+def _model(endpoint: AnyEndpoint, kind: str, base: type[BaseModel], fields: dict[str, Any]) -> type[BaseModel]:
     name = endpoint.operation.title().replace("_", "") + kind
     checks: dict[str, Any] = {}
     if endpoint.check is not None:

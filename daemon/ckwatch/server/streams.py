@@ -19,10 +19,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastapi import Response
-from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.topics import HEARTBEAT
 from ckwatch.questions.endpoint import NDJSON
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 _GOODBYE_S = 1.0
 
-Line = TypeVar("Line", bound=BaseModel)
+Line = TypeVar("Line")
 
 
 class SlowReaderError(Exception):
@@ -244,7 +244,7 @@ class EventStream(Stream):
         return changes
 
     def _heartbeat(self, seq: int) -> bytes:
-        return self.shared.serialized.line(Change(seq=seq, topic="heartbeat"))
+        return self.shared.serialized.line(Change(seq=seq, topic=HEARTBEAT))
 
 
 class LineStream(Stream, Generic[Line]):
@@ -364,7 +364,7 @@ async def _some(lines: MemoryObjectReceiveStream[Line]) -> list[Line]:
         return []
 
 
-Result = TypeVar("Result", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 class SlowStream(Stream, Generic[Result]):
@@ -417,5 +417,5 @@ class SlowStream(Stream, Generic[Result]):
             await sender.write(await anyio.to_thread.run_sync(_json_line, last))
 
 
-def _json_line(line: BaseModel) -> bytes:
+def _json_line(line: object) -> bytes:
     return json_bytes(line) + b"\n"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.wire.benchmarks import BenchLine, Devices, RankedTiming
     from ckwatch.wire.imported_timings import ImportedTiming
-    from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.wire.state import Unit
 
 TRIES = 3
 """How often what the daemon or the machine failed to do is tried."""

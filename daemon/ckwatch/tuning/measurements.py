@@ -16,8 +16,9 @@ from ckwatch.tuning.client import TRIES
 from ckwatch.tuning.results import INTERVAL_ERRORS, EvaluationStatus, ShapeResult
 
 if TYPE_CHECKING:
+    from ckwatch.model.timings import Timing
     from ckwatch.tuning.client import TuningClient
-    from ckwatch.wire.benchmarks import Device, Timing
+    from ckwatch.wire.benchmarks import Device
 
 STATUS_OF: Mapping[str, EvaluationStatus] = {
     **{kind.value: EvaluationStatus.CRASHED for kind in KERNEL_FAILURES},

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from ckwatch.codeobject.report import CodeObjectReport as CodeObjectReport
 from ckwatch.codeobject.report import main_kernel
 from ckwatch.codeobject.report_diff import FigureChange, all_figures
+from ckwatch.model.isa import IsaFold, IsaLine
 from ckwatch.prediction.predict import Calibration, Prediction
 from ckwatch.prediction.ranking import RankedInstance
 from ckwatch.wire.schema import Value
-from ckwatch.wire.state import Span
 
 
 class ShapePrediction(Value):
@@ -100,36 +100,6 @@ class PredictedRanking(Value):
     rows: tuple[RankedInstance, ...]
     measured_us: dict[str, float]
     intensity: float | None = None
-
-
-class IsaLine(Value):
-    """The source of line `line` (from zero) of a listing, as far as it is known.
-
-    `rendered` is the line (from zero) of the unit's rendered text that the instruction came from, `span` the place in
-    the template that it was called from, or the header's line when that is not known. `header` is the most telling line
-    in a header, as PATH:LINE (from one) with an absolute path. `explanation` describes the instruction, when its
-    operands change what its mnemonic does. What is not known is None or empty.
-    """
-
-    line: int
-    rendered: int | None = None
-    span: Span | None = None
-    header: str = ""
-    mnemonic: str = ""
-    explanation: str = ""
-
-
-class IsaFold(Value):
-    """Lines `start` to `end` of a listing (from zero, both included) that fold into the first, which describes them.
-
-    Folds are nested or disjoint. `main`: it is the main loop, or contains it.
-    """
-
-    start: int
-    end: int
-    kind: Literal["loop", "block", "function"]
-    label: str
-    main: bool = False
 
 
 class Isa(Value):

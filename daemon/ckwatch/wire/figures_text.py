@@ -13,9 +13,10 @@ from ckwatch.model.amounts import change, count, digits, short_commit, tflops, t
 from ckwatch.model.targets import arch_base
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.benchmarks import Comparison, Timing
+    from ckwatch.model.figures import Figures
+    from ckwatch.model.timings import Comparison, Timing
     from ckwatch.wire.imported_timings import ImportedTiming
-    from ckwatch.wire.state import Figures, Unit
+    from ckwatch.wire.state import Unit
 
 STAND_IN = "stand-in"
 """In the description of a device that stands in for a real one; its times are no timings."""

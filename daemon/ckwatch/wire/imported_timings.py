@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
+from ckwatch.bench.imports.records import FormatName, ImportedTimingsFile, LeftOut
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.wire.schema import Value
 
-FormatName = Literal["aiter", "kernel-tuner"]
 SourceText = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -41,24 +41,6 @@ class ImportedTiming(Value):
     imported_at: float
 
 
-class ImportedTimingsFile(Value):
-    """A file that timings were imported from, whose they are, and how many there are of each device."""
-
-    path: str
-    format: FormatName
-    source: str
-    timings: int
-    devices: dict[str, int] = Field(default_factory=dict)
-    imported_at: float
-
-
-class UnusedRow(Value):
-    """A row of a file that was left out: its line, counted from one, and why."""
-
-    line: int
-    why: str
-
-
 class MatchedKernel(Value):
     """How many timings of a file are of a shape of this kernel, and how many of one of its instances too."""
 
@@ -75,6 +57,6 @@ class TimingsImport(Value):
 
     file: ImportedTimingsFile
     matches: dict[str, MatchedKernel] = Field(default_factory=dict)
-    unused: tuple[UnusedRow, ...] = ()
+    unused: tuple[LeftOut, ...] = ()
     unused_count: int = 0
     failed: dict[str, int] = Field(default_factory=dict)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from ckwatch.compile.timetrace.summary import TemplateCost
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.text import Position, Span
 from ckwatch.wire.schema import FilePath, Name, Request, Value
-from ckwatch.wire.state import Cause, Diagnostic, Position, Span, Unit
+from ckwatch.wire.state import Cause, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one unsaved text."""
@@ -45,22 +48,6 @@ class EditorRequest(Request):
     """A client's declaration that it is an editor that shows places: its event stream then has the topic `show`."""
 
     shows: bool = False
-
-
-class BuildLine(Value):
-    """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
-
-    `problem` on `unit`: why it has no result (`cancelled`, `removed`). `seq` on `done`: the number of the
-    last event that led to this state.
-    """
-
-    event: Literal["start", "unit", "done", "heartbeat"]
-    seq: int = 0
-    units: tuple[str, ...] = ()
-    unit: Unit | None = None
-    id: str | None = None
-    problem: str | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class UnitDetail(Value):
@@ -116,42 +103,12 @@ class Segment(Value):
     chain: tuple[ChainLink, ...]
 
 
-class WorkspaceDetail(Value):
-    """The workspace itself. `diagnostics` are those of `ckwatch.toml` and of kernel files.
-
-    `kernel_names`: the kernel's name by the kernel file's path, also where mistakes leave nothing to compile.
-    `toolchain_problem`: why nothing can be compiled. `header_folders` hold
-    the headers that come with the compiler.
-    """
-
-    root: str
-    problem: str | None
-    diagnostics: tuple[Diagnostic, ...]
-    files: tuple[str, ...]
-    template_folders: tuple[str, ...]
-    toolchain: str | None
-    toolchain_problem: str | None
-    kernel_names: dict[str, str] = Field(default_factory=dict)
-    header_folders: tuple[str, ...] = ()
-
-
-class TemplateCost(Value):
-    """The instances of one template, which is named without arguments.
-
-    `inclusive_s`: with everything that they instantiated; `self_s`: without.
-    """
-
-    name: str
-    count: int
-    inclusive_s: float
-    self_s: float
-
-
 class PassTime(Value):
     """The time of one pass of the compiler, by stage.
 
     `seconds` is the time of its process; `stages`, in order, are the compiler's own times, a little less in total.
-    `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times.
+    `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times. `front_end`
+    and `back_end` sum up stages.
     """
 
     side: Literal["device", "host"]
@@ -161,6 +118,8 @@ class PassTime(Value):
     templates: tuple[TemplateCost, ...]
     template_count: int
     instantiation_count: int
+    front_end: float = 0.0
+    back_end: float = 0.0
 
 
 class TimeTrace(Value):
@@ -222,38 +181,6 @@ class Run(Value):
     cause: tuple[Cause, ...]
 
 
-class FarmStatus(Value):
-    """The farm that compiles run on: `slots` at once on so many `workers`, of which the daemon uses `compiling`."""
-
-    address: str
-    workers: int
-    slots: int
-    compiling: int
-
-
-class Status(Value):
-    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
-
-    version: str
-    pid: int
-    root: str
-    started_at: float
-    uptime_s: float
-    seq: int
-    unit_count: int
-    phases: dict[str, int]
-    outcomes: dict[str, int]
-    busy: bool
-    precompiling: bool = False
-    clients: int
-    memory_bytes: int
-    idle_exit_s: float
-    log_file: str | None
-    toolchain: str | None
-    warnings: dict[str, str]
-    farm: FarmStatus | None = None
-
-
 class Problem(Value):
     """The body of every 4xx and 5xx answer."""
 
@@ -262,7 +189,7 @@ class Problem(Value):
     details: tuple[str, ...] = ()
 
 
-Result = TypeVar("Result", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 class SlowAnswer(Value, Generic[Result]):

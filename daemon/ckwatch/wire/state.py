@@ -2,105 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
-from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.schema import Value
-
-
-class Position(Value):
-    """A place between two code points."""
-
-    line: int
-    column: int
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.figures import Figures
+from ckwatch.model.text import Span
+from ckwatch.model.timings import Timing
+from ckwatch.model.topics import Topic
 
 
-class Span(Value):
-    """A half-open range of the file at the absolute `path`."""
-
-    path: str
-    start: Position
-    end: Position
-
-
-class Related(Value):
-    """One link of the chain that explains a diagnostic."""
-
-    message: str
-    span: Span | None
-
-
-class Fix(Value):
-    """Replace the text at `span` by `text`."""
-
-    span: Span
-    text: str
-
-
-class Diagnostic(Value):
-    """One message at one place; the fields of `ckwatch build --json`.
-
-    `units` are those in which it arises, of `unit_count` that were examined. `stale`: it is about an input that has
-    been replaced; its unit is being worked on.
-    """
-
-    severity: Literal["error", "warning", "information", "hint"]
-    source: str
-    code: str
-    message: str
-    span: Span
-    related: tuple[Related, ...] = ()
-    detail: str = ""
-    fixes: tuple[Fix, ...] = ()
-    units: tuple[str, ...] = ()
-    unit_count: int = 0
-    approximate: bool = False
-    stale: bool = False
-
-
-class Cause(Value):
-    """An event and its time (Unix seconds)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What happened, when (Unix seconds)."""
 
     what: str
     at: float
 
 
-class Figures(Value):
-    """Figures of the main kernel in the code object of a unit's last artifact.
-
-    `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
-    `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
-    (`lds_bytes`). `occupancy` is in waves per SIMD, None when the arch is not known; `next_step` is what would raise
-    it (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_clocks` are llvm-mca's prediction for one wave and
-    one iteration of the main loop. `changes` are the figures that changed since the previous artifact,
-    `baseline_changes` since the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is a summary in
-    one line.
-    """
-
-    artifact_key: str
-    standing: Literal["fresh", "stale"]
-    kernel: str
-    kernels: int
-    vgprs: int
-    agprs: int
-    sgprs: int
-    vgpr_spills: int
-    sgpr_spills: int
-    scratch_bytes: int
-    lds_bytes: int
-    occupancy: int | None = None
-    limited_by: str = ""
-    next_step: str = ""
-    matrix_use: float | None = None
-    loop_clocks: float | None = None
-    changes: tuple[str, ...] = ()
-    baseline_changes: tuple[str, ...] = ()
-    headline: str = ""
-
-
-class VerificationBrief(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationBrief:
     """The last verification of a unit by an emulator (`Client.verify` has all of it).
 
     `standing`: whether it belongs to the unit's present artifact. `summary` is one line, `problems` counts the shapes
@@ -123,7 +45,8 @@ OutcomeName = Literal["built", "failed", "skipped", "faulted", "checked"]
 """`skipped`: an instance rule refuses what a sweep makes; `faulted`: the host failed."""
 
 
-class Unit(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Unit:
     """A unit's state.
 
     `outcome` is the last result's; `fresh` says whether it belongs to the present input. `products` are absolute paths
@@ -154,7 +77,7 @@ class Unit(Value):
     from_store: bool = False
     seconds: float = 0.0
     finished_at: float | None = None
-    products: dict[str, str] = Field(default_factory=dict)
+    products: dict[str, str] = field(default_factory=dict)
     cause: tuple[Cause, ...] = ()
     edited: int = 0
     timings: tuple[Timing, ...] = ()
@@ -169,7 +92,8 @@ class Unit(Value):
     waits_for: str = ""
 
 
-class File(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class File:
     """The diagnostics of a file, equal ones of several units merged.
 
     `generations`: the generation of each unit that they are about, without units whose diagnostics are stale.
@@ -178,10 +102,11 @@ class File(Value):
     kind: Literal["file"] = "file"
     path: str
     diagnostics: tuple[Diagnostic, ...]
-    generations: dict[str, int] = Field(default_factory=dict)
+    generations: dict[str, int] = field(default_factory=dict)
 
 
-class Workspace(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Workspace:
     """The workspace as a whole. `warnings`: what limits the daemon, by topic. `waits_for`: what `queued` units wait
     for.
 
@@ -197,13 +122,14 @@ class Workspace(Value):
     jobs: int
     compiling: int
     problem: str | None = None
-    warnings: dict[str, str] = Field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
     imported_at: float | None = None
     waits_for: str = ""
     editors: int = 0
 
 
-class ShownPlace(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class ShownPlace:
     """A place that an editor is to show: `column` code points into the line; both count from zero."""
 
     kind: Literal["place"] = "place"
@@ -212,10 +138,24 @@ class ShownPlace(Value):
     column: int
 
 
-State = Annotated[Unit | File | Workspace | ShownPlace, Field(discriminator="kind")]
+class _ByKind:
+    """Lets pydantic look at `kind` where it would try all types; it need not be loaded for that."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:
+        choices = {kind: handler.generate_schema(state) for kind, state in STATES.items()}
+        return {"type": "tagged-union", "discriminator": "kind", "choices": choices}
 
 
-class Change(Value):
+State = Unit | File | Workspace | ShownPlace
+TaggedState = Annotated[State, _ByKind]
+
+STATES: Mapping[str, type[State]] = {"unit": Unit, "file": File, "workspace": Workspace, "place": ShownPlace}
+"""By `kind`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class Change:
     """A line of the event stream: the state of `topic` (`unit/ID`, `file/PATH`, `workspace`) since `seq`; null when it
     was removed. Editors that show places get the topic `show`, too: it is in no snapshot.
 
@@ -223,12 +163,84 @@ class Change(Value):
     """
 
     seq: int
-    topic: str
-    state: State | None = None
+    topic: Topic
+    state: TaggedState | None = None
 
 
-class Snapshot(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
     """Everything, as of `seq`: following the events after `seq` misses nothing."""
 
     seq: int
-    states: dict[str, State]
+    states: Mapping[Topic, TaggedState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildLine:
+    """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
+
+    `problem` on `unit`: why it has no result (`cancelled`, `removed`). `seq` on `done`: the number of the
+    last event that led to this state.
+    """
+
+    event: Literal["start", "unit", "done", "heartbeat"]
+    seq: int = 0
+    units: tuple[str, ...] = ()
+    unit: Unit | None = None
+    id: str | None = None
+    problem: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceDetail:
+    """The workspace itself. `diagnostics` are those of `ckwatch.toml` and of kernel files.
+
+    `kernel_names`: the kernel's name by the kernel file's path, also where mistakes leave nothing to compile.
+    `toolchain_problem`: why nothing can be compiled. `header_folders` hold
+    the headers that come with the compiler.
+    """
+
+    root: str
+    problem: str | None
+    diagnostics: tuple[Diagnostic, ...]
+    files: tuple[str, ...]
+    template_folders: tuple[str, ...]
+    toolchain: str | None
+    toolchain_problem: str | None
+    kernel_names: dict[str, str] = field(default_factory=dict)
+    header_folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FarmStatus:
+    """The farm that compiles run on: `slots` at once on so many `workers`, of which the daemon uses `compiling`."""
+
+    address: str
+    workers: int
+    slots: int
+    compiling: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
+
+    version: str
+    pid: int
+    root: str
+    started_at: float
+    uptime_s: float
+    seq: int
+    unit_count: int
+    phases: dict[str, int]
+    outcomes: dict[str, int]
+    busy: bool
+    precompiling: bool = False
+    clients: int
+    memory_bytes: int
+    idle_exit_s: float
+    log_file: str | None
+    toolchain: str | None
+    warnings: dict[str, str]
+    farm: FarmStatus | None = None

@@ -15,7 +15,6 @@ from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
 from ckwatch_lsp.protocol.editor_client import EditorClient
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -144,7 +143,7 @@ class UnitsCommand(SessionListener):
         self, folder: WorkspaceFolder, unit: Unit, document: TextDocument | None, *, active: bool
     ) -> dict[str, Any]:
         uri = self._session.uri_at(unit.place.path)
-        given = range_of(unit.place)
+        given = unit.place.range
         text, freshness = line_of(unit, self._session.settings.shape)
         if document is not None:
             shown = document.codec.encode_range(given)

@@ -8,9 +8,9 @@ from typing import Any
 
 from lsprotocol import types
 
-from ckwatch.wire.state import Diagnostic, Related, Span
+from ckwatch.model.diagnostics import Diagnostic, Related
+from ckwatch.model.text import Span
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.documents import TextDocument
 
@@ -84,7 +84,7 @@ def explained(diagnostic: Diagnostic) -> tuple[Related, ...]:
     """Everything that explains it: what it is related to, and a rule's own words."""
     detail = diagnostic.detail
     if diagnostic.source == "rule" and detail and len(detail) <= EXPLAINED:
-        return (*diagnostic.related, Related.model_construct(message=detail, span=None))
+        return (*diagnostic.related, Related(detail, None))
     return diagnostic.related
 
 
@@ -203,7 +203,7 @@ def editor_range(span: Span, texts: Texts) -> types.Range:
     """The place in the editor's units."""
     document = texts.get(span.path)
     if document is not None:
-        return document.codec.encode_range(range_of(span))
+        return document.codec.encode_range(span.range)
     start, end = span.start, span.end
     return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
 

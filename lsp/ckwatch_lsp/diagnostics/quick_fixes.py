@@ -8,12 +8,11 @@ import anyio
 from lsprotocol import types
 
 from ckwatch.model.delays import CODE_ACTIONS
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.text import Range
-from ckwatch.wire.state import Diagnostic
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter, Texts, fix_title
 from ckwatch_lsp.diagnostics.reports import FileReports
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.providers import LanguageProvider, is_requested
 from ckwatch_lsp.session.session import Session
@@ -42,7 +41,7 @@ class QuickFixes(LanguageProvider):
         if waited.cancelled_caught:
             return ()
         fixable = self._fixable(document.path)
-        touched = [one for one in fixable if _meet(range_of(one.span), within)]
+        touched = [one for one in fixable if _meet(one.span.range, within)]
         if not touched:
             return ()
         texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
@@ -62,7 +61,7 @@ class QuickFixes(LanguageProvider):
     def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
         edits = converter.edits(one, texts)
         return types.CodeAction(
-            title=fix_title([_text(texts, fix.span.path, range_of(fix.span)) for fix in one.fixes], _new(one)),
+            title=fix_title([_text(texts, fix.span.path, fix.span.range) for fix in one.fixes], _new(one)),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[converter.diagnostic(one, texts, self._reports.here(one))],
             is_preferred=True,

@@ -7,12 +7,12 @@ arise in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.wire.state import Diagnostic, Related
+from ckwatch.model.diagnostics import Diagnostic, Related
 from ckwatch_lsp.diagnostics import conversion
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
@@ -26,9 +26,7 @@ HERE = "this is where it was found"
 def at_instances(folder: WorkspaceFolder, path: str) -> list[Diagnostic]:
     """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in."""
     return [
-        one.model_copy(
-            update={"span": unit.place, "related": (Related(message=HERE, span=one.span), *one.related), "fixes": ()}
-        )
+        replace(one, span=unit.place, related=(Related(HERE, one.span), *one.related), fixes=())
         for unit, one in folder.errors_elsewhere(path)
     ]
 

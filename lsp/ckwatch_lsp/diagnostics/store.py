@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ckwatch.client.events import UnitInBrief
-from ckwatch.model.text import Position, Range
-from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related
+from ckwatch.model.text import Range, Span
+from ckwatch.wire.state import File, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -60,15 +61,15 @@ def moved(diagnostic: Diagnostic, edits: EditsByPath) -> Diagnostic | None:
         if place is None:
             fixes = ()
             break
-        fixes += (fix if place is fix.span else fix.model_copy(update={"span": place}),)
-    new: dict[str, object] = {}
+        fixes += (fix if place is fix.span else replace(fix, span=place),)
+    new: dict[str, Any] = {}
     if span is not diagnostic.span:
         new["span"] = span
     if any(one is not other for one, other in zip(related, diagnostic.related, strict=True)):
         new["related"] = related
     if fixes != diagnostic.fixes:
         new["fixes"] = fixes
-    return diagnostic.model_copy(update=new) if new else diagnostic
+    return replace(diagnostic, **new) if new else diagnostic
 
 
 def moved_span(span: Span, edits: EditsByPath) -> Span | None:
@@ -76,20 +77,14 @@ def moved_span(span: Span, edits: EditsByPath) -> Span | None:
     own = edits.get(span.path)
     if not own or all(edit.before.start.line > span.end.line for edit in own):
         return span
-    before = range_of(span)
+    before = span.range
     found = shifted(before, own)
     return None if found is None else span if found == before else span_at(span.path, found)
 
 
 def span_at(path: str, found: Range) -> Span:
     """The inverse."""
-    start, end = found.start, found.end
-    places = {"start": _plain(start), "end": _plain(end)}
-    return Span.model_validate({"path": path, **places})  # a tenth of the time that `model_construct` takes
-
-
-def _plain(position: Position) -> dict[str, int]:
-    return {"line": position.line, "column": position.column}
+    return Span(path, found.start, found.end)
 
 
 def paths_of(diagnostic: Diagnostic) -> set[str]:
@@ -165,8 +160,8 @@ def taken(
     for one in left:
         units = waiting(one.reported)
         if units is not None:
-            now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
-            was = one.reported.model_copy(update={"units": units, "stale": True})
+            now = None if one.now is None else replace(one.now, units=units, stale=True)
+            was = replace(one.reported, units=units, stale=True)
             found.append(TrackedDiagnostic(was, now, kept=True, counted=one.counted))
     return found
 
@@ -193,7 +188,7 @@ def _words(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
     """Return the identity of a diagnostic among those of a file, as the daemon sees it."""
-    place = range_of(diagnostic.span)
+    place = diagnostic.span.range
     return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
 
 
@@ -226,18 +221,18 @@ def shown(known: Iterable[TrackedDiagnostic]) -> list[Diagnostic]:
         if one.now is None or _is_replaced(one.now, new):
             continue
         units, count = one.counted or ((), 0)
-        now = one.now.model_copy(update={"units": units, "unit_count": count})
+        now = replace(one.now, units=units, unit_count=count)
         key = identity(now)
         other = found.get(key)
         found[key] = now if other is None else _joined(other, now)
-    return sorted(found.values(), key=lambda one: (range_of(one.span), one.code, one.message))
+    return sorted(found.values(), key=lambda one: (one.span.range, one.code, one.message))
 
 
 def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diagnostic]]) -> bool:
     if not now.stale or now.source not in RENDERED:
         return False
-    place = range_of(now.span)
-    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_of(one.span))]
+    place = now.span.range
+    here = [one for one in new.get(_kind(now), ()) if _meet(place, one.span.range)]
     return bool(here) and all(one.message != now.message for one in here)
 
 
@@ -280,24 +275,24 @@ def _joined(one: Diagnostic, other: Diagnostic) -> Diagnostic:
     first, second = (other, one) if one.stale and not other.stale else (one, other)
     units = tuple(dict.fromkeys((*first.units, *second.units)))
     count = max(first.unit_count, second.unit_count, len(units))
-    return first.model_copy(update={"units": units, "unit_count": count})
+    return replace(first, units=units, unit_count=count)
 
 
 def _with_units(now: Diagnostic | None, reported: Diagnostic) -> Diagnostic | None:
     if now is None:
         return None
-    return now.model_copy(update={"units": reported.units, "unit_count": reported.unit_count, "stale": reported.stale})
+    return replace(now, units=reported.units, unit_count=reported.unit_count, stale=reported.stale)
 
 
 def _moved_related(one: Related, edits: EditsByPath) -> Related:
     if one.span is None:
         return one
     span = moved_span(one.span, edits)
-    return one if span is one.span else Related.model_validate({"message": one.message, "span": span})
+    return one if span is one.span else Related(one.message, span)
 
 
 def _untouched(span: Span, edits: EditsByPath) -> Span | None:
-    place = range_of(span)
+    place = span.range
     for edit in edits.get(span.path, ()):
         if touches(place, edit):
             return None
@@ -305,7 +300,7 @@ def _untouched(span: Span, edits: EditsByPath) -> Span | None:
         if after is None:
             return None
         place = after
-    return span if place == range_of(span) else span_at(span.path, place)
+    return span if place == span.range else span_at(span.path, place)
 
 
 OLDER = 4

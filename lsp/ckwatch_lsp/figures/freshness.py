@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ckwatch.wire.benchmarks import Comparison, Timing
+from ckwatch.model.timings import Comparison, Timing
 from ckwatch.wire.figures_text import comparison_with, shown_timing
 from ckwatch.wire.state import Unit
 

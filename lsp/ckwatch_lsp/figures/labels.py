@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from ckwatch.model.amounts import change, count, time_of
 from ckwatch.model.emulated_archs import emulated_device
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.figures import Figures
+from ckwatch.model.timings import Timing
 from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_sum, verification_words
-from ckwatch.wire.state import Figures, Unit
+from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import (
     Freshness,
     UnitBrief,

@@ -9,7 +9,8 @@ from heapq import nsmallest
 from itertools import islice
 
 from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.figures import Figures
+from ckwatch.model.timings import Timing
 from ckwatch.wire.figures_text import (
     NO_FIGURES,
     best_imported,
@@ -23,7 +24,7 @@ from ckwatch.wire.figures_text import (
     verification_words,
 )
 from ckwatch.wire.imported_timings import ImportedTiming
-from ckwatch.wire.state import Figures, Unit
+from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
 

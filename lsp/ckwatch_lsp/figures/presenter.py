@@ -9,7 +9,7 @@ import anyio
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
 from ckwatch.wire.figures_text import is_figure
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors

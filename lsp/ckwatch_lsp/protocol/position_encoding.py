@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.state import Span
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _ENDS = "\r\n"
@@ -120,8 +119,3 @@ class PositionCodec:
             elif text.endswith("\n"):
                 ended += 1
         return len(self.lines), 0
-
-
-def range_of(span: Span) -> Range:
-    """The place within its file."""
-    return Range(Position(span.start.line, span.start.column), Position(span.end.line, span.end.column))

@@ -23,8 +23,10 @@ from ckwatch.client.events import BriefChange, ReadEvents, UnitInBrief
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
-from ckwatch.wire.state import Change, Diagnostic, File, ShownPlace, Unit, Workspace
+from ckwatch.model.topics import Topic
+from ckwatch.wire.state import Change, File, ShownPlace, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 
@@ -286,14 +288,13 @@ class WorkspaceFolder:
     async def _drop_unknown(self, seen: set[str]) -> None:
         """Another daemon may not know what the one before did."""
         await anyio.sleep(PREVIOUS_DAEMON.seconds)
-        for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
+        for topic in [*map(Topic.unit, self.units), *map(Topic.file, self.files)]:
             if topic not in seen:
                 self._take(BriefChange(0, topic))
         seen.clear()
 
     def _take(self, change: Change | BriefChange) -> None:
-        kind, _, name = change.topic.partition("/")
-        state = change.state
+        kind, name, state = change.topic.kind, change.topic.name, change.state
         if kind == "unit":
             self._take_unit(name, state if isinstance(state, UnitInBrief | Unit) else None)
         elif kind == "file":
@@ -370,7 +371,7 @@ class WorkspaceFolder:
         news.append(present)
 
     def _current_state(self, path: str) -> tuple[File, Mapping[str, int]]:
-        nothing = File.model_construct(path=path, diagnostics=(), generations={})
+        nothing = File(path=path, diagnostics=(), generations={})
         return self.files.get(path, nothing), self.overlaid.get(path, {})
 
     def _set_connection(self, connection: ConnectionState, problem: CkwatchError | None = None) -> None:

@@ -16,10 +16,9 @@ from lsprotocol import types
 
 from ckwatch.client import find_workspace
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Range
-from ckwatch.wire.state import Span, Unit
+from ckwatch.model.text import Range, Span
+from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
     WORKSPACE_KINDS,
@@ -260,7 +259,7 @@ class Session:
 
     async def location(self, span: Span) -> types.Location:
         """Convert a place of the daemon's for the editor."""
-        return types.Location(self.uri_at(span.path), await self.encode_range(span.path, range_of(span)))
+        return types.Location(self.uri_at(span.path), await self.encode_range(span.path, span.range))
 
     async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""

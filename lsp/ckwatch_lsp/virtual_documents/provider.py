@@ -9,9 +9,8 @@ from typing import Any
 from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Position, Range
-from ckwatch.wire.analysis import IsaLine
-from ckwatch.wire.state import Span
+from ckwatch.model.isa import IsaLine
+from ckwatch.model.text import Position, Range, Span
 from ckwatch_lsp.commands.arguments import CommandTargets, position_in, string_in
 from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, VirtualView, parse_virtual_uri, uri_of

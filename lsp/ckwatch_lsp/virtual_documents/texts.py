@@ -8,14 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ckwatch.model.text import LineIndex, Position, Range
-from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
+from ckwatch.model.isa import IsaFold, IsaLine
+from ckwatch.model.text import LineIndex, Position, Range, Span
+from ckwatch.wire.analysis import Isa
 from ckwatch.wire.messages import RenderedText, Segment
-from ckwatch.wire.state import Position as WirePosition
-from ckwatch.wire.state import Span
-from ckwatch_lsp.protocol.position_encoding import range_of
 
 
 class SourceLinks:
@@ -51,7 +49,7 @@ class SourceLinks:
         start, began = segment.span.start, self._lines.position(segment.start)
         here = self._lines.position(offset)
         column = here.column if here.line > began.line else here.column - began.column + start.column
-        found = WirePosition(line=start.line + here.line - began.line, column=column)
+        found = Position(line=start.line + here.line - began.line, column=column)
         return Span(path=segment.span.path, start=found, end=found)
 
     def places(self, path: str, position: Position) -> list[Range]:
@@ -98,7 +96,7 @@ def rendered_lines(ranges: Sequence[Range], below: int) -> Iterator[int]:
 
 
 def _holds(span: Span, path: str, position: Position) -> bool:
-    return span.path == path and range_of(span).holds(position)
+    return span.path == path and span.range.holds(position)
 
 
 COMMENT = {"source": "//", "isa": ";"}
@@ -134,7 +132,7 @@ def isa_text(isa: Isa, source: VirtualText | None, generation: int) -> VirtualTe
     below = 0 if isa.fresh else 1
     head = "" if isa.fresh else _line("isa", "this is the code of an earlier version")
     shifted = {line.line + below: line for line in isa.lines}
-    folds = [fold.model_copy(update={"start": fold.start + below, "end": fold.end + below}) for fold in isa.folds]
+    folds = [replace(fold, start=fold.start + below, end=fold.end + below) for fold in isa.folds]
     return VirtualText(
         text=head + isa.text,
         stale=not isa.fresh,
@@ -155,7 +153,7 @@ def outdated(view: str, why: str, last: VirtualText | None, otherwise: str) -> V
     body = last.text.split("\n", last.below)[last.below] if last.below else last.text
     lines = {number - last.below + 1: line for number, line in last.lines.items()}
     moved = 1 - last.below
-    folds = [fold.model_copy(update={"start": fold.start + moved, "end": fold.end + moved}) for fold in last.folds]
+    folds = [replace(fold, start=fold.start + moved, end=fold.end + moved) for fold in last.folds]
     links = last.links
     if view == "source" and links is not None:
         links = links.moved(1)

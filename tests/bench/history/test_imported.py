@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from ckwatch.bench.history.database import MIGRATIONS, HistoryDatabase, HistoryError
-from ckwatch.bench.history.imported import ImportedSource, ImportedTimings
+from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.history.runs import History
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.matching import sizes_key
+from ckwatch.bench.imports.records import ImportedTimingsFile
 from helpers.imported_workspaces import TABLE
 
 RECORDS = read_aiter(TABLE).records
 KEY = sizes_key({"K": 8192, "M": 128, "N": 1280, "LDA": 8192})
 
 
-def source(path: str = "/their ü.csv", at: float = 1.0) -> ImportedSource:
-    return ImportedSource(path=path, format="aiter", source="AITER", imported_at=at)
+def source(path: str = "/their ü.csv", at: float = 1.0) -> ImportedTimingsFile:
+    return ImportedTimingsFile(path=path, format="aiter", source="AITER", imported_at=at)
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.roofline_points import RooflinePoint
-from ckwatch.wire.benchmarks import RankedTiming, Timing
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import RankedTiming
 
 pytest.importorskip("matplotlib")
 plotting: Any = import_module("ckwatch.cli.charts.plotting")
@@ -111,7 +112,7 @@ def test_history_has_a_panel_for_each_shape_and_the_medians_in_them() -> None:
 
 def test_devices_have_panels_of_their_own() -> None:
     mine = FIGURES["history_figure"][1]
-    elsewhere = [one.model_copy(update={"device_description": "another device"}) for one in mine]
+    elsewhere = [replace(one, device_description="another device") for one in mine]
     titles = [panel.get_title() for panel in plotting.history_figure(UNIT, [*mine, *elsewhere]).get_axes()]
     devices = [f"hip:7, {what} device, gfx942, 900 MHz" for what in ("test", "another")]
     assert titles == [f"{shape}, {device}" for device in devices for shape in ("small", "large")]
@@ -142,7 +143,7 @@ def test_heat_map_has_ratios_and_crosses() -> None:
 
 def test_roofline_draws_the_roof_that_bounds_show() -> None:
     shown = [
-        one.model_copy(update={"bound_us": bound, "gbps": gbps})
+        replace(one, bound_us=bound, gbps=gbps)
         for one, bound, gbps in zip(FIGURES["roofline"][1][::2], (50.0, 20.0), (0.5, 0.001), strict=True)
     ]
     figure = plotting.roofline("gemm", shown)
@@ -159,7 +160,7 @@ def ranked(units: int, shapes: int, time_us: Callable[[int], float] = lambda uni
             instance=str(unit),
             shape=f"s{shape}",
             rank=unit + 1,
-            timing=timing.model_copy(update={"median_us": time_us(unit)}),
+            timing=replace(timing, median_us=time_us(unit)),
         )
         for unit in range(units)
         for shape in range(shapes)
@@ -206,11 +207,9 @@ def medians(*taken: tuple[float, float]) -> list[Timing]:
     """Cold timings of one shape: when, and the median."""
     (one,) = (timing for timing in timings(("small", 100.0, "a1")) if timing.cache == "cold")
     return [
-        one.model_copy(
-            update={
-                "taken_at": at, "median_us": time_us, "minimum_us": time_us, "q3_us": time_us, "artifact_key": str(key),
-                "commit": f"c{key}" * 5, "tflops": 1 / time_us, "gbps": 1e3 / time_us,
-            }
+        replace(
+            one, taken_at=at, median_us=time_us, minimum_us=time_us, q3_us=time_us, artifact_key=str(key),
+            commit=f"c{key}" * 5, tflops=1 / time_us, gbps=1e3 / time_us,
         )
         for key, (at, time_us) in enumerate(taken)
     ]  # fmt: skip
@@ -272,7 +271,7 @@ def test_points_are_labelled_the_best_first_and_none_on_another() -> None:
 
 def test_a_point_without_a_commit_has_its_time() -> None:
     (one,) = medians((NOW, 120.0))
-    figure = plotting.history_figure(UNIT, [one.model_copy(update={"commit": None})])
+    figure = plotting.history_figure(UNIT, [replace(one, commit=None)])
     (label,) = figure.get_axes()[0].texts
     assert re.fullmatch(r"120\.0 µs, \d{4}-\d\d-\d\d \d\d:\d\d", label.get_text())
 
@@ -292,10 +291,10 @@ def test_a_roofline_has_units_that_fit_and_two_ticks_at_least(time_us: float, un
 
 def test_a_rooflines_points_have_the_names_in_which_they_differ() -> None:
     one, two = medians((NOW, 1.0), (NOW, 2.0))
-    by_instance = [one, two.model_copy(update={"instance": "other", "gbps": 100.0})]
+    by_instance = [one, replace(two, instance="other", gbps=100.0)]
     labels = [text.get_text() for text in plotting.roofline("g", by_instance).get_axes()[0].texts]
     assert set(labels) == {"m128 ü", "other"}
-    by_both = [one, two.model_copy(update={"instance": "other", "shape": "large", "gbps": 100.0})]
+    by_both = [one, replace(two, instance="other", shape="large", gbps=100.0)]
     labels = [text.get_text() for text in plotting.roofline("g", by_both).get_axes()[0].texts]
     assert set(labels) == {"m128 ü, small", "other, large"}
 
@@ -371,13 +370,13 @@ def test_only_a_plot_loads_matplotlib() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def timing(**changes: object) -> Timing:
-    fields: dict[str, object] = {
+def timing(**changes: Any) -> Timing:
+    fields: dict[str, Any] = {
         "id": 1, "unit": "k/a@gfx942", "kernel": "k", "instance": "a", "arch": "gfx942", "shape": "s", "cache": "cold",
         "device": "hip:0", "device_description": "test device", "median_us": 100.0, "tflops": 40.0, "gbps": 1000.0,
         "bound_us": 50.0,
     }  # fmt: skip
-    return Timing.model_validate(fields | changes)
+    return Timing(**(fields | changes))
 
 
 def test_points() -> None:

@@ -16,7 +16,8 @@ from ckwatch.cli import main
 from ckwatch.cli.export.autotune import chosen_shapes, one_arch, times_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.benchmarks import RankedTiming, Timing
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import RankedTiming
 
 ROOT = Path(__file__).parents[3]
 

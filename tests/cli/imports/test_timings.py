@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benches.timing_client import TimingClient, connecting_to
+from ckwatch.bench.imports.records import LeftOut
 from ckwatch.cli import main, session
-from ckwatch.wire.imported_timings import MatchedKernel, TimingsImport, UnusedRow
+from ckwatch.wire.imported_timings import MatchedKernel, TimingsImport
 from fakes.fake_imported_timings import imported_file, imported_timing
 
 Capture = pytest.CaptureFixture[str]
@@ -33,7 +34,7 @@ def test_what_became_of_a_file(client: TimingClient, capsys: Capture, tmp_path: 
     client.report = TimingsImport(
         file=imported_file("/t.csv"),
         matches={"gemm": MatchedKernel(timings=1, instances=1)},
-        unused=tuple(UnusedRow(line=line, why="us is empty") for line in range(3, 15)),
+        unused=tuple(LeftOut(line=line, why="us is empty") for line in range(3, 15)),
         unused_count=1012,
         failed={"compile": 2},
     )

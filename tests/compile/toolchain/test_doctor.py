@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.output import json_of
+from ckwatch.cli.output import to_plain
 from ckwatch.cli.toolchain import environment_of, list_command, remove_command
 from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
@@ -59,7 +59,7 @@ async def test_all_that_is_needed_is_there(tmp_path: Path) -> None:
     report = await examine(FixedToolchainChoice(rocm=root), env)
     assert report.ok
     assert report.archs == ("gfx90a", "gfx942")  # gfx1100 has no device library here
-    data = json.loads(json.dumps(json_of(environment_of(report))))
+    data = json.loads(json.dumps(environment_of(report), default=to_plain))
     assert data["ok"] is True
     assert data["toolchain"]["rocm"] == "7.2.0"
     assert data["toolchain"]["ck"]["version"] == "1.1.0"

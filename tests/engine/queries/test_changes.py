@@ -13,6 +13,7 @@ from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.engine.queries import changes
 from ckwatch.engine.queries.changes import PAGES_KEPT, TOPICS_AT_ONCE, ChangePages
 from ckwatch.model.delays import CHANGES_UNDER_LOAD
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, Unit
 from fakes.fake_engine import unit_of
 
@@ -34,7 +35,7 @@ class World:
             self.numbers.pop((scope, topic), None)
         else:
             self.numbers[scope, topic] = number
-        self.feed.mark(scope, topic)
+        self.feed.mark(scope, Topic(topic))
 
     async def _state_of(self, scope: str, topic: str) -> Unit | None:
         self.made += 1
@@ -149,7 +150,7 @@ async def test_the_one_who_waits_for_all_may_go() -> None:
 async def test_a_reset_for_a_number_that_is_not_known(number: int) -> None:
     world = World()
     found = await world.pages.after("ann", number)
-    assert found == (Change(seq=world.start, topic="reset"),)
+    assert found == (Change(seq=world.start, topic=Topic("reset")),)
 
 
 async def test_a_follower_that_is_far_behind_sees_the_present_states() -> None:

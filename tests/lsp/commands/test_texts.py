@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.topics import Topic
 from ckwatch.wire.benchmarks import Compared
 from ckwatch.wire.state import Change, Unit, Workspace
 from ckwatch_lsp.commands.arguments import units_named
@@ -31,7 +33,7 @@ def row(**changes: Any) -> Compared:
 def test_comparisons() -> None:
     rows = [
         row(),
-        row(cache="hot", comparison=compared(1.1, "SLOW").model_copy(update={"interleaved": True})),
+        row(cache="hot", comparison=replace(compared(1.1, "SLOW"), interleaved=True)),
         row(theirs="library", comparison=None, why_not="no library was timed beside it"),
         row(theirs="k/two@gfx942", other=timing(device_description="stand-in")),
     ]
@@ -47,7 +49,7 @@ def test_comparisons() -> None:
 
 
 OTHER_ARCH = unit("one", arch="gfx90a")
-OTHER_KERNEL = unit("one").model_copy(update={"kernel": "l", "id": "l/one@gfx942"})
+OTHER_KERNEL = replace(unit("one"), kernel="l", id="l/one@gfx942")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def folder(*units: Unit, connection: ConnectionState = ConnectionState.READY, **
     made.workspace = Workspace(**(fields | changes))
     made.connection = connection
     for each in units:
-        made._take(Change(seq=0, topic=f"unit/{each.id}", state=each))  # what the daemon says
+        made._take(Change(seq=0, topic=Topic(f"unit/{each.id}"), state=each))  # what the daemon says
     return made
 
 
@@ -124,12 +126,12 @@ def test_how_a_workspace_is(given: WorkspaceFolder, health: str, quiescent: bool
 def test_how_a_workspace_is_after_changes() -> None:
     made = folder(*BUSY)
     for changed in (unit("a"), unit("b", phase="compiling"), unit("d", measuring="odd")):
-        made._take(Change(seq=0, topic=f"unit/{changed.id}", state=changed))  # as above
+        made._take(Change(seq=0, topic=Topic(f"unit/{changed.id}"), state=changed))  # as above
     assert status_of(made).message == "1 compiling, timing k/c"
     for gone in ("b", "c"):
-        made._take(Change(seq=0, topic=f"unit/k/{gone}@gfx942"))  # as above
+        made._take(Change(seq=0, topic=Topic(f"unit/k/{gone}@gfx942")))  # as above
     assert status_of(made).message == "timing k/d"
-    made._take(Change(seq=0, topic="unit/k/d@gfx942", state=unit("d")))  # as above
+    made._take(Change(seq=0, topic=Topic("unit/k/d@gfx942"), state=unit("d")))  # as above
     assert status_of(made).message == "2 units"
 
 

@@ -16,9 +16,11 @@ from lsprotocol import types
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
 from ckwatch.wire.cpp import CppAnswer
-from ckwatch.wire.messages import RenderedText, Segment, WorkspaceDetail
-from ckwatch.wire.state import Change, Position, Span, Unit
+from ckwatch.wire.messages import RenderedText, Segment
+from ckwatch.wire.state import Change, Unit, WorkspaceDetail
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -205,7 +207,7 @@ class Desk:
     def report(self, *units: Unit) -> None:
         """The daemon has these units."""
         for one in units:
-            self.folder._take(Change(seq=0, topic=f"unit/{one.id}", state=one))
+            self.folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
         topics = frozenset({*(f"unit/{one.id}" for one in units), "units", "connection"})
         self.session.on_daemon_change(self.folder, topics)
 

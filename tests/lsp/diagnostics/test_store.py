@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.model.text import Position as At
-from ckwatch.model.text import Range
-from ckwatch.wire.state import Diagnostic, Fix, Position, Related, Span, Unit
+from ckwatch.wire.state import Unit
 from ckwatch_lsp.diagnostics.store import TrackedDiagnostic, counted, edited, moved, shown, taken, units_waiting
 from ckwatch_lsp.session.documents import TextChange
 
@@ -21,9 +23,9 @@ def span(line: int, start: int = 0, end: int = 5, path: str = PATH) -> Span:
     return Span(path=path, start=Position(line=line, column=start), end=Position(line=line, column=end))
 
 
-def told(line: int, message: str = "bad", units: tuple[str, ...] = ("k/a@x",), **more: object) -> Diagnostic:
-    given = {"severity": "error", "source": "jinja", "code": "template/x", "message": message, "unit_count": 3}
-    return Diagnostic.model_validate({**given, "span": span(line), "units": units, **more})
+def told(line: int, message: str = "bad", units: tuple[str, ...] = ("k/a@x",), **more: Any) -> Diagnostic:
+    given = {"severity": Severity.ERROR, "source": Source.JINJA, "code": "template/x", "unit_count": 3}
+    return Diagnostic(**{**given, "message": message, "span": span(line), "units": units, **more})
 
 
 def take(
@@ -156,12 +158,13 @@ def test_a_fix_that_an_edit_touches_is_lost(column: int, left: int) -> None:
     assert len(after.fixes) == left
 
 
-PLACE = {"path": "/w/k.kernel.toml", "start": {"line": 0, "column": 0}, "end": {"line": 0, "column": 1}}
+PLACE = span(0, 0, 1, "/w/k.kernel.toml")
 
 
 def unit(phase: str, *, fresh: bool = False) -> Unit:
-    given = {"id": "k/a@x", "kernel": "k", "instance": "a", "arch": "x", "outcome": None, "generation": 1}
-    return Unit.model_validate({**given, "place": PLACE, "phase": phase, "fresh": fresh, "errors": 0, "warnings": 0})
+    given: dict[str, Any] = {"id": "k/a@x", "kernel": "k", "instance": "a", "arch": "x", "outcome": None}
+    more: dict[str, Any] = {"place": PLACE, "phase": phase, "fresh": fresh, "errors": 0, "warnings": 0, "generation": 1}
+    return Unit(**given, **more)
 
 
 # (its source, its unit's phase, whether the unit is fresh, whether something new is heard of it, whether to keep it)

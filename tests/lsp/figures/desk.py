@@ -12,7 +12,8 @@ import anyio
 from lsprotocol import types
 
 from ckwatch.client import Client
-from ckwatch.wire.benchmarks import Timing
+from ckwatch.model.timings import Timing
+from ckwatch.model.topics import Topic
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Change, Unit
 from ckwatch_lsp.figures.presenter import FigurePresenter
@@ -97,9 +98,9 @@ class Desk:
     async def report(self, *units: Unit, gone: Sequence[str] = ()) -> None:
         """Have these units be so; everything that follows from it has been done after this."""
         for unit in units:
-            self.folder._take(Change(seq=0, topic=f"unit/{unit.id}", state=unit))  # what the daemon says
+            self.folder._take(Change(seq=0, topic=Topic(f"unit/{unit.id}"), state=unit))  # what the daemon says
         for name in gone:
-            self.folder._take(Change(seq=0, topic=f"unit/{name}"))  # as above
+            self.folder._take(Change(seq=0, topic=Topic(f"unit/{name}")))  # as above
         await self.settle()
 
     async def settle(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.wire.benchmarks import Comparison, Timing
-from ckwatch.wire.state import Cause, Figures, Position, Span, Unit, VerificationBrief
+from ckwatch.model.figures import Figures
+from ckwatch.model.text import Position, Span
+from ckwatch.model.timings import Comparison, Timing, VerdictName
+from ckwatch.wire.state import Cause, Unit, VerificationBrief
 
 PATH = "/ws/k.kernel.toml"
 
@@ -21,9 +23,9 @@ def timing(median_us: float = 50.0, shape: str = "4096", **changes: Any) -> Timi
     return Timing(**(fields | changes))
 
 
-def compared(ratio: float, verdict: str = "FAST", against: str = "previous") -> Comparison:
+def compared(ratio: float, verdict: VerdictName = "FAST", against: str = "previous") -> Comparison:
     """With something else that took 100 µs."""
-    return Comparison.model_validate({"verdict": verdict, "ratio": ratio, "against": against, "other_median_us": 100.0})
+    return Comparison(verdict=verdict, ratio=ratio, against=against, other_median_us=100.0)
 
 
 def figures(**changes: Any) -> Figures:

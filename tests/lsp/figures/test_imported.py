@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, Workspace
 from ckwatch_lsp.figures.imported import ShapeTable, shape_at
 from fakes.fake_imported_timings import imported_timing
@@ -40,7 +41,7 @@ def test_the_shape_of_a_line(line: int, found: ShapeTable | None) -> None:
 async def imported(made: Desk, at: float) -> None:
     """The daemon says that timings were imported."""
     state = Workspace(root="/ws", loaded=True, busy=False, unit_count=1, jobs=1, compiling=0, imported_at=at)
-    made.folder._take(Change(seq=0, topic="workspace", state=state))  # as `report` does
+    made.folder._take(Change(seq=0, topic=Topic("workspace"), state=state))  # as `report` does
     await made.settle()
 
 

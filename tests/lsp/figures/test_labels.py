@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ckwatch.wire.state import Unit
@@ -103,7 +105,7 @@ def label_of(units: list[Unit]) -> str:
 def test_a_sweep_shows_the_best_and_the_worst() -> None:
     known = [*SWEEP, unit("s_512")]
     assert trimmed(label_of(known)) == "64.00 µs – 256.0 µs  3 of 4  s_64"
-    again = SWEEP[0].model_copy(update={"phase": "compiling"})
+    again = replace(SWEEP[0], phase="compiling")
     assert trimmed(label_of([again, *known[1:]])) == "…64.00 µs – 256.0 µs  3 of 4  s_64"
     old = unit("s_64", timings=(timing(64.0, standing="stale"),))
     assert trimmed(label_of([old, *known[1:]])) == "·64.00 µs – 256.0 µs  3 of 4  s_64"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.wire.state import Change, Diagnostic, File, Position, Span
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Span, span
+from ckwatch.model.topics import Topic
+from ckwatch.wire.state import Change, File
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from fakes.fake_engine import unit_of
 
@@ -12,21 +15,12 @@ PATH = "/w/k.kernel.toml"
 
 
 def diagnostic(message: str) -> Diagnostic:
-    place = {"line": 1, "column": 0}
-    return Diagnostic.model_validate(
-        {
-            "severity": "error",
-            "source": "rule",
-            "code": "rule/one",
-            "message": message,
-            "span": {"path": PATH, "start": place, "end": place},
-        }
-    )
+    return Diagnostic(Severity.ERROR, Source.RULE, "rule/one", message, span(PATH, 1, 0, 1, 0))
 
 
 def tell(folder: WorkspaceFolder, *messages: str) -> None:
-    state = File.model_construct(path=PATH, diagnostics=tuple(map(diagnostic, messages)), generations={})
-    folder._take(Change.model_construct(seq=1, topic=f"file/{PATH}", state=state if messages else None))
+    state = File(path=PATH, diagnostics=tuple(map(diagnostic, messages)), generations={})
+    folder._take(Change(seq=1, topic=Topic(f"file/{PATH}"), state=state if messages else None))
 
 
 def told(folder: WorkspaceFolder) -> list[list[str]]:
@@ -51,7 +45,7 @@ async def test_units_stand_in_the_order_of_the_files_whatever_came_first() -> No
     for seq, (name, line) in enumerate({"k/s_16@host": 5, "k/s_4@host": 5, "j/one@host": 7, "k/one@host": 2}.items()):
         at = Position(line=line, column=0)
         place = Span(path=f"/w/{name[0]}.kernel.toml", start=at, end=at)
-        folder._take(Change(seq=seq, topic=f"unit/{name}", state=unit_of(name, place=place)))
+        folder._take(Change(seq=seq, topic=Topic(f"unit/{name}"), state=unit_of(name, place=place)))
     assert [unit.id for unit in await folder.units_in_order()] == [
         "j/one@host",
         "k/one@host",

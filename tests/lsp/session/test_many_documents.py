@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any, cast
 
@@ -14,8 +15,11 @@ from anyio.abc import TaskGroup
 from lsprotocol import types
 
 from ckwatch.client import Client
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.state import Change, Diagnostic, File, Position, Span, Unit, Workspace
+from ckwatch.model.text import Position, Span
+from ckwatch.model.topics import Topic
+from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch_lsp.commands.daemon import STATUS_METHOD
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.figures.affected_units import AffectedUnits
@@ -65,7 +69,7 @@ async def test_the_readers_of_all_templates_are_one_question() -> None:
             made.open(path.removeprefix("/ws/"), TEMPLATE)
         for generation in range(2):
             made.client.asked_readers.clear()
-            await made.report(one.model_copy(update={"generation": generation}))
+            await made.report(replace(one, generation=generation))
             while len(set[str]().union(*made.client.asked_readers)) < COUNT:
                 await anyio.lowlevel.checkpoint()
             assert len(made.client.asked_readers) < 5
@@ -134,7 +138,12 @@ def error_at(path: str, unit: str, message: str = "'x' is undefined") -> File:
     """The state of a file with one diagnostic."""
     place = Span(path=path, start=Position(line=1, column=1), end=Position(line=1, column=3))
     one = Diagnostic(
-        severity="error", source="jinja", code="template/undefined", message=message, span=place, units=(unit,)
+        severity=Severity.ERROR,
+        source=Source.JINJA,
+        code="template/undefined",
+        message=message,
+        span=place,
+        units=(unit,),
     )
     return File(path=path, diagnostics=(one,), generations={unit: 1})
 
@@ -203,7 +212,7 @@ class Crowd:
         return Workspace(root=str(ROOT), loaded=True, busy=busy, unit_count=0, jobs=2, compiling=0)
 
     def take(self, topic: str, state: Unit | File | Workspace) -> None:
-        self.folder._take(Change(seq=0, topic=topic, state=state))  # what the daemon says
+        self.folder._take(Change(seq=0, topic=Topic(topic), state=state))  # what the daemon says
 
     async def settle(self) -> None:
         """Wait until the editor has heard of every file, and nothing is left to be reported or done."""

@@ -11,6 +11,7 @@ import pytest
 
 from ckwatch.client import Client, connect
 from ckwatch.client.events import BriefChange
+from ckwatch.model.topics import Topic
 from ckwatch.wire.state import ShownPlace, Workspace
 from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -111,9 +112,11 @@ async def test_of_several_places_at_a_time_the_last_is_shown(root: Path) -> None
         listener = ShownPlaces(session, made)
         folder = WorkspaceFolder(root, listener.on_daemon_change)
         for line in range(3):
-            folder._take(BriefChange(line, SHOW_TOPIC, ShownPlace(path=str(root / "k.cpp.j2"), line=line, column=0)))
+            folder._take(
+                BriefChange(line, Topic(SHOW_TOPIC), ShownPlace(path=str(root / "k.cpp.j2"), line=line, column=0))
+            )
             if line:
                 listener.on_daemon_change(folder, frozenset({SHOW_TOPIC}))
-        folder._take(BriefChange(4, SHOW_TOPIC))
+        folder._take(BriefChange(4, Topic(SHOW_TOPIC)))
         listener.on_daemon_change(folder, frozenset({SHOW_TOPIC}))
     assert [(call[0], call[3].start.line) for call in made.calls] == [("show_document", 2)]  # type: ignore[attr-defined]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ckwatch.client.events import UnitInBrief
+from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 from fakes.fake_engine import unit_of
 
 
 def brief(unit: Unit) -> UnitInBrief:
-    encoded = unit.model_dump_json().encode()
+    encoded = to_json(unit)
     return UnitInBrief(place_of(unit), unit.phase, unit.fresh, unit.generation, unit.measuring, encoded)
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.wire.messages import ChainLink, RenderedText, Segment
-from ckwatch.wire.state import Diagnostic, Span
-from ckwatch.wire.state import Position as WirePosition
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
 from ckwatch_lsp.virtual_documents.texts import SourceLinks, outdated, source_text
 
@@ -18,8 +17,8 @@ TEXT = "int a;\nx[64];\nint b;\n"
 
 
 def span(line: int, start: int, end: int, last: int | None = None) -> Span:
-    stop = WirePosition(line=line if last is None else last, column=end)
-    return Span(path=TEMPLATE, start=WirePosition(line=line, column=start), end=stop)
+    stop = Position(line=line if last is None else last, column=end)
+    return Span(path=TEMPLATE, start=Position(line=line, column=start), end=stop)
 
 
 def segment(start: int, end: int, origin: Span, *, verbatim: bool, chain: tuple[ChainLink, ...] = ()) -> Segment:
@@ -90,7 +89,9 @@ def test_links_of_a_text_further_down() -> None:
 def test_an_old_text_says_so_and_keeps_its_links() -> None:
     good = source_text(RenderedText(unit="k/i@gfx942", text=TEXT, map=()), None, 1)
     assert (good.text, good.stale) == (TEXT, False)
-    mistake = Diagnostic(severity="error", source="jinja", code="jinja/syntax", message="an\nerror", span=span(0, 0, 1))
+    mistake = Diagnostic(
+        severity=Severity.ERROR, source=Source.JINJA, code="jinja/syntax", message="an\nerror", span=span(0, 0, 1)
+    )
     broken = RenderedText(unit="k/i@gfx942", text=None, diagnostics=(mistake,))
     old = source_text(broken, good, 2)
     assert old.text == f"// ckwatch: an error: this is the last text without errors\n{TEXT}"

@@ -21,10 +21,10 @@ from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
+    from ckwatch.model.text import Span
     from ckwatch.wire.analysis import Analysis, CodeObjectReport, Isa
     from ckwatch.wire.benchmarks import Compared
     from ckwatch.wire.messages import UnitDetail
-    from ckwatch.wire.state import Span
     from ckwatch_web.feed import Feed, UnitRow
 
 PREVIOUS, BASELINE = "previous", "baseline"

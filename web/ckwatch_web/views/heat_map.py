@@ -25,7 +25,8 @@ from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
     from ckwatch.client import Client
-    from ckwatch.wire.benchmarks import Baseline, Comparison
+    from ckwatch.model.timings import Comparison
+    from ckwatch.wire.benchmarks import Baseline
     from ckwatch_web.feed import Feed, TimingRow, UnitRow
 
 SHAPES_AT_A_TIME = 40

@@ -30,7 +30,7 @@ from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import Comparison, Timing
+    from ckwatch.model.timings import Comparison, Timing
     from ckwatch.wire.messages import Run
     from ckwatch_web.feed import Feed, UnitRow
 

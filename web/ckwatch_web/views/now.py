@@ -18,7 +18,7 @@ from ckwatch_web.plots import COLOURS, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
 if TYPE_CHECKING:
-    from ckwatch.wire.state import Diagnostic
+    from ckwatch.model.diagnostics import Diagnostic
     from ckwatch_web.feed import Feed, QueueSample, UnitRow
 
 COLUMNS = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ckwatch.bench.history.database import DamagedRowError, HistoryDatabase, stored_name
 from ckwatch.bench.imports.matching import sizes_key
-from ckwatch.bench.imports.records import ImportedRecord
+from ckwatch.bench.imports.records import ImportedRecord, ImportedTimingsFile
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,20 +29,6 @@ LEFT JOIN imported_timing ON imported_file.id = file GROUP BY imported_file.id O
 _REMOVE = "DELETE FROM imported_timing WHERE file = (SELECT id FROM imported_file WHERE path = ?)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedSource:
-    """A file that timings were read from: its absolute `path`, its `format`, and whose they are (`source`).
-
-    `imported_at` is in Unix seconds, `timings` is how many it has.
-    """
-
-    path: str
-    format: str
-    source: str
-    imported_at: float
-    timings: int = 0
-
-
 class ImportedTimings:
     """The imported timings in a history's file; `History.imported` shares the history's own connection to it.
 
@@ -53,7 +39,7 @@ class ImportedTimings:
     def __init__(self, database: HistoryDatabase) -> None:
         self._database = database
 
-    def replace(self, source: ImportedSource, records: Sequence[ImportedRecord]) -> None:
+    def replace(self, source: ImportedTimingsFile, records: Sequence[ImportedRecord]) -> None:
         """Let a file have these timings, instead of those that it had."""
         path = stored_name(source.path)
         rows = [(stored_name(one.for_kernel), sizes_key(one.sizes), _content(one)) for one in records]
@@ -82,31 +68,31 @@ class ImportedTimings:
 
         return self._database.write(work)
 
-    def sources(self) -> list[ImportedSource]:
+    def sources(self) -> list[ImportedTimingsFile]:
         """All files, the one that was imported last first."""
         rows = self._database.read(lambda connection: connection.execute(_FILES).fetchall())
         return [
-            ImportedSource(path=_name(path), format=form, source=source, imported_at=at, timings=count)
+            ImportedTimingsFile(path=_name(path), format=form, source=source, imported_at=at, timings=count)
             for path, form, source, at, count in rows
         ]
 
-    def every(self) -> list[tuple[ImportedSource, ImportedRecord]]:
+    def every(self) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
         """All timings, in the order of import."""
         return self._found(f"{_FROM} ORDER BY imported_timing.id")
 
-    def about(self, kernel: str, sizes: Iterable[str]) -> list[tuple[ImportedSource, ImportedRecord]]:
+    def about(self, kernel: str, sizes: Iterable[str]) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
         """Those for a kernel by its name, and those of an operation on `sizes`, as `sizes_key` gives them."""
         return self._found(_ABOUT, kernel=stored_name(kernel), sizes=json.dumps(list(sizes)))
 
-    def _found(self, query: str, **values: object) -> list[tuple[ImportedSource, ImportedRecord]]:
-        def work(connection: sqlite3.Connection) -> list[tuple[ImportedSource, ImportedRecord]]:
-            sources: dict[tuple[object, ...], ImportedSource] = {}
+    def _found(self, query: str, **values: object) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
+        def work(connection: sqlite3.Connection) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
+            sources: dict[tuple[object, ...], ImportedTimingsFile] = {}
             found = []
             try:
                 for path, form, source, at, content in connection.execute(query, values):
                     key = (path, form, source, at)
                     if key not in sources:
-                        sources[key] = ImportedSource(path=_name(path), format=form, source=source, imported_at=at)
+                        sources[key] = ImportedTimingsFile(path=_name(path), format=form, source=source, imported_at=at)
                     found.append((sources[key], _adapter().validate_json(content)))
             except (ValueError, TypeError) as error:
                 raise DamagedRowError(str(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ckwatch.model.kernels import ParameterValue
 
@@ -38,6 +39,22 @@ class LeftOut:
 
     line: int
     why: str
+
+
+FormatName = Literal["aiter", "kernel-tuner"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedTimingsFile:
+    """A file that timings were imported from (its absolute path), whose they are, and how many there are of each
+    device. `imported_at` is in Unix seconds."""
+
+    path: str
+    format: FormatName
+    source: str
+    timings: int = 0
+    devices: Mapping[str, int] = field(default_factory=dict)
+    imported_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ class WrongResultError(Exception):  # becomes a `Failure`
         self.detail = detail
 
 
-class Comparison:
+class ExpectedOutput:
     """The right values of an output, or of a part of it, and how far a result may be from them.
 
     `magnitude`: what the tolerance is relative to, element by element; NaN in `expected`: any value is right.

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.comparison import Comparison, OutputCheck, span_text
+from ckwatch.bench.numerics.comparison import ExpectedOutput, OutputCheck, span_text
 from ckwatch.bench.numerics.references import REFERENCES, Given
 from ckwatch.bench.numerics.storage import Mask, Storage, sample_indices, tensor_elements, widen
 from ckwatch.bench.numerics.tolerance import tolerance_of_rows
@@ -33,7 +33,7 @@ class _Output:
         self.indices = indices
         self.columns = self.view.sizes[-1]
         expected = reference.expected(given, role, indices).reshape(indices.size, self.columns)
-        self.comparison = Comparison(
+        self.comparison = ExpectedOutput(
             self.buffer.name,
             self.buffer.dtype,
             expected,

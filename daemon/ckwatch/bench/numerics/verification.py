@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.numerics.activations import ACTIVATIONS
-from ckwatch.bench.numerics.comparison import SHOWN, Comparison, OutputCheck, WrongResultError, span_text
+from ckwatch.bench.numerics.comparison import SHOWN, ExpectedOutput, OutputCheck, WrongResultError, span_text
 from ckwatch.bench.numerics.storage import (
     Doubles,
     Mask,
@@ -282,7 +282,7 @@ class Reference:
         magnitude = np.empty(self._lines.shape)
         for at, matrix in enumerate(self._lines.matrices.tolist()):
             expected[at], magnitude[at] = self._after_steps(self._product(inputs, matrix), inputs, matrix)
-        self._comparison = Comparison(
+        self._comparison = ExpectedOutput(
             self._y.name, self._y.dtype, expected, magnitude, tolerance_of(problem), self._gemm.fnuz
         )
 

@@ -23,7 +23,8 @@ from matplotlib.transforms import Bbox
 
 from ckwatch.model.amounts import FLAT, count, digits, short_commit, tflops, time_of
 from ckwatch.model.roofline_points import Roofline, RooflinePoint, roof_of, roofline_point
-from ckwatch.wire.benchmarks import RankedTiming, Timing
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.figures_text import device_words
 
 

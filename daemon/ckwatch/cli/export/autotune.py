@@ -30,7 +30,8 @@ from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.shapes import find_shape
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import RankedTiming, Timing
+    from ckwatch.model.timings import Timing
+    from ckwatch.wire.benchmarks import RankedTiming
 
 
 def export_kernel(options: argparse.Namespace) -> int:
@@ -131,28 +132,10 @@ def chosen_shapes(known: Mapping[str, Mapping[str, Timing]]) -> tuple[MeasuredSh
 def _print(output: Output, tuned: AutotunedKernel, left_out: Sequence[str]) -> None:
     first = tuned.first
     if output.json:
-        from ckwatch.cli.json_output import AutotunedModule, ChosenInstance
-
-        output.line(
-            AutotunedModule(
-                kernel=first.kernel,
-                arch=first.arch,
-                module=tuned.name,
-                function=function_name(first),
-                units=tuple(unit.unit for unit in tuned.units.values()),
-                shapes=tuple(
-                    ChosenInstance(
-                        shape=one.shape,
-                        instance=one.instance,
-                        median_us=one.median_us,
-                        device=one.device,
-                        taken_at=one.taken_at,
-                    )
-                    for one in tuned.shapes
-                ),
-                left_out=tuple(left_out),
-            )
-        )
+        output.answer(
+            event="autotuned", kernel=first.kernel, arch=first.arch, module=tuned.name, function=function_name(first),
+            units=[unit.unit for unit in tuned.units.values()], shapes=tuned.shapes, left_out=left_out,
+        )  # fmt: skip
         return
     for line in aligned(shape_rows(first, tuned.shapes)):
         output.text(f"  {line}")

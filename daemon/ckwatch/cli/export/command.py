@@ -8,20 +8,22 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ckwatch.cli.output import json_of
+from ckwatch.cli.output import SCHEMA, fields_of, to_plain
 from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
-    from ckwatch.wire.benchmarks import Timing, TimingDetail
+    from ckwatch.model.timings import Timing
+    from ckwatch.wire.benchmarks import TimingDetail
 
 LIMIT = 10_000
 """Timings of one unit, the last ones; the history keeps fewer."""
@@ -112,10 +114,12 @@ async def _units(client: Client, word: str | None) -> list[str]:
 
 def timings_json(found: Found) -> str:
     """One object, as `TimingExport` describes it."""
-    from ckwatch.cli.json_output import SampledTiming, TimingExport
-
-    rows = (timing if detail is None else SampledTiming(**{**dict(detail), **dict(timing)}) for timing, detail in found)
-    return json.dumps(json_of(TimingExport(timings=tuple(rows))), ensure_ascii=False, indent=1) + "\n"
+    rows = [
+        fields_of(timing) | {name: value for name, value in fields_of(detail or {}).items() if name != "timing"}
+        for timing, detail in found
+    ]
+    content = {"schema": SCHEMA, "timings": rows}
+    return json.dumps(content, ensure_ascii=False, indent=1, default=to_plain) + "\n"
 
 
 def timings_csv(timings: Sequence[Timing]) -> str:
@@ -131,7 +135,7 @@ def timings_csv(timings: Sequence[Timing]) -> str:
 
 def _flat(timing: Timing) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for name, value in timing.model_dump(mode="json").items():
+    for name, value in asdict(timing).items():
         if name in OMITTED:
             continue
         if name in TABLES:
@@ -147,7 +151,7 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return " ".join(str(one) for one in value)
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
@@ -156,10 +160,10 @@ def _cell(value: Any) -> Any:
 
 def _columns(rows: Iterable[dict[str, Any]]) -> list[str]:
     """Plain fields first, then those of `TABLES`, each in the order of their first appearance."""
-    from ckwatch.wire.benchmarks import Timing
+    from ckwatch.model.timings import Timing
 
     every = dict.fromkeys(name for row in rows for name in row)
-    plain = [name for name in Timing.model_fields if name not in (*TABLES, *OMITTED)]
+    plain = [one.name for one in fields(Timing) if one.name not in (*TABLES, *OMITTED)]
     return [*plain, *(name for table in TABLES for name in every if name.startswith(f"{table}."))]
 
 

@@ -68,9 +68,7 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
         print_written(output, exported.unit, path)
     function = function_name(exported)
     if output.json:
-        from ckwatch.cli.json_output import ExportedModule
-
-        output.line(ExportedModule(unit=exported.unit, module=exported.name, function=function))
+        output.answer(event="module", unit=exported.unit, module=exported.name, function=function)
     else:
         output.text(call_line(exported, exported.name))
     return 0

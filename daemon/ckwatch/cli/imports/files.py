@@ -73,10 +73,8 @@ def write_imported(
 
 def _report(output: Output, listed: int, instances: Mapping[str, int], left_out: Mapping[str, int]) -> None:
     if output.json:
-        from ckwatch.cli.json_output import ImportedInstances, ImportedKernelFile
-
-        files = tuple(ImportedKernelFile(path=path, instances=number) for path, number in instances.items())
-        output.line(ImportedInstances(listed=listed, files=files, left_out=dict(left_out)))
+        files = [{"path": path, "instances": number} for path, number in instances.items()]
+        output.answer(listed=listed, files=files, left_out=left_out)
         return
     for path, number in instances.items():
         output.text(f"wrote {path}: {count(number, 'instance')}")

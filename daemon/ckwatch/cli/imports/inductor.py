@@ -72,18 +72,10 @@ def _report(
 ) -> None:
     left = tuple(one.name for one in strings if one not in taken)
     if output.json:
-        from ckwatch.cli.json_output import ImportedTemplate
-
-        output.line(
-            ImportedTemplate(
-                template=str(template),
-                kernel_file=str(kernel_file),
-                taken=tuple(one.name for one in taken),
-                left_out=left,
-                extends=None if base is None else base.template,
-                unset=tuple(unset),
-            )
-        )
+        output.answer(
+            template=template, kernel_file=kernel_file, taken=[one.name for one in taken], left_out=left,
+            extends=None if base is None else base.template, unset=list(unset),
+        )  # fmt: skip
         return
     extends = f", which extends {base.template}" if base is not None else ""
     output.text(f"wrote {template}: {', '.join(one.name for one in taken)}{extends}")

@@ -17,8 +17,9 @@ from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
+    from ckwatch.bench.imports.records import ImportedTimingsFile
     from ckwatch.client import Client
-    from ckwatch.wire.imported_timings import ImportedTimingsFile, TimingsImport
+    from ckwatch.wire.imported_timings import TimingsImport
 
 SHOWN = 10
 """Rows that were left out, of each file."""
@@ -60,9 +61,7 @@ async def _import(options: argparse.Namespace, client: Client, files: Sequence[s
         if not output.json:
             _print_report(output, reports[-1])
     if output.json:
-        from ckwatch.cli.json_output import ImportedTimingFiles
-
-        output.line(ImportedTimingFiles(imported=tuple(reports)))
+        output.answer(imported=reports)
 
 
 def _print_report(output: Output, report: TimingsImport) -> None:
@@ -83,9 +82,7 @@ def _print_report(output: Output, report: TimingsImport) -> None:
 
 def _print_list(output: Output, files: Sequence[ImportedTimingsFile]) -> None:
     if output.json:
-        from ckwatch.cli.json_output import ImportedTimingsList
-
-        output.line(ImportedTimingsList(files=tuple(files)))
+        output.answer(files=files)
         return
     if not files:
         output.text("no timings were imported; `ckwatch import timings FILE` imports some")
@@ -103,6 +100,4 @@ async def _remove(options: argparse.Namespace, client: Client, files: Sequence[s
         await client.remove_imported(file)
         output.text(f"what was imported from {file} is dropped")
     if output.json:
-        from ckwatch.cli.json_output import ImportedTimingsRemoved
-
-        output.line(ImportedTimingsRemoved(removed=tuple(files)))
+        output.answer(removed=files)

@@ -13,7 +13,8 @@ from ckwatch.model.unit_patterns import UnitPattern
 from ckwatch.wire.figures_text import AT_WORK, state_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import Change, File, Unit, Workspace
 
 
 class UnitFilter:
@@ -73,7 +74,7 @@ class Board:
 
     def note(self, change: Change, now: float) -> bool:
         """Take in a change; whether it concerns these units."""
-        kind, _, name = change.topic.partition("/")
+        kind, name = change.topic.kind, change.topic.name
         state = change.state
         if state is None:
             if kind == "unit":

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.view import MARKS, Key, key_of, one_line, reason
-from ckwatch.cli.output import diagnostic_of
 from ckwatch.model import diagnostics as model
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
@@ -86,10 +85,10 @@ class PlainOutput:
         """Take in the changes, and what is to be printed after them."""
         lines: list[Text] = []
         for change in changes:
-            known = change.topic.removeprefix("unit/") in self._board.units
+            known = change.topic.name in self._board.units
             self._board.note(change, now)
-            if change.topic.startswith("unit/"):
-                lines += self._unit(change.topic.removeprefix("unit/"), known=known)
+            if change.topic.kind == "unit":
+                lines += self._unit(change.topic.name, known=known)
         lines += self._workspace()
         lines += self._messages(now)
         self._unsummed = self._unsummed or bool(lines)
@@ -144,7 +143,7 @@ class PlainOutput:
         for key in due:
             del self._seen[key]
             self._printed_keys[key] = None
-        return [self._printed(diagnostic_of(fresh[key])) for key in due]
+        return [self._printed(fresh[key]) for key in due]
 
     def _line_of(self, unit: Unit, state: str) -> Text:
         self._width = max(self._width, cell_len(unit.id))

@@ -21,12 +21,12 @@ from rich.text import Text
 from ckwatch.checks.places import ReadLine
 from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
 from ckwatch.cli.live.board import Board
-from ckwatch.cli.output import diagnostic_of
 from ckwatch.model.amounts import clock, count, duration, elapsed
 from ckwatch.wire.figures_text import AT_WORK, figures_words, state_of, timing_words, verification_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.model.diagnostics import Diagnostic
+    from ckwatch.wire.state import Unit
 
 MARKS = {
     "compiling": ("●", "cyan"),
@@ -169,8 +169,7 @@ class RenderedMessages:
         key = key_of(found)
         kept = self._printed.get(key)
         if kept is None:
-            shown = diagnostic_of(found)
-            shown = replace(shown, related=shown.related[:NOTES_SHOWN])
+            shown = replace(found, related=found.related[:NOTES_SHOWN])
             kept = self._printed[key] = list(format_diagnostic(shown, self._read_line, self._root).split("\n"))
         return kept
 

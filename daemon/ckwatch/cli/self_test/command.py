@@ -89,9 +89,7 @@ async def _test(output: Output, target: Path, settings: BenchSection, start: Wor
         if not output.json and sys.stdout.isatty():
             shown.status = stack.enter_context(output.console.status("building shipped instances"))
         if output.json:
-            from ckwatch.cli.json_output import SelfTestStarted
-
-            output.line(SelfTestStarted(device=device))
+            output.answer(event="self-test", device=device)
         else:
             output.text(f"self-test of {device.name}, {device.description} ({device.arch})", "bold")
         async with shown.kept():
@@ -113,15 +111,11 @@ async def _test(output: Output, target: Path, settings: BenchSection, start: Wor
             report.complete = True
     status = 1 if report.counts[TrialOutcome.FAILED] else 0
     if output.json:
-        from ckwatch.cli.json_output import SelfTestSummary
-
         counts = report.counts
-        output.line(
-            SelfTestSummary(
-                passed=counts[TrialOutcome.PASSED], failed=counts[TrialOutcome.FAILED],
-                skipped=counts[TrialOutcome.SKIPPED], seconds=round(report.seconds, 1), exit_status=status,
-                versions=dict(report.versions), report=str(target),
-            )
+        output.event(
+            "self-test-summary", passed=counts[TrialOutcome.PASSED], failed=counts[TrialOutcome.FAILED],
+            skipped=counts[TrialOutcome.SKIPPED], seconds=round(report.seconds, 1), exit_status=status,
+            versions=report.versions, report=target,
         )  # fmt: skip
         return status
     output.text(f"{summary_words(report)}; the report is in {target}")
@@ -164,11 +158,10 @@ class _Shown:
         """A trial that has ended."""
         kept = self.report.add(trial)
         if self.output.json:
-            from ckwatch.cli.json_output import SelfTestTrial
             from ckwatch.model.self_test import ASSUMPTIONS
 
             assumption = ASSUMPTIONS[kept.assumption]
-            self.output.line(SelfTestTrial(title=assumption.title, otherwise=assumption.otherwise, trial=kept))
+            self.output.event("trial", title=assumption.title, otherwise=assumption.otherwise, trial=kept)
         else:
             first, *rest = trial_lines(kept)
             self.output.console.print(Text(first, STYLES[kept.outcome]), soft_wrap=True)

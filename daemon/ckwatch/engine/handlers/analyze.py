@@ -34,6 +34,7 @@ from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFi
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.figures import Figures
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.code_version import version_of
 
@@ -241,43 +242,42 @@ class ArtifactAnalyzer:
 
 
 def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports) -> ArtifactFigures | None:
-    """The figures of the main kernel; None for a code object in which nothing could be read.
-
-    `wire_json` has the fields of `ckwatch.wire.state.Figures` without `artifact_key` and `standing`.
-    """
+    """The figures of the main kernel; None for a code object in which nothing could be read."""
     kernel = main_kernel(report)
     if kernel is None:
         return None
     resources, occupancy, loop = kernel.resources, kernel.occupancy, kernel.loop
     limits = limits_of(report.arch)
-    shown: dict[str, Any] = {
-        "kernel": resources.name,
-        "kernels": len(report.kernels),
-        "vgprs": resources.vgprs,
-        "agprs": resources.agprs,
-        "sgprs": resources.sgprs,
-        "vgpr_spills": resources.vgpr_spills,
-        "sgpr_spills": resources.sgpr_spills,
-        "scratch_bytes": resources.scratch_bytes,
-        "lds_bytes": resources.lds_bytes,
-        "occupancy": None if occupancy is None else occupancy.waves_per_simd,
-        "limited_by": "" if occupancy is None else occupancy.limited_by.value,
-        "next_step": "" if occupancy is None else occupancy.next_step,
-        "matrix_use": None if loop is None else loop.matrix_use,
-        "loop_clocks": None if loop is None else loop.clocks,
-        "changes": _changes(earlier.previous, report, kernel),
-        "baseline_changes": _changes(earlier.baseline, report, kernel),
-        "headline": headline(report),
-    }
+    shown = Figures(
+        artifact_key=artifact,
+        standing="fresh",
+        kernel=resources.name,
+        kernels=len(report.kernels),
+        vgprs=resources.vgprs,
+        agprs=resources.agprs,
+        sgprs=resources.sgprs,
+        vgpr_spills=resources.vgpr_spills,
+        sgpr_spills=resources.sgpr_spills,
+        scratch_bytes=resources.scratch_bytes,
+        lds_bytes=resources.lds_bytes,
+        occupancy=None if occupancy is None else occupancy.waves_per_simd,
+        limited_by="" if occupancy is None else occupancy.limited_by.value,
+        next_step="" if occupancy is None else occupancy.next_step,
+        matrix_use=None if loop is None else loop.matrix_use,
+        loop_clocks=None if loop is None else loop.clocks,
+        changes=_changes(earlier.previous, report, kernel),
+        baseline_changes=_changes(earlier.baseline, report, kernel),
+        headline=headline(report),
+    )
     warned = warnings_of(report, earlier.previous, None if limits is None else limits.workgroup_lds_bytes)
-    return ArtifactFigures(artifact, json.dumps(shown, separators=(",", ":")).encode(), warned)
+    return ArtifactFigures(shown, warned)
 
 
-def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: KernelReport) -> list[str]:
+def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: KernelReport) -> tuple[str, ...]:
     old = None if before is None else next((old for old, each in match_kernels(before, now) if each is kernel), None)
-    return [] if old is None else changed_figures(old, kernel)
+    return () if old is None else tuple(changed_figures(old, kernel))
 
 
 def _add_to_history(artifacts: Artifacts, unit: str, figures: ArtifactFigures) -> None:
-    content = {"shown": figures.wire_json.decode(), "warned": [asdict(one) for one in figures.warned]}
+    content = {"shown": asdict(figures.figures), "warned": [asdict(one) for one in figures.warned]}
     artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=code_version())

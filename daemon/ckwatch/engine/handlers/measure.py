@@ -46,7 +46,6 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.queries.comparison import LIBRARY
 from ckwatch.engine.regressions import RegressionCheck
-from ckwatch.engine.timings_to_wire import timings_to_json
 from ckwatch.model.devices import devices_for, names_another_device, preferred
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -547,9 +546,7 @@ class MeasureRunner:
         rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
         raced = record.report is not None and record.report.raced
         device = "" if record.device is None else record.device.key
-        timing = ShapeTiming(
-            shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds, raced, device
-        )
+        timing = ShapeTiming(shape.name, effect.result.artifact, tuple(rows), diagnostics, seconds, raced, device)
         return MeasureFinished(effect.work, timing, at=time.time())
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:

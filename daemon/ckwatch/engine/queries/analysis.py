@@ -26,6 +26,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.timings import Timing
 from ckwatch.prediction.predict import (
     MeasuredPrediction,
     PredictionTarget,
@@ -36,7 +37,6 @@ from ckwatch.prediction.predict import (
 )
 from ckwatch.prediction.ranking import RankingCandidate, rank
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
-from ckwatch.wire.benchmarks import Timing
 from ckwatch.workspace.shapes import find_shape
 
 ReportOf = Callable[[UnitState], Awaitable[CodeObjectReport]]

@@ -36,18 +36,9 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.timings import CacheName, Timing
 from ckwatch.model.unit_patterns import select_units
-from ckwatch.wire.benchmarks import (
-    Baseline,
-    BenchLine,
-    CacheName,
-    Compared,
-    Device,
-    Devices,
-    RankedTiming,
-    Timing,
-    TimingDetail,
-)
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.workspace.shapes import find_shape, find_shapes
 
 NOT_BUILT = "it was not built"

@@ -30,9 +30,9 @@ from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
-from ckwatch.engine.to_wire import diagnostic_to_wire, unit_to_wire
+from ckwatch.engine.to_wire import unit_to_wire
 from ckwatch.model.unit_patterns import select_units
-from ckwatch.wire.messages import BuildLine
+from ckwatch.wire.state import BuildLine
 
 
 class _FollowedBuild:
@@ -198,7 +198,7 @@ class FollowedBuilds:
             id=notification.unit,
             unit=None if unit is None else unit_to_wire(unit),
             problem=notification.problem,
-            diagnostics=tuple(diagnostic_to_wire(diagnostic, stale=False) for diagnostic in diagnostics),
+            diagnostics=diagnostics,
         )
         build.send.send_nowait(line)
 

@@ -15,6 +15,7 @@ import anyio
 from ckwatch.core.events import MAIN
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.model.delays import CHANGE_FEED, CHANGES_UNDER_LOAD
+from ckwatch.model.topics import RESET, Topic
 from ckwatch.wire import state as wire
 
 TOPICS_AT_ONCE = 200
@@ -44,7 +45,7 @@ class ChangePages:
     """
 
     def __init__(
-        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, str], Awaitable[TopicState | None]]
+        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, Topic], Awaitable[TopicState | None]]
     ) -> None:
         self._feed = feed
         self._views = views
@@ -67,7 +68,7 @@ class ChangePages:
             changes, seq = await self._page(client or MAIN, seq)
             if changes:
                 return changes
-        return (wire.Change(seq=self._feed.seq, topic="reset"),)
+        return (wire.Change(seq=self._feed.seq, topic=RESET),)
 
     async def _release(self, seq: int) -> None:
         """Return when something after `seq` may be sent. One follower at a time waits for all; they go on in turns."""
@@ -97,8 +98,5 @@ class ChangePages:
     async def _made(self, scope: str, seq: int) -> _Page:
         until = self._released
         found = self._feed.after(scope, seq, TOPICS_AT_ONCE, until)
-        changes = [
-            wire.Change.model_construct(seq=at, topic=topic, state=await self._state_of(scope, topic))
-            for at, topic in found
-        ]
+        changes = [wire.Change(seq=at, topic=topic, state=await self._state_of(scope, topic)) for at, topic in found]
         return _Page(tuple(changes), found[-1][0] if len(found) == TOPICS_AT_ONCE else until)

@@ -17,7 +17,8 @@ from ckwatch.bench.stats.summary import median
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
-from ckwatch.wire.benchmarks import Compared, Comparison
+from ckwatch.model.timings import Comparison
+from ckwatch.wire.benchmarks import Compared
 
 PREVIOUS = "previous"
 BASELINE = "baseline"

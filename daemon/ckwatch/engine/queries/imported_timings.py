@@ -6,16 +6,22 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
 from anyio import to_thread
 
 from ckwatch.bench.history.database import HistoryError
-from ckwatch.bench.history.imported import ImportedSource, ImportedTimings
+from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.imports.aiter import read_aiter
 from ckwatch.bench.imports.kernel_tuner import read_kernel_tuner
 from ckwatch.bench.imports.matching import InstanceIndex, is_for_arch, matched, sizes_key
-from ckwatch.bench.imports.records import ImportedRecord, ReadTimings, TimingsFileError, arch_of
+from ckwatch.bench.imports.records import (
+    FormatName,
+    ImportedRecord,
+    ImportedTimingsFile,
+    ReadTimings,
+    TimingsFileError,
+    arch_of,
+)
 from ckwatch.core.events import TimingsImported
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.loop import EngineLoop
@@ -23,14 +29,7 @@ from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import Kernel, Shape
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-from ckwatch.wire.imported_timings import (
-    FormatName,
-    ImportedTiming,
-    ImportedTimingsFile,
-    MatchedKernel,
-    TimingsImport,
-    UnusedRow,
-)
+from ckwatch.wire.imported_timings import ImportedTiming, MatchedKernel, TimingsImport
 from ckwatch.workspace.shapes import find_shape
 
 SOURCES: dict[FormatName, str] = {"aiter": "AITER", "kernel-tuner": "Kernel Tuner"}
@@ -65,7 +64,7 @@ class ImportedTimingsQueries:
             form, read = _read(path, format, kernel or "", device or "")
             if not read.records:
                 raise CkwatchError(f"{path} has no timings that can be used", _why_none(read))
-            imported = ImportedSource(path=path, format=form, source=source or SOURCES[form], imported_at=at)
+            imported = ImportedTimingsFile(path=path, format=form, source=source or SOURCES[form], imported_at=at)
             stored.replace(imported, read.records)
             return _report(imported, read, kernels)
 
@@ -164,7 +163,7 @@ def _why_none(read: ReadTimings) -> str | None:
     return "all of its configurations have failed" if read.failed else None
 
 
-def _report(source: ImportedSource, read: ReadTimings, kernels: Iterable[Kernel]) -> TimingsImport:
+def _report(source: ImportedTimingsFile, read: ReadTimings, kernels: Iterable[Kernel]) -> TimingsImport:
     matches = {}
     for kernel in kernels:
         found = {id(one.record): bool(one.instances) for one in matched(read.records, kernel, InstanceIndex(kernel))}
@@ -173,29 +172,22 @@ def _report(source: ImportedSource, read: ReadTimings, kernels: Iterable[Kernel]
     return TimingsImport(
         file=_file(source, Counter(one.device for one in read.records)),
         matches=matches,
-        unused=tuple(UnusedRow(line=one.line, why=one.why) for one in read.left_out[:UNUSED_SHOWN]),
+        unused=read.left_out[:UNUSED_SHOWN],
         unused_count=len(read.left_out),
         failed=dict(read.failed),
     )
 
 
-def _file(source: ImportedSource, devices: Counter[str]) -> ImportedTimingsFile:
-    return ImportedTimingsFile(
-        path=source.path,
-        format=cast("FormatName", source.format),
-        source=source.source,
-        timings=devices.total(),
-        devices=dict(devices.most_common()),
-        imported_at=source.imported_at,
-    )
+def _file(source: ImportedTimingsFile, devices: Counter[str]) -> ImportedTimingsFile:
+    return replace(source, timings=devices.total(), devices=dict(devices.most_common()))
 
 
 def _to_wire(
-    source: ImportedSource, record: ImportedRecord, shape: Shape | None, instances: Sequence[str]
+    source: ImportedTimingsFile, record: ImportedRecord, shape: Shape | None, instances: Sequence[str]
 ) -> ImportedTiming:
     return ImportedTiming(
         source=source.source,
-        format=cast("FormatName", source.format),
+        format=source.format,
         device=record.device,
         arch=record.arch,
         time_us=record.time_us,

@@ -42,8 +42,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
 from ckwatch.verification.places import place_findings
-from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
-from ckwatch.wire.places import span_to_wire
+from ckwatch.wire.analysis import Isa
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -310,20 +309,8 @@ def _answer(
         kernel=kernel.resources.name,
         kernels=tuple(one.resources.name for one in report.kernels),
         text=found.text,
-        lines=tuple(
-            IsaLine.model_construct(
-                line=one.line,
-                rendered=one.rendered,
-                span=None if one.span is None else span_to_wire(one.span),
-                header=one.header,
-                mnemonic=one.mnemonic,
-                explanation=one.explanation,
-            )
-            for one in found.lines
-        ),
-        folds=tuple(
-            IsaFold(start=one.start, end=one.end, kind=one.kind, label=one.label, main=one.main) for one in found.folds
-        ),
+        lines=found.lines,
+        folds=found.folds,
         mnemonics=dict(found.mnemonics),
         has_lines=found.has_lines,
         notes=(*notes, *found.notes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ckwatch.bench.history.timings import TimingRecord
@@ -12,7 +13,8 @@ from ckwatch.engine.queries.comparison import LIBRARY, compare_results, floor_of
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.sol_score import sol_score
-from ckwatch.wire.benchmarks import RankedTiming, Timing
+from ckwatch.model.timings import Timing
+from ckwatch.wire.benchmarks import RankedTiming
 
 NOT_TIMED = "not timed on this shape"
 OTHER_DEVICE = "timed on another device only"
@@ -132,7 +134,7 @@ def _against_best(timing: Timing, record: TimingRecord, best: TimingRecord, cach
         floor_us=floor_of(record.report, best.report),
         other_device=other_device(record, best),
     )
-    return timing.model_copy(update={"comparisons": () if against is None else (against,)})
+    return replace(timing, comparisons=() if against is None else (against,))
 
 
 def _timing(record: TimingRecord, present: Mapping[str, str | None], cache: CacheState) -> Timing | None:

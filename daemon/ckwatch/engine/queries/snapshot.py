@@ -20,6 +20,8 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.changes import TOPICS_AT_ONCE, ChangePages, TopicState
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import shown_to_wire, unit_to_wire, workspace_to_wire
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.topics import WORKSPACE, Topic
 from ckwatch.wire import state as wire
 
 SENT_UNITS_KEPT = 6000
@@ -40,7 +42,7 @@ class SentUnitCache:
 
     def of(self, scope: str, unit: UnitState) -> wire.Unit:
         """This state of a unit, which `scope` sees."""
-        seq = self._loop.feed.last(unit.key.scope, f"unit/{unit.key.unit}")
+        seq = self._loop.feed.last(unit.key.scope, Topic.unit(unit.key.unit))
         key = (unit.key.scope, unit.key.unit)
         kept = self._kept.get(key)
         if kept is not None and kept[0] == seq:
@@ -62,30 +64,29 @@ class SentUnitCache:
         self._kept = {key: value for key, value in self._kept.items() if key[0] != client}
 
 
-class LazySnapshot(Mapping[str, TopicState]):
+class LazySnapshot(Mapping[Topic, TopicState]):
     """By topic: `others`, then what `unit` gives for each of `names`; None leaves it out."""
 
     def __init__(
-        self, others: Mapping[str, TopicState], names: Iterable[str], unit: Callable[[str], wire.Unit | None]
+        self, others: Mapping[Topic, TopicState], names: Iterable[str], unit: Callable[[str], wire.Unit | None]
     ) -> None:
         self._others = others
         self._names = tuple(names)
         self._unit = unit
 
-    def __getitem__(self, topic: str) -> TopicState:
+    def __getitem__(self, topic: Topic) -> TopicState:
         if topic in self._others:
             return self._others[topic]
-        kind, _, name = topic.partition("/")
-        unit = self._unit(name) if kind == "unit" else None
+        unit = self._unit(topic.name) if topic.kind == "unit" else None
         if unit is None:
             raise KeyError(topic)
         return unit
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Topic]:
         yield from self._others
         for name in self._names:
             if self._unit(name) is not None:
-                yield f"unit/{name}"
+                yield Topic.unit(name)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -108,16 +109,16 @@ class SnapshotQueries:
         """Everything; each unit as it is when it is read."""
         scope = client or MAIN
         seq = self._loop.feed.seq
-        states: dict[str, TopicState] = {"workspace": workspace_to_wire(self._state, scope)}
+        states: dict[Topic, TopicState] = {WORKSPACE: workspace_to_wire(self._state, scope)}
         paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
         view = self._state.views.get(scope)
         if view is not None:
             paths |= {*self._loop.diagnosed.paths(scope), *view.diagnostics}
         for path in sorted(paths):
-            states[f"file/{path}"] = await self.file(client, path)
+            states[Topic.file(path)] = await self.file(client, path)
         # What changes until a unit is read comes again as a change after `seq`.
         units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
-        return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
+        return wire.Snapshot(seq=seq, states=units)
 
     async def changes(self, client: str | None, after: int) -> Sequence[wire.Change]:
         """The next topics that changed after `after`; waits until there is one."""
@@ -144,17 +145,16 @@ class SnapshotQueries:
         shapes = refused_shapes(self._state, loop.diagnosed, loop.shape_refusals, scope, normal)
         seen = {name: self._state.seen(scope, name) for name in inputs[1]}
         generations = {name: unit.input.generation for name, unit in seen.items() if unit is not None}
-        diagnostics: tuple[wire.Diagnostic, ...] = ()
+        diagnostics: tuple[Diagnostic, ...] = ()
         if any(inputs[:3]) or shapes is not None:
             diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs, shapes or tuple)
-        return wire.File.model_construct(path=path, diagnostics=diagnostics, generations=generations)
+        return wire.File(path=path, diagnostics=diagnostics, generations=generations)
 
-    async def _topic(self, scope: str, topic: str) -> TopicState | None:
-        kind, _, name = topic.partition("/")
-        if kind == "unit":
-            return self._sent.named(scope, name)
-        if kind == "file":
-            return await self.file(scope or None, name)
-        if kind == "show":
+    async def _topic(self, scope: str, topic: Topic) -> TopicState | None:
+        if topic.kind == "unit":
+            return self._sent.named(scope, topic.name)
+        if topic.kind == "file":
+            return await self.file(scope or None, topic.name)
+        if topic.kind == "show":
             return shown_to_wire(self._state)
         return workspace_to_wire(self._state, scope)

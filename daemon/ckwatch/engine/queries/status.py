@@ -22,9 +22,9 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.memory import resident_bytes
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import diagnostic_to_wire, shown_phase, workspace_to_wire
+from ckwatch.engine.to_wire import shown_phase, workspace_to_wire
 from ckwatch.model.version import __version__
-from ckwatch.wire.messages import Status, WorkspaceDetail
+from ckwatch.wire.state import Status, WorkspaceDetail
 
 LOG_READ_BYTES = 1_000_000
 
@@ -103,13 +103,10 @@ class StatusQueries:
         return WorkspaceDetail(
             root=state.root,
             problem=view.problem,
-            diagnostics=tuple(
-                diagnostic_to_wire(one, stale=False)
-                for one in (
-                    *(() if loaded is None else loaded.diagnostics),
-                    *skipped_in_sweeps(state, self._loop.diagnosed, scope),
-                    *warnings,
-                )
+            diagnostics=(
+                *(() if loaded is None else loaded.diagnostics),
+                *skipped_in_sweeps(state, self._loop.diagnosed, scope),
+                *warnings,
             ),
             files=found.files,
             template_folders=tuple(str(folder) for folder in found.template_folders),

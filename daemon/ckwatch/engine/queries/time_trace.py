@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from heapq import nlargest
 from pathlib import Path
@@ -14,6 +14,7 @@ from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
 from ckwatch.checks.compiler_diagnostics import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
+from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END
 from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
 from ckwatch.core.events import MAIN
 from ckwatch.core.unit_state import UnitState
@@ -24,13 +25,11 @@ from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
-from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.render.outcome import Rendered
 from ckwatch.system.durable_files import temporary_beside
-from ckwatch.wire import state as wire
-from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
+from ckwatch.wire.messages import PassTime, TimeTrace
 
 TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
 """Templates of each pass that an answer names."""
@@ -74,7 +73,7 @@ class TimeTraceQuery:
         outcome = await self._renders.present(self._state, unit)
         rendered = outcome.rendered
         if rendered is None or not outcome.ok:
-            return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
+            return answer.model_copy(update={"diagnostics": outcome.diagnostics})
         compiler = self._tools.present_compiler()
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
@@ -92,7 +91,7 @@ class TimeTraceQuery:
             if traced.failure.fault is not None:
                 raise ToolchainError(traced.failure.message, "this says nothing about the kernel; try again")
             found = await to_thread.run_sync(_placed, unit, rendered, request, inputs, traced.failure, overlays)
-            return answer.model_copy(update={"diagnostics": _diagnostics(found)})
+            return answer.model_copy(update={"diagnostics": tuple(found)})
         return answer.model_copy(
             update={"passes": tuple(map(_pass_time, traced.passes)), "path": None if target is None else str(target)}
         )
@@ -110,18 +109,12 @@ def _pass_time(traced: TracedPass) -> PassTime:
         name=traced.name,
         seconds=traced.seconds,
         stages={stage.value: seconds for stage, seconds in summary.stages.items()},
-        templates=tuple(
-            TemplateCost(name=cost.name, count=cost.count, inclusive_s=cost.inclusive_s, self_s=cost.self_s)
-            for cost in summary.templates
-            if cost.name in costliest
-        ),
+        templates=tuple(cost for cost in summary.templates if cost.name in costliest),
         template_count=len(summary.templates),
         instantiation_count=sum(cost.count for cost in summary.templates),
+        front_end=sum(summary.stages[stage] for stage in FRONT_END),
+        back_end=sum(summary.stages[stage] for stage in BACK_END),
     )
-
-
-def _diagnostics(found: Iterable[Diagnostic]) -> tuple[wire.Diagnostic, ...]:
-    return tuple(diagnostic_to_wire(one, stale=False) for one in found)
 
 
 def _placed(

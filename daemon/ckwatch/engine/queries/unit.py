@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +29,6 @@ from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import (
     causes_to_wire,
-    diagnostic_to_wire,
     slow_compile,
     unit_to_wire,
     unit_verification,
@@ -41,8 +41,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.wire.messages import Artifact, ChainLink, PlannedUnit, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
-from ckwatch.wire.places import span_to_wire
-from ckwatch.wire.state import Cause, Position
+from ckwatch.wire.state import Cause
 from ckwatch.wire.verification import UnitVerification
 
 NOT_EXECUTED = "it was not verified yet"
@@ -78,7 +77,7 @@ class UnitQueries:
         return UnitDetail(
             unit=unit_to_wire(state),
             parameters=dict(instance.parameters),
-            parameter_places={name: span_to_wire(span) for name, span in instance.spans.items()},
+            parameter_places=dict(instance.spans),
             template=state.unit.kernel.template,
             tensors=_tensors(state.unit.kernel.operation),
             reads={} if render is None else dict(render.reads),
@@ -87,7 +86,7 @@ class UnitQueries:
             token_key=None if render is None else render.tokens or None,
             standing=status_text(state, self._toolchain_problem(state)),
             cause=causes_to_wire(state.cause),
-            diagnostics=tuple(diagnostic_to_wire(one, stale=not state.settled) for one in state.diagnostics),
+            diagnostics=tuple(replace(one, stale=not state.settled) for one in state.diagnostics),
             command=() if artifact is None else artifact.commands,
             peak_memory_bytes=0 if state.compile.result is None else state.compile.result.peak_memory_bytes,
         )
@@ -186,7 +185,7 @@ def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> Rende
         text=None if text is None else text.text,
         symbol=None if text is None else text.symbol,
         token_key=None if text is None else text.token_key,
-        diagnostics=tuple(diagnostic_to_wire(one, stale=False) for one in outcome.diagnostics),
+        diagnostics=outcome.diagnostics,
         read=dict(outcome.read),
         missed=tuple(sorted(outcome.missed)),
         map=None
@@ -201,15 +200,15 @@ def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
         end=segment.end,
         verbatim=segment.verbatim,
         exact=segment.exact,
-        position=Position.model_construct(line=segment.position.line, column=segment.position.column),
-        span=span_to_wire(segment.site.span),
+        position=segment.position,
+        span=segment.site.span,
         label=segment.site.label,
         chain=tuple(
             ChainLink.model_construct(
                 kind=link.site.kind.value,
                 label=link.site.label,
                 iteration=link.iteration if link.iteration >= 0 else None,
-                span=span_to_wire(link.site.span),
+                span=link.site.span,
             )
             for link in source_map.chain(segment.frame)
         ),

@@ -29,7 +29,6 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -165,7 +164,7 @@ class KernelFileProvider(LanguageProvider):
         if whole or document is None:
             start = types.Position(0, 0)
             return types.Location(self._session.uri_at(path), types.Range(start, start))
-        return types.Location(self._session.uri_at(path), document.codec.encode_range(range_of(unit.place)))
+        return types.Location(self._session.uri_at(path), document.codec.encode_range(unit.place.range))
 
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""

@@ -12,7 +12,6 @@ from lsprotocol import types
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
-from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -300,7 +299,7 @@ class TemplateProvider(LanguageProvider):
         detail = await self._values.detail(folder, unit) if unit is not None else None
         span = detail.parameter_places.get(parameter.name) if detail is not None else None
         if span is not None:
-            return [(span.path, range_of(span))]
+            return [(span.path, span.range)]
         found = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
         return [(path, place.range) for path, place in found if place.defines]
 

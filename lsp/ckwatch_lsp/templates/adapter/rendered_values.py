@@ -13,11 +13,10 @@ from anyio import to_thread
 
 from ckwatch.model.delays import HOVER, NEWER_HOVER
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Range
+from ckwatch.model.text import Range, Span
 from ckwatch.wire.language import TemplateDetail
 from ckwatch.wire.messages import RenderedText, Segment, UnitDetail
-from ckwatch.wire.state import Span, Unit
-from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -136,7 +135,7 @@ def _came_from(segment: Segment, path: str, reach: Range) -> bool:
 
 
 def _is(span: Span, path: str, reach: Range) -> bool:
-    return span.path == path and reach.covers(range_of(span))
+    return span.path == path and reach.covers(span.range)
 
 
 def shown_value(value: Any) -> str:

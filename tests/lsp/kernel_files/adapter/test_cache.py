@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,11 @@ import anyio
 import pytest
 from lsprotocol import types
 
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
-from ckwatch.wire.state import Diagnostic, Span
-from ckwatch.wire.state import Position as WirePosition
 from ckwatch_lsp.kernel_files.adapter.cache import VALUES_KEPT, DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
@@ -93,7 +93,7 @@ class FakeFolder:
 
     def __init__(self) -> None:
         self.ready = self.client = FakeClient()
-        place = unit_of().place.model_copy(update={"path": PATH})
+        place = replace(unit_of().place, path=PATH)
         timed = (timing_of("k/two@gfx942"),)
         self.units = {
             f"k/{name}@gfx942": unit_of(f"k/{name}@gfx942", place=place, timings=timed if name == "two" else ())
@@ -243,11 +243,11 @@ async def test_a_refused_default_is_set_for_the_instance_in_which_it_is_refused(
     text = TEXT + '\n[[instance]]\nname = "three"\n'
     folder: Any = FakeFolder()
     unit = folder.units["k/one@gfx942"]
-    folder.units["k/three@gfx942"] = unit.model_copy(update={"id": "k/three@gfx942", "instance": "three"})
-    start, end = WirePosition(line=3, column=7), WirePosition(line=3, column=8)
+    folder.units["k/three@gfx942"] = replace(unit, id="k/three@gfx942", instance="three")
+    start, end = Position(line=3, column=7), Position(line=3, column=8)
     folder.told.append(
         Diagnostic(
-            severity="error", source="rule", code="rule/x", message="", span=Span(path=PATH, start=start, end=end),
+            severity=Severity.ERROR, source=Source.RULE, code="rule/x", message="", span=Span(path=PATH, start=start, end=end),
             units=("k/three@gfx942",), unit_count=3,
         )
     )  # fmt: skip

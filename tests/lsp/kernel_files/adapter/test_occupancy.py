@@ -15,6 +15,7 @@ from lsprotocol.converters import get_converter
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.topics import Topic
 from ckwatch.wire.analysis import OccupancyChange, OccupancySteps, ParameterChange, ResourceEstimate
 from ckwatch.wire.state import Change, Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers
@@ -103,7 +104,7 @@ async def opened(text: str, client: StepsClient, **changes: Any) -> AsyncIterato
         folder = session.folders[Path(PATH).parent] = WorkspaceFolder(Path(PATH).parent, session.on_daemon_change)
         folder.client = cast("Client", client)
         one = unit("64x32", **{"figures": figures(next_step=STEP), **changes})
-        folder._take(Change(seq=0, topic=f"unit/{one.id}", state=one))
+        folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
         session.opened(types.TextDocumentItem(URI, "", 1, text))
         yield session, editor
         tasks.cancel_scope.cancel()

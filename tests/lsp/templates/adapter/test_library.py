@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.model.text import Position, Range, Span
 from ckwatch.model.text import Position as Ours
-from ckwatch.model.text import Range
 from ckwatch.wire.messages import ChainLink, Segment
-from ckwatch.wire.state import Position, Span
 from ckwatch_lsp.templates.adapter.library import TemplateFiles
 from ckwatch_lsp.templates.adapter.rendered_values import printed_at, shown_value
 from ckwatch_lsp.templates.language.index import builtin_words

@@ -1,0 +1,96 @@
+"""Timings as they are shown: an artifact on a shape, with its samples summed up, and how it compares with others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ckwatch.model.kernels import ParameterValue
+
+CacheName = Literal["cold", "hot"]
+VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
+Standing = Literal["fresh", "stale", "running"]
+"""Whether a timing belongs to the present artifact, and whether it is being taken again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A timing against another: `ratio` is its median over the other's. FAST, SLOW: the difference is significant.
+
+    `other_device`: where the other timing was taken, if that was another device; the two then differ by their devices
+    too, however alike these are."""
+
+    verdict: VerdictName
+    ratio: float
+    against: str
+    other_median_us: float
+    interleaved: bool = False
+    other_device: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """One artifact on one shape, device and cache state; the samples are summed up.
+
+    `id` is the number of its measurement in the history (`timing` has the samples). `minimum_us` to `q3_us` is the
+    interval that comparisons use, `relative_error` the standard error of the median. `converged`: it did not end for
+    want of time or samples. `given_up`: it was certainly slower than what it competed with. `bound_us` is the
+    roofline's time at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that
+    were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
+    `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
+    `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
+    `flushed_instructions`: the instruction caches were flushed before each launch. `cycles`: the median of time ×
+    clock, where the clock was read beside the times; under a power limit cycles repeat and times do not. `limited_by`:
+    what held the clock down meanwhile, such as `power`. `noise_floor_us`: differences below it say nothing. `machine`:
+    the host that has the device, where that is not the one of the daemon's worker.
+    """
+
+    id: int
+    unit: str
+    kernel: str
+    instance: str
+    arch: str
+    shape: str
+    cache: CacheName | Literal[""]
+    device: str
+    device_description: str
+    pci: str | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    runtime: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, ParameterValue] = field(default_factory=dict)
+    median_us: float = 0.0
+    minimum_us: float = 0.0
+    q1_us: float = 0.0
+    q3_us: float = 0.0
+    relative_error: float = 0.0
+    samples: int = 0
+    discarded: int = 0
+    converged: bool = True
+    given_up: bool = False
+    tflops: float | None = None
+    gbps: float | None = None
+    bound_us: float | None = None
+    bound_percent: float | None = None
+    observed_percent: float | None = None
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+    verified: bool = False
+    artifact_key: str = ""
+    benchmark_key: str = ""
+    toolchain: str = ""
+    commit: str | None = None
+    taken_at: float = 0.0
+    failure: str | None = None
+    message: str = ""
+    standing: Standing = "fresh"
+    comparisons: tuple[Comparison, ...] = ()
+    flushed_instructions: bool = False
+    cycles: float | None = None
+    limited_by: tuple[str, ...] = ()
+    noise_floor_us: float | None = None
+    machine: str = ""
+
+    @property
+    def place(self) -> str:
+        """The device as it is shown: `hip:0`, or `hip:0 on gpu-box`."""
+        return f"{self.device} on {self.machine}" if self.machine else self.device
