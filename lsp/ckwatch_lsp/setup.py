@@ -26,14 +26,13 @@ from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers
 from ckwatch_lsp.kernel_files.adapter.provider import KernelFileProvider
-from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.configuration import EditorConfiguration
 from ckwatch_lsp.session.documents import DocumentKind
 from ckwatch_lsp.session.environment_messages import EnvironmentMessages
 from ckwatch_lsp.session.handlers import RequestHandlers
-from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES, LanguageProvider
+from ckwatch_lsp.session.providers import LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
@@ -43,11 +42,8 @@ from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
 TEMPLATE, KERNEL_FILE, SETTINGS = DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS
 
-FORMATTED = ("**/*.kernel.toml", "**/ckwatch.toml")
-"""Files that can be formatted."""
 
-
-def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: types.InitializeParams) -> None:
+def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params: types.InitializeParams) -> None:
     """Create the features and register them. Listeners are called, and answers joined, in the order of this function.
 
     The server's capabilities are computed after this.
@@ -77,7 +73,7 @@ def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: 
     add_provider(session, KernelFileProvider(session, active, answers), KERNEL_FILE, SETTINGS)
     add_provider(session, TemplateProvider(session, active, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
-    register_requests(editor, RequestHandlers(session), editor.capabilities)
+    RequestHandlers(session).register(editor)
 
 
 def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentKind) -> None:
@@ -87,7 +83,7 @@ def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentK
 
 
 def cpp_provider(
-    session: Session, active: ActiveUnits, editor: EditorClient, library: TemplateLibrary, documents: VirtualDocuments
+    session: Session, active: ActiveUnits, editor: CkwatchServer, library: TemplateLibrary, documents: VirtualDocuments
 ) -> CppProvider:
     """Answers about C++, and what they need to know of headers."""
     headers = Headers(session, active, editor)
@@ -99,7 +95,7 @@ def cpp_provider(
 def add_figures(
     session: Session,
     active: ActiveUnits,
-    editor: EditorClient,
+    editor: CkwatchServer,
     params: types.InitializeParams,
     library: TemplateLibrary,
 ) -> FigurePresenter:
@@ -130,7 +126,7 @@ def add_figures(
 def add_commands(
     session: Session,
     active: ActiveUnits,
-    editor: EditorClient,
+    editor: CkwatchServer,
     targets: CommandTargets,
     documents: VirtualDocuments,
 ) -> None:
@@ -147,44 +143,3 @@ def add_commands(
         ServerStatusNotifier(session, editor),
         DaemonProgress(session, editor, tasks),
     ]
-
-
-def register_requests(editor: EditorClient, handlers: RequestHandlers, able: EditorCapabilities) -> None:
-    """Answer the requests about documents that the editor can make use of."""
-    triggers = dict.fromkeys((*LanguageProvider.triggers, *CppProvider.triggers))
-    completion = types.CompletionOptions(trigger_characters=list(triggers))
-    signatures = types.SignatureHelpOptions(trigger_characters=["(", ",", "<", "{"])
-    tokens = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
-    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor, types.CodeActionKind.RefactorRewrite]
-    add = editor.add_request
-    add(types.TEXT_DOCUMENT_COMPLETION, handlers.completion, completion)
-    add(types.TEXT_DOCUMENT_HOVER, handlers.hover)
-    add(types.TEXT_DOCUMENT_SIGNATURE_HELP, handlers.signature_help, signatures)
-    add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
-    add(types.TEXT_DOCUMENT_DECLARATION, handlers.definition)  # templates and kernel files declare nothing apart
-    add(types.TEXT_DOCUMENT_TYPE_DEFINITION, handlers.type_definition)
-    add(types.TEXT_DOCUMENT_IMPLEMENTATION, handlers.implementation)
-    add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
-    if able.calls:
-        add(types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, handlers.prepare_calls)
-        add(types.CALL_HIERARCHY_INCOMING_CALLS, handlers.incoming_calls)
-        add(types.CALL_HIERARCHY_OUTGOING_CALLS, handlers.outgoing_calls)
-    add(types.TEXT_DOCUMENT_RENAME, handlers.rename, types.RenameOptions(prepare_provider=able.rename_prepares or None))
-    if able.rename_prepares:
-        add(types.TEXT_DOCUMENT_PREPARE_RENAME, handlers.prepare_rename)
-    add(types.TEXT_DOCUMENT_DOCUMENT_LINK, handlers.links)
-    add(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, handlers.symbols)
-    add(types.WORKSPACE_SYMBOL, handlers.workspace_symbols)
-    add(types.TEXT_DOCUMENT_FOLDING_RANGE, handlers.folds)
-    add(types.TEXT_DOCUMENT_SELECTION_RANGE, handlers.selections)
-    add(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, handlers.highlights)
-    add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, handlers.tokens, tokens)
-    add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, handlers.range_tokens, tokens)
-    add(types.TEXT_DOCUMENT_FORMATTING, handlers.formatted, files=FORMATTED)
-    add(types.TEXT_DOCUMENT_RANGE_FORMATTING, handlers.formatted_range, files=FORMATTED)
-    if able.action_literals:
-        add(types.TEXT_DOCUMENT_CODE_ACTION, handlers.actions, types.CodeActionOptions(code_action_kinds=kinds))
-    if able.lenses:
-        add(types.TEXT_DOCUMENT_CODE_LENS, handlers.lenses)
-    if able.hints:
-        add(types.TEXT_DOCUMENT_INLAY_HINT, handlers.hints)

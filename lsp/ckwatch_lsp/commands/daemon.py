@@ -11,7 +11,7 @@ from anyio import to_thread
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import CommandTargets
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
@@ -26,7 +26,7 @@ LINES = 2000
 class DaemonCommands:
     """Commands on daemons, and not on units."""
 
-    def __init__(self, editor: EditorClient, targets: CommandTargets, files: VirtualFiles) -> None:
+    def __init__(self, editor: CkwatchServer, targets: CommandTargets, files: VirtualFiles) -> None:
         self._editor = editor
         self._targets = targets
         self._files = files
@@ -83,7 +83,7 @@ class ServerStatus:
 class ServerStatusNotifier(SessionListener):
     """Notifies the editor of each change."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._editor = editor
         self._sent: dict[WorkspaceFolder, ServerStatus] = {}
         self._changed: dict[WorkspaceFolder, None] = {}

@@ -15,7 +15,7 @@ from ckwatch.model.delays import PROGRESS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import AT_WORK
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
@@ -31,7 +31,7 @@ class TaskProgress:
     def __init__(
         self,
         session: Session,
-        editor: EditorClient,
+        editor: CkwatchServer,
         title: str,
         cancel: Callable[[], None],
         *,
@@ -99,7 +99,7 @@ class RunningTask:
 class RunningTasks:
     """The tasks that commands started and that have not ended."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._session = session
         self._editor = editor
         self._tasks: list[RunningTask] = []
@@ -152,7 +152,7 @@ class _BusyPeriod:
 class DaemonProgress(SessionListener):
     """Shows what the daemon works on by itself. What a command works on is part of the command's own progress."""
 
-    def __init__(self, session: Session, editor: EditorClient, tasks: RunningTasks) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer, tasks: RunningTasks) -> None:
         self._session = session
         self._editor = editor
         self._tasks = tasks

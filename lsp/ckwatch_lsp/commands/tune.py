@@ -15,7 +15,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.commands.running_tasks import RunningTask, RunningTasks
-from ckwatch_lsp.protocol.editor_client import EditorClient, sentence_of
+from ckwatch_lsp.protocol.server import CkwatchServer, sentence_of
 from ckwatch_lsp.session.documents import is_saved
 from ckwatch_lsp.session.session import Session
 
@@ -43,7 +43,7 @@ class TuneCommand:
     def __init__(
         self,
         session: Session,
-        editor: EditorClient,
+        editor: CkwatchServer,
         targets: CommandTargets,
         tasks: RunningTasks,
         open_client: OpenClient = own_client,

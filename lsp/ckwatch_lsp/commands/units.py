@@ -14,8 +14,8 @@ from ckwatch.wire.state import Unit
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -31,7 +31,7 @@ CHOICES = 30
 class ChooseInstanceCommand:
     """Which instance a document's figures, values and generated text are shown of."""
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, targets: CommandTargets) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer, targets: CommandTargets) -> None:
         self._session = session
         self._active = active
         self._editor = editor
@@ -91,7 +91,7 @@ CHANGED = "ckwatch/unitsChanged"
 class UnitsCommand(SessionListener):
     """Lists the units, and notifies the editors that asked for it of changes."""
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer) -> None:
         self._session = session
         self._active = active
         self._editor = editor

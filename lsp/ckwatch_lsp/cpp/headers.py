@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import string_in
 from ckwatch_lsp.protocol.client_capabilities import vars_of
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import path_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextDocument, kind_of
@@ -30,7 +30,7 @@ class Headers(SessionListener):
 
     state_key: ClassVar[str] = "Headers"
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer) -> None:
         self._session = session
         self._active = active
         self._editor = editor

@@ -15,7 +15,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch_lsp.cpp.questions import CppFound, CppQuestions
 from ckwatch_lsp.diagnostics.edit_tracking import shifted
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import TextChange, TextDocument
@@ -50,7 +50,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
     def __init__(
         self,
         session: Session,
-        editor: EditorClient,
+        editor: CkwatchServer,
         questions: CppQuestions,
         question: Literal["tokens", "hints"],
         convert: Callable[[CppFound], list[tuple[Range, Piece]]],

@@ -29,7 +29,7 @@ from ckwatch_lsp.cpp.conversion import (
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -60,7 +60,7 @@ class CppProvider(LanguageProvider):
         self,
         session: Session,
         active: ActiveUnits,
-        editor: EditorClient,
+        editor: CkwatchServer,
         library: TemplateLibrary,
         documents: VirtualDocuments,
         headers: Headers,

@@ -10,7 +10,7 @@ from ckwatch.model.delays import CPP_STATUS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch_lsp.commands.running_tasks import TaskProgress
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 
@@ -26,7 +26,7 @@ TITLE = "C++"
 class Readiness:
     """Asks on behalf of questions that nobody waits for any more."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._session = session
         self._editor = editor
         self._watched: dict[WorkspaceFolder, str] = {}

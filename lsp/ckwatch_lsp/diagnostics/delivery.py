@@ -14,7 +14,7 @@ from pygls.exceptions import JsonRpcException
 from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH, PULL, PULL_RENDERS
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, looks_of
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
@@ -26,7 +26,7 @@ from ckwatch_lsp.session.session import Session
 class PushDiagnostics:
     """Publishes changed diagnostics of every file, open or not."""
 
-    def __init__(self, session: Session, editor: EditorClient, reports: FileReports) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer, reports: FileReports) -> None:
         self._session = session
         self._editor = editor
         self._reports = reports
@@ -102,7 +102,7 @@ class PullDiagnostics:
         self,
         session: Session,
         active: ActiveUnits,
-        editor: EditorClient,
+        editor: CkwatchServer,
         reports: FileReports,
         store: DiagnosticStore,
         *,
@@ -289,7 +289,7 @@ class DiagnosticsDelivery(SessionListener):
     state_key: ClassVar[str] = "Diagnostics"
 
     def __init__(
-        self, session: Session, active: ActiveUnits, editor: EditorClient, params: types.InitializeParams
+        self, session: Session, active: ActiveUnits, editor: CkwatchServer, params: types.InitializeParams
     ) -> None:
         self._session = session
         self.store = DiagnosticStore(session)

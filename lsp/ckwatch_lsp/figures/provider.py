@@ -30,7 +30,7 @@ from ckwatch_lsp.figures.labels import (
 )
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -223,7 +223,7 @@ class FiguresRefresher(SessionListener):
     """Compares what open documents show with what they showed: those of which something has changed."""
 
     def __init__(
-        self, session: Session, editor: EditorClient, presenter: FigurePresenter, provider: FiguresProvider
+        self, session: Session, editor: CkwatchServer, presenter: FigurePresenter, provider: FiguresProvider
     ) -> None:
         self._session = session
         self._editor = editor

@@ -8,7 +8,7 @@ from typing import Any
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import path_of
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -20,7 +20,7 @@ SECTION = "ckwatch"
 class EditorConfiguration(SessionListener):
     """Requests the settings where the editor supports that, else takes the initialization options."""
 
-    def __init__(self, session: Session, editor: EditorClient, params: types.InitializeParams) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer, params: types.InitializeParams) -> None:
         self._session = session
         self._editor = editor
         self._reported: set[str] = set()

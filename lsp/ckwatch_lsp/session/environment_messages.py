@@ -13,7 +13,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch_lsp.protocol.editor_client import EditorClient, sentence_of
+from ckwatch_lsp.protocol.server import CkwatchServer, sentence_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -46,7 +46,7 @@ class EnvironmentMessages(SessionListener):
     """Reports untrusted workspaces, daemons that cannot be reached, and the daemon's warnings, each once as long as it
     lasts."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._editor = editor
         self._session = session
         self._reported: dict[WorkspaceFolder, set[str]] = {}

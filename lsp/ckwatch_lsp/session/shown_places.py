@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import ShownPlace
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -13,7 +13,7 @@ from ckwatch_lsp.session.session import Session
 class ShownPlaces(SessionListener):
     """Has the editor show each place once; of several at a time, the last."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._session = session
         self._editor = editor
         self._last: ShownPlace | None = None

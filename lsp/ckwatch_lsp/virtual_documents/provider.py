@@ -13,7 +13,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch.wire.analysis import IsaLine
 from ckwatch.wire.state import Span
 from ckwatch_lsp.commands.arguments import CommandTargets, position_in, string_in
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, VirtualView, parse_virtual_uri, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
@@ -119,7 +119,7 @@ class VirtualDocumentCommands:
         self,
         session: Session,
         active: ActiveUnits,
-        editor: EditorClient,
+        editor: CkwatchServer,
         targets: CommandTargets,
         documents: VirtualDocuments,
     ) -> None:

@@ -21,7 +21,7 @@ from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -121,7 +121,7 @@ class VirtualDocuments(SessionListener):
 
     state_key: ClassVar[str] = "GeneratedDocuments"
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, files: VirtualFiles) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer, files: VirtualFiles) -> None:
         self._session = session
         self._active = active
         self._editor = editor

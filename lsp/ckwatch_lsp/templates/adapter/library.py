@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import file_status
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
@@ -178,7 +178,7 @@ class _WorkspaceTemplates:
 class TemplateLibrary(SessionListener):
     """The templates of all workspaces."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session, editor: CkwatchServer) -> None:
         self._session = session
         self._editor = editor
         self._workspaces: dict[Path, _WorkspaceTemplates] = {}
