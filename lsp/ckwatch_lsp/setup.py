@@ -59,14 +59,14 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
         EnvironmentMessages(session, editor),
         ShownPlaces(session, editor),
     ]
-    diagnostics = DiagnosticsDelivery(session, active, editor, params)
+    diagnostics = DiagnosticsDelivery(session, active, editor)
     session.listeners.append(diagnostics)
     add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
     library = TemplateLibrary(session, editor)
     cpp = cpp_provider(session, active, editor, library, documents)
     add_provider(session, cpp, DocumentKind.VIRTUAL, DocumentKind.HEADER)
     add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
-    add_figures(session, active, editor, params, library)
+    add_figures(session, active, editor, library)
     add_commands(session, active, editor, targets, documents)
     answers = DaemonAnswers(session)
     session.listeners += [answers, library]
@@ -96,7 +96,6 @@ def add_figures(
     session: Session,
     active: ActiveUnits,
     editor: CkwatchServer,
-    params: types.InitializeParams,
     library: TemplateLibrary,
 ) -> FigurePresenter:
     """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
@@ -104,10 +103,7 @@ def add_figures(
     imported = ImportedTimingsCache(session)
     presenter = FigurePresenter(session, anchors, histories, imported)
     affected = AffectedUnits(session, anchors, library)
-    text = params.capabilities.text_document
-    hint = None if text is None else text.inlay_hint
-    resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
-    provider = FiguresProvider(session, active, presenter, affected, resolves=resolves)
+    provider = FiguresProvider(session, active, presenter, affected)
     session.listeners += [
         anchors,
         presenter,
@@ -117,7 +113,7 @@ def add_figures(
         FiguresRefresher(session, editor, presenter, provider),
     ]
     add_provider(session, provider, TEMPLATE, KERNEL_FILE)
-    if resolves:
+    if editor.capabilities.resolved_tooltips:
         editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
     session.diagnostics.add_source(partial(information, session, presenter))
     return presenter

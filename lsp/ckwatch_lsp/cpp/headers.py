@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import string_in
-from ckwatch_lsp.protocol.client_capabilities import vars_of
+from ckwatch_lsp.protocol.client_capabilities import sent
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import path_of
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -75,7 +75,7 @@ class Headers(SessionListener):
 
     async def answer(self, params: Any) -> dict[str, bool]:
         """Whether a document is a header, and not to be changed; for plug-ins."""
-        path = path_of(string_in(params if isinstance(params, dict) else vars_of(params), "uri"))
+        path = path_of(string_in({"uri": sent(params, "uri")}, "uri"))
         header = path is not None and kind_of(f"file://{path}") is DocumentKind.OTHER and self.is_header(path)
         built_in = path is not None and _is_built_in(path)
         return {"header": header, "readOnly": path is not None and (built_in or (header and self.is_read_only(path)))}

@@ -30,10 +30,11 @@ from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
 from ckwatch_lsp.protocol.server import CkwatchServer
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, RefusedError, SemanticToken, is_requested
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, RefusedError, is_requested
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments

@@ -96,7 +96,7 @@ FullReport = types.FullDocumentDiagnosticReport
 
 
 class PullDiagnostics:
-    """Answers requests. `related_documents`: the editor takes those of other files with a document's."""
+    """Answers requests."""
 
     def __init__(
         self,
@@ -105,15 +105,12 @@ class PullDiagnostics:
         editor: CkwatchServer,
         reports: FileReports,
         store: DiagnosticStore,
-        *,
-        related_documents: bool,
     ) -> None:
         self._session = session
         self._active = active
         self._editor = editor
         self._reports = reports
         self._store = store
-        self._related_documents = related_documents
         self._news = anyio.Event()
         self._polled = False
         self._refreshing = False
@@ -219,7 +216,7 @@ class PullDiagnostics:
 
     async def _related(self, uri: str, path: str) -> dict[str, FullReport | UnchangedReport] | None:
         """The diagnostics of other files that this document's units have, for editors that do not ask for all."""
-        if not self._related_documents or self._polled:
+        if not self._editor.capabilities.related_documents or self._polled:
             return None
         session = self._session
         sent = self._sent.setdefault(uri, {})
@@ -288,9 +285,7 @@ class DiagnosticsDelivery(SessionListener):
 
     state_key: ClassVar[str] = "Diagnostics"
 
-    def __init__(
-        self, session: Session, active: ActiveUnits, editor: CkwatchServer, params: types.InitializeParams
-    ) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer) -> None:
         self._session = session
         self.store = DiagnosticStore(session)
         # who cannot be asked to look again would not hear of what is found after an edit
@@ -303,11 +298,8 @@ class DiagnosticsDelivery(SessionListener):
         """Some of the news come from the daemon."""
         self._pulls: PullDiagnostics | None = None
         self._pushes: PushDiagnostics | None = None
-        text = params.capabilities.text_document
         if pulls:
-            pull = text.diagnostic if text else None
-            related = bool(pull and pull.related_document_support)
-            self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
+            self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store)
         else:
             self._pushes = PushDiagnostics(session, editor, self.reports)
         self._others: set[str] = set()

@@ -102,7 +102,7 @@ TOOLTIPS = 64
 
 
 class FiguresProvider(LanguageProvider):
-    """The places of figures. `resolves`: the editor asks for a hint's tooltip when it shows it."""
+    """The places of figures."""
 
     def __init__(
         self,
@@ -110,21 +110,18 @@ class FiguresProvider(LanguageProvider):
         active: ActiveUnits,
         presenter: FigurePresenter,
         affected: AffectedUnits,
-        *,
-        resolves: bool,
     ) -> None:
         self._session = session
         self._active = active
         self._presenter = presenter
         self._affected = affected
-        self._resolves = resolves
 
     async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
         """A label at the end of each line that has figures."""
         if not self._session.settings.hints or document.uri not in self._session.documents:
             return ()
         here = self._presenter.labels(document, within.start.line, within.end.line)
-        at_once = not self._resolves and len(here) <= TOOLTIPS
+        at_once = not self._session.capabilities.resolved_tooltips and len(here) <= TOOLTIPS
         return [self._hint(document, anchor, label, at_once=at_once) for anchor, label in here]
 
     async def resolve(self, hint: types.InlayHint) -> types.InlayHint:
@@ -210,7 +207,7 @@ class FiguresProvider(LanguageProvider):
             label=label,
             padding_left=True,
             tooltip=self._page(document, anchor) if at_once else None,
-            data={"uri": document.uri} if self._resolves else None,
+            data={"uri": document.uri} if self._session.capabilities.resolved_tooltips else None,
         )
 
     def _page(self, document: TextDocument, anchor: FigureAnchor) -> types.MarkupContent:

@@ -21,16 +21,10 @@ from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
+from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
-from ckwatch_lsp.session.providers import (
-    TOKEN_MODIFIERS,
-    TOKEN_TYPES,
-    LanguageProvider,
-    OutdatedError,
-    RefusedError,
-    SemanticToken,
-)
+from ckwatch_lsp.session.providers import LanguageProvider, OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from copy import copy
 
 from lsprotocol import types
 
-from ckwatch_lsp.session.providers import SemanticToken
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 
 
 def joined_outline(outlines: Sequence[Sequence[types.DocumentSymbol]]) -> list[types.DocumentSymbol]:

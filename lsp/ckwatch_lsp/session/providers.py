@@ -15,6 +15,7 @@ from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 
@@ -57,25 +58,6 @@ class HoverText:
 
     text: str
     range: Range | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SemanticToken:
-    """A piece of text with one of `TOKEN_TYPES`, on one line, and some of `TOKEN_MODIFIERS`."""
-
-    range: Range
-    type: str
-    modifiers: tuple[str, ...] = ()
-
-
-TOKEN_TYPES = (
-    *("keyword", "variable", "parameter", "property", "function", "macro", "namespace", "class", "type"),
-    *("string", "number", "comment", "operator", "decorator", "enumMember", "method", "typeParameter", "enum"),
-)
-TOKEN_MODIFIERS = (
-    *("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary"),
-    *("deprecated", "static", "abstract"),
-)
 
 
 class LanguageProvider:

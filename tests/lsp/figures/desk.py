@@ -161,17 +161,14 @@ def lines(first: int, last: int) -> types.Range:
 
 
 @asynccontextmanager
-async def desk(
-    capabilities: EditorCapabilities = ABLE, given: types.ClientCapabilities | None = None
-) -> AsyncIterator[Desk]:
+async def desk(capabilities: EditorCapabilities = ABLE) -> AsyncIterator[Desk]:
     """A session that ends with the context."""
     async with anyio.create_task_group() as tasks:
         session = Session(tasks, lambda _path: None)
         session.capabilities = capabilities
         active, editor = ActiveUnits(session), FakeEditor(capabilities)
         session.listeners.append(active)
-        params = types.InitializeParams(given or types.ClientCapabilities())
-        presenter = add_figures(session, active, editor, params, NoTemplates(session, editor))
+        presenter = add_figures(session, active, editor, NoTemplates(session, editor))
         made = Desk(session, active, editor, presenter)
         yield made
         tasks.cancel_scope.cancel()

@@ -230,9 +230,7 @@ async def test_information_where_it_is_wanted() -> None:
 
 
 async def test_tooltips_come_when_they_are_asked_for() -> None:
-    support = types.ClientInlayHintResolveOptions(properties=["tooltip"])
-    text = types.TextDocumentClientCapabilities(inlay_hint=types.InlayHintClientCapabilities(resolve_support=support))
-    async with desk(given=types.ClientCapabilities(text_document=text)) as made:
+    async with desk(replace(ABLE, resolved_tooltips=True)) as made:
         uri = await opened(made)
         params = types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(0, 100))
         hints = await made.answers.answer(types.TEXT_DOCUMENT_INLAY_HINT, params)

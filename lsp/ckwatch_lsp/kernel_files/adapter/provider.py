@@ -13,7 +13,7 @@ from ckwatch.wire.language import ParameterDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
-from ckwatch_lsp.kernel_files.adapter.conversion import fold, item, key_text, parameter_text, symbol, text_edits
+from ckwatch_lsp.kernel_files.adapter.conversion import item, key_text, parameter_text, text_edits
 from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
 from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
@@ -30,10 +30,11 @@ from ckwatch_lsp.kernel_files.language.document import (
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
 from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider
 from ckwatch_lsp.session.session import Session
 
 SYMBOL_LIMIT = 200
@@ -133,7 +134,7 @@ class KernelFileProvider(LanguageProvider):
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """Tables with their keys."""
         file = await self._files.of(document)
-        return await self._files.run(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
+        return await self._files.run(document, lambda: document_symbols(document.codec, symbols(file.toml)))
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Kernels, instances and sweeps."""
@@ -170,7 +171,7 @@ class KernelFileProvider(LanguageProvider):
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""
         file = await self._files.of(document)
-        return await self._files.run(document, lambda: [fold(one) for one in folds(file.toml)])
+        return await self._files.run(document, lambda: folds(file.toml))
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
         """Words, values, pairs, lines, tables."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -13,15 +12,15 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
 from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.calls import TemplateCalls
 from ckwatch_lsp.templates.adapter.conversion import (
     complete,
-    document_symbols,
     locations,
     matching_symbols,
     replacements,
@@ -31,9 +30,9 @@ from ckwatch_lsp.templates.adapter.hover import TemplateHovers
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues, shown_value
 from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateFile, TemplateTarget
-from ckwatch_lsp.templates.language.outline import folds, highlights, links, outline, selection
+from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
 from ckwatch_lsp.templates.language.rename import RenameRefusedError, Renaming, renamable, rename
-from ckwatch_lsp.templates.language.semantic_tokens import TokenSpan, semantic_tokens
+from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_templates import ROOT
 
@@ -214,11 +213,11 @@ class TemplateProvider(LanguageProvider):
         _, templates, file = found
         return [
             types.DocumentLink(
-                document.codec.encode_range(link.range),
+                document.codec.encode_range(file.template.lines.range(link.start, link.end)),
                 target=self._session.uri_at(templates.names[link.name]),
                 tooltip=templates.names[link.name],
             )
-            for link in links(file)
+            for link in sorted(file.names.links, key=lambda link: link.start)
             if link.name in templates.names
         ]
 
@@ -249,10 +248,7 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return ()
-        return [
-            types.FoldingRange(fold.first, fold.last, kind=fold.kind)
-            for fold in await to_thread.run_sync(folds, found[2].template)
-        ]
+        return await to_thread.run_sync(folds, found[2].template)
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
         """Words, arguments, brackets, tags, blocks."""
@@ -266,8 +262,8 @@ class TemplateProvider(LanguageProvider):
             return ()
         _, templates, file = found
         return [
-            types.DocumentHighlight(document.codec.encode_range(each.range), _HIGHLIGHTS[each.kind])
-            for each in await to_thread.run_sync(highlights, templates.index, file.path, position)
+            types.DocumentHighlight(document.codec.encode_range(reach), kind)
+            for reach, kind in await to_thread.run_sync(highlights, templates.index, file.path, position)
         ]
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
@@ -279,7 +275,7 @@ class TemplateProvider(LanguageProvider):
         if within is None and len(file.template.text) > COLOURED:
             return ()
         first, last = (0, None) if within is None else (within.start.line, within.end.line)
-        return await to_thread.run_sync(_tokens, partial(semantic_tokens, templates.index, file.path, first, last))
+        return await to_thread.run_sync(semantic_tokens, templates.index, file.path, first, last)
 
     async def _meaning(
         self, document: TextDocument, position: Position
@@ -305,19 +301,5 @@ class TemplateProvider(LanguageProvider):
         return [(path, place.range) for path, place in found if place.defines]
 
 
-_HIGHLIGHTS = {
-    "read": types.DocumentHighlightKind.Read,
-    "write": types.DocumentHighlightKind.Write,
-    "text": types.DocumentHighlightKind.Text,
-}
-
-
 def _symbols(document: TextDocument, file: TemplateFile) -> list[types.DocumentSymbol]:
     return document_symbols(document.codec, outline(file))
-
-
-def _tokens(make: partial[list[TokenSpan]]) -> list[SemanticToken]:
-    return [
-        SemanticToken(Range(Position(line, column), Position(line, column + length)), kind, modifiers)
-        for line, column, length, kind, modifiers in make()
-    ]
