@@ -24,7 +24,9 @@ from ckwatch_lsp.figures.anchors import FigureAnchors
 from ckwatch_lsp.figures.imported import ImportedTimingsCache
 from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
-from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers
+from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
+from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
+from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
 from ckwatch_lsp.kernel_files.adapter.provider import KernelFileProvider
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -35,8 +37,11 @@ from ckwatch_lsp.session.handlers import RequestHandlers
 from ckwatch_lsp.session.providers import LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
+from ckwatch_lsp.templates.adapter.calls import TemplateCalls
+from ckwatch_lsp.templates.adapter.hover import TemplateHovers
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.adapter.provider import TemplateProvider
+from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
 from ckwatch_lsp.virtual_documents.provider import VirtualDocumentCommands, VirtualDocumentProvider
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
@@ -70,8 +75,13 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     add_commands(session, active, editor, targets, documents)
     answers = DaemonAnswers(session)
     session.listeners += [answers, library]
-    add_provider(session, KernelFileProvider(session, active, answers), KERNEL_FILE, SETTINGS)
-    add_provider(session, TemplateProvider(session, active, library), TEMPLATE)
+    parsed, values = ParsedKernelFiles(active), RenderedValues(session)
+    add_provider(session, KernelFileProvider(session, parsed, answers), KERNEL_FILE, SETTINGS)
+    add_provider(session, KernelFileNavigation(session, parsed, answers), KERNEL_FILE)
+    add_provider(session, KernelFileActions(session, parsed, answers), KERNEL_FILE)
+    add_provider(session, TemplateProvider(session, active, library, values), TEMPLATE)
+    add_provider(session, TemplateHovers(active, library, values), TEMPLATE)
+    add_provider(session, TemplateCalls(session, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
     RequestHandlers(session).register(editor)
 

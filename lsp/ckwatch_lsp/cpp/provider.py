@@ -34,7 +34,7 @@ from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, RefusedError, is_requested
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, NoAnswerError, RefusedError, is_requested
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
@@ -310,10 +310,11 @@ class CppProvider(LanguageProvider):
             return _is_beside_values(document, position)
         if document.kind is not DocumentKind.TEMPLATE or not _may_be_in_tag(document, position):
             return False
-        found = await self._library.of(document)
-        if found is None:
+        try:
+            _, _, file = await self._library.of(document)
+        except NoAnswerError:
             return False
-        template = found[2].template
+        template = file.template
         tag = template.tag_at(template.lines.offset(position))
         if tag is None or tag.body.kind == "raw":
             return False

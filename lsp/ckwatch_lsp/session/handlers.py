@@ -24,7 +24,7 @@ from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, Req
 from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
-from ckwatch_lsp.session.providers import LanguageProvider, OutdatedError, RefusedError
+from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError, OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
@@ -308,6 +308,8 @@ class _Asked(Generic[Answer]):
         """Ask one of them."""
         try:
             self.answers[language] = await self._ask(language)
+        except NoAnswerError:
+            pass
         except CkwatchError as error:
             _log.info("%s: %s", self._document.uri, error)
             self._errors[language] = error

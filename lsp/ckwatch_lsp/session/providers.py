@@ -62,7 +62,7 @@ class HoverText:
 
 class LanguageProvider:
     """Answers for documents of one kind. Positions are ours, answers the protocol's; None or nothing where there is no
-    answer. A CkwatchError that is raised is shown to those who asked for something explicitly."""
+    answer, or NoAnswerError. Another CkwatchError is shown to those who asked for something explicitly."""
 
     slow: ClassVar[bool] = False
     """True if an answer may take seconds: others do not wait for it."""
@@ -167,6 +167,13 @@ class LanguageProvider:
     async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
         """Short texts within lines."""
         return ()
+
+
+class NoAnswerError(CkwatchError):
+    """The provider has nothing to say about the document or the place; nobody is told."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no answer")
 
 
 class OutdatedError(CkwatchError):

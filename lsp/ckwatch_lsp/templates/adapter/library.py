@@ -17,7 +17,7 @@ from ckwatch.system.user_files import file_status
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.providers import NoAnswerError, SessionListener
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import BuiltinWords, TemplateFile, TemplateIndex, builtin_words
 from ckwatch_templates import ROOT
@@ -203,11 +203,12 @@ class TemplateLibrary(SessionListener):
             folder = next(iter(self._session.folders.values()), None)
         return folder
 
-    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile] | None:
-        """The workspace and templates that a document belongs to, and its own; None where it is in no workspace."""
+    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile]:
+        """The workspace and templates that a document belongs to, and its own. Raises NoAnswerError where it is in no
+        workspace."""
         folder = await self.folder_of(document)
         if folder is None or document.path is None:
-            return None
+            raise NoAnswerError
         if self._session.documents.get(document.uri) is document:
             self._note(document)
         templates = await self.templates(folder)
