@@ -12,9 +12,10 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
+from ckwatch_lsp.diagnostics.conversion import plain_range, short_names
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
-from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.position_encoding import range_of, unconverted
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
@@ -77,12 +78,7 @@ class ChooseInstanceCommand:
 
 def titles(units: Sequence[Unit]) -> dict[str, Unit]:
     """Each unit by the shortest name that tells it from the others."""
-    kernels, archs = {unit.kernel for unit in units}, {unit.arch for unit in units}
-    found = {}
-    for unit in units:
-        name = unit.instance if len(kernels) == 1 else f"{unit.kernel}/{unit.instance}"
-        found[name if len(archs) == 1 else f"{name}@{unit.arch}"] = unit
-    return found
+    return dict(zip(short_names([unit.id for unit in units]), units, strict=True))
 
 
 CHANGED = "ckwatch/unitsChanged"
@@ -146,16 +142,11 @@ class UnitsCommand(SessionListener):
         uri = self._session.uri_at(unit.place.path)
         given = range_of(unit.place)
         text, freshness = line_of(unit, self._session.settings.shape)
-        if document is not None:
-            shown = document.codec.encode_range(given)
-            start, end = shown.start, shown.end
-            places = ((start.line, start.character), (end.line, end.character))
-        else:
-            places = ((given.start.line, given.start.column), (given.end.line, given.end.column))
+        shown = unconverted(given) if document is None else document.codec.encode_range(given)
         return {
             "folder": uri_of(folder.root), "kernel": unit.kernel, "kernelUri": uri, "instance": unit.instance,
             "arch": unit.arch, "id": unit.id, "uri": uri,
-            "range": dict(zip(("start", "end"), ({"line": at[0], "character": at[1]} for at in places), strict=True)),
+            "range": plain_range(shown),
             "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": freshness,
             "errors": unit.errors, "warnings": unit.warnings, "active": active,
         }  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from ckwatch.client.events import UnitInBrief
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
+from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
@@ -237,12 +237,8 @@ def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diag
     if not now.stale or now.source not in RENDERED:
         return False
     place = range_of(now.span)
-    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_of(one.span))]
+    here = [one for one in new.get(_kind(now), ()) if place.meets(range_of(one.span))]
     return bool(here) and all(one.message != now.message for one in here)
-
-
-def _meet(one: Range, other: Range) -> bool:
-    return one.start <= other.end and other.start <= one.end
 
 
 def _kind(now: Diagnostic) -> tuple[object, ...]:
@@ -299,7 +295,7 @@ def _moved_related(one: Related, edits: EditsByPath) -> Related:
 def _untouched(span: Span, edits: EditsByPath) -> Span | None:
     place = range_of(span)
     for edit in edits.get(span.path, ()):
-        if touches(place, edit):
+        if place.meets(edit.before):
             return None
         after = shifted(place, (edit,))
         if after is None:

@@ -20,7 +20,6 @@ from ckwatch_lsp.figures.anchors import ANCHOR_TOPICS, FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import (
     LENSES_LIMIT,
-    UnitLens,
     affected_lens,
     sweep_lenses,
     timing_cells,
@@ -142,14 +141,14 @@ class FiguresProvider(LanguageProvider):
         return [
             types.CodeLens(
                 document.codec.encode_range(Range(Position(line, 0), Position(line, 0))),
-                command=types.Command(lens.title, lens.command, arguments=[lens.argument]),
+                command=lens,
             )
             for line, lens in self.written_lenses(document)
         ]
 
-    def written_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+    def written_lenses(self, document: TextDocument) -> list[tuple[int, types.Command]]:
         """The lenses by line."""
-        found: list[tuple[int, UnitLens]] = []
+        found: list[tuple[int, types.Command]] = []
         anchors = self._presenter.anchors.of(document)
         active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
@@ -188,7 +187,7 @@ class FiguresProvider(LanguageProvider):
         column = document.line(anchor.end.line).find("def_kernel")
         return column <= position.column <= column + len("def_kernel") if column >= 0 else True
 
-    def _affected_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+    def _affected_lenses(self, document: TextDocument) -> list[tuple[int, types.Command]]:
         units = len(self._active.units(document))
         if units == 0:
             return []

@@ -122,6 +122,12 @@ class PositionCodec:
         return len(self.lines), 0
 
 
+def unconverted(given: Range) -> types.Range:
+    """Our range for the editor where the text cannot be read."""
+    start, end = given.start, given.end
+    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
+
+
 def range_of(span: Span) -> Range:
     """The place within its file."""
     return Range(Position(span.start.line, span.start.column), Position(span.end.line, span.end.column))

@@ -19,7 +19,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.position_encoding import range_of, unconverted
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
     WORKSPACE_KINDS,
@@ -265,10 +265,7 @@ class Session:
     async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""
         document = await self.text_at(path)
-        if document is None:
-            start = types.Position(given.start.line, given.start.column)
-            return types.Range(start, types.Position(given.end.line, given.end.column))
-        return document.codec.encode_range(given)
+        return unconverted(given) if document is None else document.codec.encode_range(given)
 
     def workspace_edit(self, edits: Mapping[str, Sequence[types.TextEdit]]) -> types.WorkspaceEdit:
         """Edits by URI, with the versions of open documents where the editor takes them."""
