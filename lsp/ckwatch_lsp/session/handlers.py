@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -230,11 +231,12 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        where: list[Position | Range] = []
-        if hasattr(params, "position"):
-            where = [document.codec.decode(params.position)]
-        elif hasattr(params, "range"):
-            where = [document.codec.decode_range(params.range)]
+        about = signature(request.ask).parameters
+        where: dict[str, Position | Range] = {}
+        if "position" in about:
+            where["position"] = document.codec.decode(params.position)
+        elif "within" in about and hasattr(params, "range"):
+            where["within"] = document.codec.decode_range(params.range)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
 
@@ -246,7 +248,7 @@ class RequestHandlers:
         return [await self._selection(document, document.codec.decode(place), params) for place in params.positions]
 
     async def _selection(self, document: TextDocument, position: Position, params: Any) -> types.SelectionRange:
-        asked = await self._ask(SELECTIONS, document, [position], params)
+        asked = await self._ask(SELECTIONS, document, {"position": position}, params)
         around = [each for one in asked for each in one] or [Range(position, position)]
         found = types.SelectionRange(document.codec.encode_range(around[-1]))
         for each in reversed(around[:-1]):
@@ -254,12 +256,12 @@ class RequestHandlers:
         return found
 
     async def _ask(
-        self, request: DocumentRequest, document: TextDocument, where: Sequence[Position | Range], params: Any
+        self, request: DocumentRequest, document: TextDocument, where: Mapping[str, Position | Range], params: Any
     ) -> list[Any]:
         """The answers of the providers in order, asked all at once."""
         languages = [one for one in self._session.providers_for(document) if request.among(one, params)]
-        name, more = request.ask.__name__, request.more(params)
-        asked = _Asked(document, lambda language: getattr(language, name)(document, *where, **more))
+        name, more = request.ask.__name__, {**where, **request.more(params)}
+        asked = _Asked(document, lambda language: getattr(language, name)(document, **more))
         slow = [one for one in languages if one.slow]
         others = [one for one in languages if not one.slow]
         async with anyio.create_task_group() as tasks:
