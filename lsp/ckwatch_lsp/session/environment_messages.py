@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import metadata
 from typing import NamedTuple
 
@@ -72,7 +73,7 @@ class EnvironmentMessages(SessionListener):
             found.append(("trust", (text, types.MessageType.Warning, {"Trust": folder.trust})))
         elif folder.connection is ConnectionState.BROKEN and problem is not None:
             text = sentence_of(problem)
-            fixes: dict[str, FixAction] = {"Try again": _waking(folder)}
+            fixes: dict[str, FixAction] = {"Try again": partial(_wake, folder)}
             found.append((f"broken {problem.message}", (text, types.MessageType.Error, fixes)))
         elif folder.workspace is not None:
             for topic, warning in folder.workspace.warnings.items():
@@ -80,23 +81,21 @@ class EnvironmentMessages(SessionListener):
                 kind = types.MessageType.Error if cannot_compile else types.MessageType.Warning
                 ways: dict[str, FixAction] = {}
                 if topic == TOOLCHAIN_TOPIC:
-                    ways = {"Install ROCm's compiler": self._installing(folder), "Restart the daemon": folder.restart}
+                    ways["Install ROCm's compiler"] = partial(self._install, folder, COMPILER)
+                    ways["Restart the daemon"] = folder.restart
                 elif topic == HEADERS_TOPIC:
-                    ways = {"Fetch Composable Kernel": self._installing(folder, CK_HEADERS)}
+                    ways["Fetch Composable Kernel"] = partial(self._install, folder, CK_HEADERS)
                 found.append((f"{topic} {warning}", (warning, kind, ways)))
         return found
 
-    def _installing(self, folder: WorkspaceFolder, part: Installable = COMPILER) -> FixAction:
-        async def install() -> None:
-            self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
-            command = module_command("ckwatch", "toolchain", "install", part.name)
-            result = await run_process(command, environment=module_environment())
-            if result.exit_status != 0:
-                raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
-            self._show(types.MessageType.Info, f"{part.title} is installed.")
-            await folder.restart()
-
-        return install
+    async def _install(self, folder: WorkspaceFolder, part: Installable) -> None:
+        self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
+        command = module_command("ckwatch", "toolchain", "install", part.name)
+        result = await run_process(command, environment=module_environment())
+        if result.exit_status != 0:
+            raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
+        self._show(types.MessageType.Info, f"{part.title} is installed.")
+        await folder.restart()
 
     def _show(self, kind: types.MessageType, message: str) -> None:
         self._editor.show_message(kind, message)
@@ -119,11 +118,8 @@ class EnvironmentMessages(SessionListener):
             self._show(types.MessageType.Error, sentence_of(error))
 
 
-def _waking(folder: WorkspaceFolder) -> FixAction:
-    async def wake() -> None:
-        folder.wake()
-
-    return wake
+async def _wake(folder: WorkspaceFolder) -> None:
+    folder.wake()
 
 
 def _installed() -> str | None:

@@ -173,7 +173,7 @@ class Session:
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
                 if self.settings.check_on_type:
-                    folder.overlays.opened(document)
+                    folder.overlays.changed(document)
         if self.documents.get(document.uri) is document:
             for listener in self.listeners:
                 listener.opened(document)
