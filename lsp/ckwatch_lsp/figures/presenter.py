@@ -9,6 +9,7 @@ import anyio
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.figures_text import is_figure
 from ckwatch.wire.state import Unit
@@ -19,7 +20,6 @@ from ckwatch_lsp.figures.labels import sweep_label, unit_label
 from ckwatch_lsp.figures.pages import (
     NO_HISTORY,
     PageBlock,
-    PredictedTiming,
     UnitHistory,
     about_shape,
     about_sweep,
@@ -88,16 +88,13 @@ def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-async def _predictions(client: Client, unit: Unit) -> Sequence[PredictedTiming]:
+async def _predictions(client: Client, unit: Unit) -> Sequence[ShapePrediction]:
     if unit.figures is None:
         return ()
     try:
-        shapes = (await client.analysis(unit)).shapes
+        return (await client.analysis(unit)).shapes
     except CkwatchError:
         return ()  # nothing is built, or it cannot be read; the figures say what there is
-    return [
-        PredictedTiming(each.shape, each.prediction.part, each.prediction.time_us, each.measured_us) for each in shapes
-    ]
 
 
 def _stamp(unit: Unit) -> tuple[object, ...]:

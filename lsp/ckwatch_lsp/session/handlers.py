@@ -156,19 +156,12 @@ def _context(params: types.CompletionParams | types.CodeActionParams) -> Mapping
     return {"context": params.context}
 
 
-def _whole(_params: types.SemanticTokensParams | types.DocumentFormattingParams) -> Mapping[str, Any]:
-    return {"within": None}
-
-
 def _declaration(params: types.ReferenceParams) -> Mapping[str, Any]:
     return {"declaration": params.context.include_declaration}
 
 
-def _new_name(params: types.RenameParams) -> Mapping[str, Any]:
-    return {"name": params.new_name}
-
-
 _P, _R = LanguageProvider, DocumentRequest
+_WHOLE: Callable[[Any], Mapping[str, Any]] = lambda _params: {"within": None}  # noqa: E731  # as in the rows
 
 REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_COMPLETION: _R(_P.completion, _completion, _context, among=_is_triggered),
@@ -178,18 +171,20 @@ REQUESTS: Mapping[str, DocumentRequest] = {
     types.TEXT_DOCUMENT_DECLARATION: _R(_P.definition, _first_list),  # templates and kernel files declare nothing apart
     types.TEXT_DOCUMENT_TYPE_DEFINITION: _R(_P.type_definition, _first_list),
     types.TEXT_DOCUMENT_IMPLEMENTATION: _R(_P.implementation, _first_list),
-    types.TEXT_DOCUMENT_REFERENCES: _R(_P.references, _first_list, _declaration),
+    types.TEXT_DOCUMENT_REFERENCES: _R(
+        _P.references, _first_list, lambda given: {"declaration": given.context.include_declaration}
+    ),
     types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R(_P.prepare_calls, _calls, able="calls"),
-    types.TEXT_DOCUMENT_RENAME: _R(_P.rename, _first, _new_name, explicit=True),
+    types.TEXT_DOCUMENT_RENAME: _R(_P.rename, _first, lambda given: {"name": given.new_name}, explicit=True),
     types.TEXT_DOCUMENT_PREPARE_RENAME: _R(_P.prepare_rename, _prepare_rename, able="rename_prepares"),
     types.TEXT_DOCUMENT_DOCUMENT_LINK: _R(_P.links),
     # an editor keeps an outline until the text changes, so this one is waited for
     types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R(_P.symbols, _symbols, beside_s=CPP_ALONE.seconds),
     types.TEXT_DOCUMENT_FOLDING_RANGE: _R(_P.folds),
     types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R(_P.highlights, _first_list),
-    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R(_P.tokens, _tokens, _whole, options=_COLOURS),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R(_P.tokens, _tokens, _WHOLE, options=_COLOURS),
     types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R(_P.tokens, _tokens, options=_COLOURS),
-    types.TEXT_DOCUMENT_FORMATTING: _R(_P.formatted, _joined, _whole, files=FORMATTED),
+    types.TEXT_DOCUMENT_FORMATTING: _R(_P.formatted, _joined, _WHOLE, files=FORMATTED),
     types.TEXT_DOCUMENT_RANGE_FORMATTING: _R(_P.formatted, files=FORMATTED),
     types.TEXT_DOCUMENT_CODE_ACTION: _R(
         _P.actions, _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"

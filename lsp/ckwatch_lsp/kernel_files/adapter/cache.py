@@ -6,8 +6,8 @@ A cached answer that may be out of date is used as it is, and refreshed at the s
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -41,21 +41,11 @@ class ParsedKernelFiles:
 
     def __init__(self, active: ActiveUnits) -> None:
         self._active = active
-        self._kept: OrderedDict[str, tuple[str, KernelFileText]] = OrderedDict()
 
     async def of(self, document: TextDocument) -> KernelFileText:
         """The document as a kernel file, whatever it holds."""
         text = document.text
-        kept = self._kept.get(document.uri)
-        if kept is not None and kept[0] == text:
-            self._kept.move_to_end(document.uri)
-            return kept[1]
-        file = KernelFileText(text) if len(text) < LARGE else await to_thread.run_sync(KernelFileText, text)
-        self._kept[document.uri] = (text, file)
-        self._kept.move_to_end(document.uri)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return file
+        return _parsed(text) if len(text) < LARGE else await to_thread.run_sync(_parsed, text)
 
     async def run(self, document: TextDocument, work: Callable[[], Answer]) -> Answer:
         """Do what takes as long as the text is large: in a thread where it is."""
@@ -80,6 +70,11 @@ class ParsedKernelFiles:
         if active is not None:
             mine.sort(key=lambda unit: (unit.id != active.id, unit.arch != active.arch))
         return next(iter(mine), active or next(iter(units), None))
+
+
+@lru_cache(maxsize=KEPT)
+def _parsed(text: str) -> KernelFileText:
+    return KernelFileText(text)
 
 
 def subject_of(file: KernelFileText, position: Position, parameter: str) -> InstanceTable | SweepEntry | None:
@@ -129,7 +124,7 @@ class DaemonAnswers(SessionListener):
         await self.keys(folder, document.kind)
         if document.kind is DocumentKind.KERNEL_FILE:
             await self.templates(folder)
-            template = KernelFileText(document.text).template
+            template = _parsed(document.text).template
             name = None if template is None else template.read()
             if isinstance(name, str):
                 await self.template(folder, name)

@@ -19,7 +19,7 @@ from ckwatch_lsp.templates.language.completion import (
 )
 from ckwatch_lsp.templates.language.index import TemplateFile, parameters_of
 from ckwatch_lsp.templates.language.outline import outline
-from ckwatch_lsp.templates.language.signatures import CallSignature
+from ckwatch_lsp.templates.language.signatures import CallSignature, written
 
 
 async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> list[types.Location]:
@@ -78,7 +78,7 @@ def signature_information(found: Sequence[CallSignature]) -> types.SignatureHelp
     for each in found:
         called = each.callable
         doc = types.MarkupContent(types.MarkupKind.Markdown, called.doc) if called.doc else None
-        parameters = [types.ParameterInformation(str(argument)) for argument in called.arguments]
+        parameters = [types.ParameterInformation(written(argument)) for argument in called.arguments]
         infos.append(
             types.SignatureInformation(
                 label=called.label,

@@ -29,7 +29,7 @@ from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues, shown_value
 from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateTarget
 from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
-from ckwatch_lsp.templates.language.rename import RenameRefusedError, Renaming, renamable, rename
+from ckwatch_lsp.templates.language.rename import renamable, rename
 from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_templates import ROOT
@@ -138,19 +138,13 @@ class TemplateProvider(LanguageProvider):
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """Return the name to rename."""
         _, templates, file = await self._library.of(document)
-        try:
-            meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
-        except RenameRefusedError as refused:
-            raise CkwatchError(str(refused)) from None
+        meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
         return meaning.range, meaning.name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
         """In all templates, and for parameters in kernel files. Raises CkwatchError where that cannot be."""
         folder, templates, file = await self._library.of(document)
-        try:
-            renaming: Renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)
-        except RenameRefusedError as refused:
-            raise CkwatchError(str(refused)) from None
+        renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)
         places = [(place.path, place.range) for place in renaming.places]
         for parameter in renaming.parameters:
             own = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
