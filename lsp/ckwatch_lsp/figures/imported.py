@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position
 from ckwatch.wire.imported_timings import ImportedTiming
+from ckwatch_lsp.kernel_files.language.document import KernelFileText, values_of
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
-
-_HEADER = re.compile(r"[ \t]*\[\[[ \t]*shape[ \t]*\]\][ \t]*(?:#.*)?")
-_NAME = re.compile(r"""[ \t]*name[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')""")
-_SIZE = re.compile(r"[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*(\d{1,12})[ \t]*(?:#.*)?")
 
 KEPT = 1000
 """Kernels whose imported timings are kept."""
@@ -39,22 +36,15 @@ class ShapeTable:
 
 
 def shape_at(text: str, line: int) -> ShapeTable | None:
-    """The shape whose header, or whose name, stands on a line."""
-    lines = text.split("\n")
-    start = next((at for at in range(min(line, len(lines) - 1), -1, -1) if lines[at].lstrip().startswith("[")), None)
-    if start is None or _HEADER.fullmatch(lines[start].rstrip("\r")) is None:
+    """The shape whose header, or whose name, stands on a line. Reads the whole text; call from a worker thread."""
+    toml = KernelFileText(text).toml
+    table = toml.table_at(toml.offset(Position(line, 0)))
+    name = table.pair("name")
+    if table.path != ("shape",) or line not in [toml.line_of(one.start) for one in (table, name) if one is not None]:
         return None
-    if line != start and _NAME.match(lines[line]) is None:
-        return None
-    name, sizes = "", {}
-    for written in lines[start + 1 :]:
-        if written.lstrip().startswith("["):
-            break
-        if found := _NAME.match(written):
-            name = found[1] or found[2] or ""
-        elif found := _SIZE.fullmatch(written.rstrip("\r")):
-            sizes[found[1]] = int(found[2])
-    return ShapeTable(name, sizes)
+    values = values_of({pair.name: pair for pair in table.pairs})
+    sizes = {size: value for size, value in values.items() if type(value) is int}
+    return ShapeTable(str(values.get("name", "")), sizes)
 
 
 class ImportedTimingsCache(SessionListener):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import anyio
+from anyio import to_thread
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
@@ -156,10 +157,10 @@ class FigurePresenter(SessionListener):
             self._pages[document.uri, anchor.sweep] = text
         return text
 
-    def shape_page(self, document: TextDocument, line: int) -> str:
+    async def shape_page(self, document: TextDocument, line: int) -> str:
         """The hover's text about the shape whose header or name stands on a line; empty where there is nothing."""
         folder = self._session.folder_for(document)
-        shape = shape_at(document.text, line)
+        shape = await to_thread.run_sync(shape_at, document.text, line)
         units = [] if folder is None or shape is None else folder.units_at(document.path or "")
         if folder is None or shape is None or not units:
             return ""

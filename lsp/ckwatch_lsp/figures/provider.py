@@ -175,7 +175,7 @@ class FiguresProvider(LanguageProvider):
         if anchor is not None and self._is_on(document, anchor, position):
             text = self._presenter.page(document, anchor)
         elif document.kind is DocumentKind.KERNEL_FILE:
-            text = self._presenter.shape_page(document, position.line)
+            text = await self._presenter.shape_page(document, position.line)
         else:
             return None
         return HoverText(text) if text else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from inspect import iscoroutinefunction
@@ -115,25 +115,11 @@ class CkwatchProtocol(LanguageServerProtocol):
         """Handle one message. A request that cannot be understood is answered with an error."""
         method, number = message.get("method"), message.get("id")
         is_request = "method" in message and "id" in message
-        if number is not None and (isinstance(number, bool) or not isinstance(number, str | int)):
-            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
-            return
-        if message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str)):
-            self.refuse(number, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
-            return
-        if is_request and number is None:
-            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
-            return
-        if self._shutdown and method != types.EXIT:
-            if is_request:
-                self.refuse(number, INVALID_REQUEST, "the server is shutting down")
-            return
-        if not self._initialized and method not in (types.INITIALIZE, types.EXIT):
-            if is_request:
-                self.refuse(number, NOT_INITIALIZED, "the first request must be `initialize`")
-            return
-        if method == types.INITIALIZE and self._initialized and is_request:
-            self.refuse(number, INVALID_REQUEST, "the server is already initialized")
+        problem = next((row for row in self._problems(message) if row[0]), None)
+        if problem is not None:
+            _, code, text, is_answered = problem
+            if is_answered or is_request:
+                self.refuse(number if _is_id(number) else None, code, text)
             return
         try:
             structured = self.structure_message(message)
@@ -152,6 +138,21 @@ class CkwatchProtocol(LanguageServerProtocol):
         if is_request and number is not None:
             self._open[number] = None
         self.handle_message(structured)
+
+    def _problems(self, message: dict[str, Any]) -> Iterator[tuple[bool, int, str, bool]]:
+        """Each mistake that a message may have: whether it is there, the error, and whether no request gets it, too."""
+        method, number = message.get("method"), message.get("id")
+        is_request = "method" in message and "id" in message
+        is_foreign = message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str))
+        is_second = method == types.INITIALIZE and self._initialized and is_request
+        is_early = not self._initialized and method not in (types.INITIALIZE, types.EXIT)
+        no_id = "the id of a request must be a string or an integer"
+        yield number is not None and not _is_id(number), INVALID_REQUEST, no_id, True
+        yield is_foreign, INVALID_REQUEST, "not a JSON-RPC 2.0 message", True
+        yield is_request and number is None, INVALID_REQUEST, no_id, True
+        yield self._shutdown and method != types.EXIT, INVALID_REQUEST, "the server is shutting down", False
+        yield is_early, NOT_INITIALIZED, "the first request must be `initialize`", False
+        yield is_second, INVALID_REQUEST, "the server is already initialized", False
 
     def _handle_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
         asked = self._request_futures.get(msg_id)
@@ -403,6 +404,10 @@ class CkwatchServer(LanguageServer):
     def structured(self, value: object, kind: type[Kind]) -> Kind:
         """A value of the protocol from its JSON."""
         return self.protocol._converter.structure(value, kind)
+
+
+def _is_id(number: object) -> bool:
+    return isinstance(number, str | int) and not isinstance(number, bool)
 
 
 def _in_words(answer: RequestHandler) -> RequestHandler:

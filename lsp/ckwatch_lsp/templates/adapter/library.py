@@ -70,11 +70,12 @@ class TemplateFiles:
         """The templates as they are on disk or open.
 
         `changed`: the texts of documents that were opened or edited since the last call, None for those that were
-        closed. `rescan`: scan the folders, however old the last scan is.
+        closed. `rescan`: scan the folders, however old the last scan is, as for a document that no scan has found.
         """
-        stale = words is not self._words
+        stale, inside = words is not self._words, tuple(f"{folder}/" for folder in folders)
         for path, text in changed.items():
-            stale = (self._close(path) if text is None else self._open(path, text, folders)) or stale
+            stale = (self._close(path) if text is None else self._open(path, text)) or stale
+            rescan = rescan or (path not in self._paths and path.startswith(inside) and os.path.isfile(path))  # noqa: PTH113
         if rescan or tuple(folders) != self._folders or time.monotonic() - self._scanned_at > SCAN_S:
             names = dict(_found(folders))
             self._folders, self._scanned_at = tuple(folders), time.monotonic()
@@ -87,13 +88,13 @@ class TemplateFiles:
             self._templates, self._words = TemplateSet(TemplateIndex(files, known.get, words), known), words
         return self._templates
 
-    def _open(self, path: str, text: str, folders: Sequence[str]) -> bool:
+    def _open(self, path: str, text: str) -> bool:
         """Return True if that makes a difference."""
         changed = path not in self._files or self._files[path].template.text != text
         if changed:
             self._files[path] = TemplateFile(path, text)
         self._stamps[path] = None
-        return (path not in self._paths and self._name(path, folders)) or changed
+        return changed
 
     def _close(self, path: str) -> bool:
         if path in self._paths:
@@ -101,19 +102,6 @@ class TemplateFiles:
             return self._read(path)
         self._stamps.pop(path, None)
         return self._files.pop(path, None) is not None
-
-    def _name(self, path: str, folders: Sequence[str]) -> bool:
-        """Name a document that may be a new file; whether it has a name now."""
-        for folder in folders:
-            name = path.removeprefix(f"{folder}/")
-            if name != path:
-                hidden = any(part.startswith(".") or part == "__pycache__" for part in name.split("/")[:-1])
-                if name in self._names or hidden or not os.path.isfile(path):  # noqa: PTH113  # Path cannot hold every name
-                    return False  # the next scan says which of two it is
-                self._names[name] = path
-                self._paths[path] = None
-                return True
-        return False
 
     def _read_all(self) -> bool:
         """Return True if anything has changed on disk, apart from open files."""
