@@ -53,26 +53,26 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
 
     The server's capabilities are computed after this.
     """
-    session.capabilities = editor.capabilities
+    session.editor, session.capabilities = editor, editor.capabilities
     active = ActiveUnits(session)
-    documents = VirtualDocuments(session, active, editor, files)
+    documents = VirtualDocuments(session, active, files)
     targets = CommandTargets(session, active)
     session.listeners += [
         active,
         documents,
-        EditorConfiguration(session, editor, params),
-        EnvironmentMessages(session, editor),
-        ShownPlaces(session, editor),
+        EditorConfiguration(session, params),
+        EnvironmentMessages(session),
+        ShownPlaces(session),
     ]
-    diagnostics = DiagnosticsDelivery(session, active, editor)
+    diagnostics = DiagnosticsDelivery(session, active)
     session.listeners.append(diagnostics)
     add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
-    library = TemplateLibrary(session, editor)
-    cpp = cpp_provider(session, active, editor, library, documents)
+    library = TemplateLibrary(session)
+    cpp = cpp_provider(session, active, library, documents)
     add_provider(session, cpp, DocumentKind.VIRTUAL, DocumentKind.HEADER)
     add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
-    add_figures(session, active, editor, library)
-    add_commands(session, active, editor, targets, documents)
+    add_figures(session, active, library)
+    add_commands(session, active, targets, documents)
     answers = DaemonAnswers(session)
     session.listeners += [answers, library]
     parsed, values = ParsedKernelFiles(active), RenderedValues(session)
@@ -93,21 +93,16 @@ def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentK
 
 
 def cpp_provider(
-    session: Session, active: ActiveUnits, editor: CkwatchServer, library: TemplateLibrary, documents: VirtualDocuments
+    session: Session, active: ActiveUnits, library: TemplateLibrary, documents: VirtualDocuments
 ) -> CppProvider:
     """Answers about C++, and what they need to know of headers."""
-    headers = Headers(session, active, editor)
+    headers = Headers(session, active)
     session.listeners.append(headers)
-    questions = CppQuestions(session, active, headers, documents, Readiness(session, editor))
-    return CppProvider(session, active, editor, library, documents, headers, questions)
+    questions = CppQuestions(session, active, headers, documents, Readiness(session))
+    return CppProvider(session, active, library, documents, headers, questions)
 
 
-def add_figures(
-    session: Session,
-    active: ActiveUnits,
-    editor: CkwatchServer,
-    library: TemplateLibrary,
-) -> FigurePresenter:
+def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary) -> FigurePresenter:
     """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
     anchors, histories = FigureAnchors(session, active), UnitHistories(session, active)
     imported = ImportedTimingsCache(session)
@@ -120,32 +115,26 @@ def add_figures(
         histories,
         imported,
         affected,
-        FiguresRefresher(session, editor, presenter, provider),
+        FiguresRefresher(session, presenter, provider),
     ]
     add_provider(session, provider, TEMPLATE, KERNEL_FILE)
-    if editor.capabilities.resolved_tooltips:
-        editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
+    if session.capabilities.resolved_tooltips:
+        session.editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
     session.diagnostics.add_source(partial(information, session, presenter))
     return presenter
 
 
-def add_commands(
-    session: Session,
-    active: ActiveUnits,
-    editor: CkwatchServer,
-    targets: CommandTargets,
-    documents: VirtualDocuments,
-) -> None:
+def add_commands(session: Session, active: ActiveUnits, targets: CommandTargets, documents: VirtualDocuments) -> None:
     """Commands, and the progress of what they and the daemon do."""
-    tasks = RunningTasks(session, editor)
-    VirtualDocumentCommands(session, active, editor, targets, documents)
-    BuildCommands(editor, targets, tasks)
-    TuneCommand(session, editor, targets, tasks)
-    CompareCommands(editor, targets)
-    ChooseInstanceCommand(session, active, editor, targets)
-    DaemonCommands(editor, targets, documents.files)
+    tasks = RunningTasks(session)
+    VirtualDocumentCommands(session, active, targets, documents)
+    BuildCommands(session.editor, targets, tasks)
+    TuneCommand(session, targets, tasks)
+    CompareCommands(session.editor, targets)
+    ChooseInstanceCommand(session, active, targets)
+    DaemonCommands(session.editor, targets, documents.files)
     session.listeners += [
-        UnitsCommand(session, active, editor),
-        ServerStatusNotifier(session, editor),
-        DaemonProgress(session, editor, tasks),
+        UnitsCommand(session, active),
+        ServerStatusNotifier(session),
+        DaemonProgress(session, tasks),
     ]

@@ -83,15 +83,15 @@ class ServerStatus:
 class ServerStatusNotifier(SessionListener):
     """Notifies the editor of each change."""
 
-    def __init__(self, session: Session, editor: CkwatchServer) -> None:
-        self._editor = editor
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._sent: dict[WorkspaceFolder, ServerStatus] = {}
         self._changed: dict[WorkspaceFolder, None] = {}
         self._debouncer = Debouncer(session.start, self._notify, REFRESH)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
         """Notify the editor soon."""
-        if self._editor.capabilities.server_status:
+        if self._session.capabilities.server_status:
             self._changed[folder] = None
             self._debouncer()
 
@@ -101,7 +101,7 @@ class ServerStatusNotifier(SessionListener):
             status = status_of(folder)
             if self._sent.get(folder) != status:
                 self._sent[folder] = status
-                self._editor.notify(STATUS_METHOD, asdict(status))
+                self._session.editor.notify(STATUS_METHOD, asdict(status))
 
 
 def status_of(folder: WorkspaceFolder) -> ServerStatus:

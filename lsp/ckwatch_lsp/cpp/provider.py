@@ -29,7 +29,6 @@ from ckwatch_lsp.cpp.conversion import (
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
-from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -61,7 +60,6 @@ class CppProvider(LanguageProvider):
         self,
         session: Session,
         active: ActiveUnits,
-        editor: CkwatchServer,
         library: TemplateLibrary,
         documents: VirtualDocuments,
         headers: Headers,
@@ -69,13 +67,12 @@ class CppProvider(LanguageProvider):
     ) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._library = library
         self._documents = documents
         self._headers = headers
         self._questions = questions
-        self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, editor, questions, "tokens", _tokens)
-        self._hints: KeptPieces[Json] = KeptPieces(session, editor, questions, "hints", _hints)
+        self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, questions, "tokens", _tokens)
+        self._hints: KeptPieces[Json] = KeptPieces(session, questions, "hints", _hints)
         session.listeners += [questions, self._tokens, self._hints]
 
     async def completion(
@@ -130,7 +127,7 @@ class CppProvider(LanguageProvider):
         if found is None or found.result is None:
             return None
         shown = [signature(each, self._session.capabilities) for each in found.result["signatures"]]
-        return self._editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
+        return self._session.editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """In a template, a header, or the rendered source."""
@@ -285,7 +282,9 @@ class CppProvider(LanguageProvider):
     ) -> Answer:
         texts = {uri: await self._text(uri, about, document) for uri in dict.fromkeys(uris_in(result))}
         root = str(about.folder.root)
-        return await to_thread.run_sync(lambda: self._editor.structured(in_editor(result, text, texts, root), kind))
+        return await to_thread.run_sync(
+            lambda: self._session.editor.structured(in_editor(result, text, texts, root), kind)
+        )
 
     async def _text(self, uri: str, about: Asked, document: TextDocument | None) -> ShownText:
         """The text that an answer names; the rendered source stays in `document` if that shows it."""

@@ -14,7 +14,6 @@ from pygls.exceptions import JsonRpcException
 from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH, PULL, PULL_RENDERS
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, looks_of
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
-from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
@@ -26,9 +25,8 @@ from ckwatch_lsp.session.session import Session
 class PushDiagnostics:
     """Publishes changed diagnostics of every file, open or not."""
 
-    def __init__(self, session: Session, editor: CkwatchServer, reports: FileReports) -> None:
+    def __init__(self, session: Session, reports: FileReports) -> None:
         self._session = session
-        self._editor = editor
         self._reports = reports
         self._published: dict[str, dict[str, tuple[types.Diagnostic, ...]]] = {}
         self.inherited: dict[str, list[str]] = {}
@@ -53,17 +51,17 @@ class PushDiagnostics:
             return
         for uri in self.inherited.pop(path, ()):
             if not report.items or uri not in self._session.documents:
-                self._editor.publish(uri, None, ())
+                self._session.editor.publish(uri, None, ())
         documents = self._session.documents.at(path)
         known = self._published.setdefault(path, {})
         versions = {each.uri: each.version for each in documents} or {uri_of(path): None}
         for uri in [uri for uri in known if uri not in versions]:
             if known.pop(uri):
-                self._editor.publish(uri, None, ())
+                self._session.editor.publish(uri, None, ())
         for uri, version in versions.items():
             if known.get(uri, ()) != report.items:
                 known[uri] = report.items
-                self._editor.publish(uri, version, report.items)
+                self._session.editor.publish(uri, version, report.items)
         if not any(known.values()):
             del self._published[path]
 
@@ -98,17 +96,9 @@ FullReport = types.FullDocumentDiagnosticReport
 class PullDiagnostics:
     """Answers requests."""
 
-    def __init__(
-        self,
-        session: Session,
-        active: ActiveUnits,
-        editor: CkwatchServer,
-        reports: FileReports,
-        store: DiagnosticStore,
-    ) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, reports: FileReports, store: DiagnosticStore) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._reports = reports
         self._store = store
         self._news = anyio.Event()
@@ -121,8 +111,8 @@ class PullDiagnostics:
         options = types.DiagnosticOptions(
             inter_file_dependencies=True, workspace_diagnostics=True, identifier="ckwatch"
         )
-        editor.add_request(types.TEXT_DOCUMENT_DIAGNOSTIC, self.document, options)
-        editor.add_request(types.WORKSPACE_DIAGNOSTIC, self.workspace)
+        session.editor.add_request(types.TEXT_DOCUMENT_DIAGNOSTIC, self.document, options)
+        session.editor.add_request(types.WORKSPACE_DIAGNOSTIC, self.workspace)
 
     async def document(
         self, params: types.DocumentDiagnosticParams
@@ -216,7 +206,7 @@ class PullDiagnostics:
 
     async def _related(self, uri: str, path: str) -> dict[str, FullReport | UnchangedReport] | None:
         """The diagnostics of other files that this document's units have, for editors that do not ask for all."""
-        if not self._editor.capabilities.related_documents or self._polled:
+        if not self._session.capabilities.related_documents or self._polled:
             return None
         session = self._session
         sent = self._sent.setdefault(uri, {})
@@ -263,7 +253,7 @@ class PullDiagnostics:
             while self._refresh_again:
                 self._refresh_again = False
                 with anyio.move_on_after(DIAGNOSTIC_REFRESH.seconds):
-                    await self._editor.refresh("diagnostics")
+                    await self._session.editor.refresh("diagnostics")
         finally:
             self._refreshing = False
 
@@ -285,11 +275,11 @@ class DiagnosticsDelivery(SessionListener):
 
     state_key: ClassVar[str] = "Diagnostics"
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self.store = DiagnosticStore(session)
         # who cannot be asked to look again would not hear of what is found after an edit
-        pulls = editor.capabilities.pulls_diagnostics and editor.capabilities.refreshes_diagnostics
+        pulls = session.capabilities.pulls_diagnostics and session.capabilities.refreshes_diagnostics
         self.reports = FileReports(session, self.store, holding=pulls)
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
@@ -299,9 +289,9 @@ class DiagnosticsDelivery(SessionListener):
         self._pulls: PullDiagnostics | None = None
         self._pushes: PushDiagnostics | None = None
         if pulls:
-            self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store)
+            self._pulls = PullDiagnostics(session, active, self.reports, self.store)
         else:
-            self._pushes = PushDiagnostics(session, editor, self.reports)
+            self._pushes = PushDiagnostics(session, self.reports)
         self._others: set[str] = set()
         """Files with news that are not open: they wait for each other, and nothing waits for them."""
         self._has_others = anyio.Event()

@@ -29,7 +29,6 @@ from ckwatch_lsp.figures.labels import (
 )
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
-from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -218,11 +217,8 @@ class FiguresProvider(LanguageProvider):
 class FiguresRefresher(SessionListener):
     """Compares what open documents show with what they showed: those of which something has changed."""
 
-    def __init__(
-        self, session: Session, editor: CkwatchServer, presenter: FigurePresenter, provider: FiguresProvider
-    ) -> None:
+    def __init__(self, session: Session, presenter: FigurePresenter, provider: FiguresProvider) -> None:
         self._session = session
-        self._editor = editor
         self._presenter = presenter
         self._provider = provider
         self._informed: dict[str, Sequence[object]] = {}
@@ -278,10 +274,10 @@ class FiguresRefresher(SessionListener):
         if capabilities.refreshes_hints and _update(
             self._hints, documents, self._labels if settings.hints else _nothing
         ):
-            await self._editor.refresh("hints")
+            await self._session.editor.refresh("hints")
         lenses = self._provider.written_lenses if settings.lenses else _nothing
         if capabilities.refreshes_lenses and _update(self._lenses, documents, lenses):
-            await self._editor.refresh("lenses")
+            await self._session.editor.refresh("lenses")
 
     def _labels(self, document: TextDocument) -> Sequence[object]:
         return [label for _, label in self._presenter.labels(document)]

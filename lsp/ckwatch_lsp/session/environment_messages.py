@@ -14,7 +14,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch_lsp.protocol.server import CkwatchServer, sentence_of
+from ckwatch_lsp.protocol.server import sentence_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -47,8 +47,7 @@ class EnvironmentMessages(SessionListener):
     """Reports untrusted workspaces, daemons that cannot be reached, and the daemon's warnings, each once as long as it
     lasts."""
 
-    def __init__(self, session: Session, editor: CkwatchServer) -> None:
-        self._editor = editor
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._reported: dict[WorkspaceFolder, set[str]] = {}
 
@@ -98,7 +97,7 @@ class EnvironmentMessages(SessionListener):
         await folder.restart()
 
     def _show(self, kind: types.MessageType, message: str) -> None:
-        self._editor.show_message(kind, message)
+        self._session.editor.show_message(kind, message)
 
     async def _report(self, message: str, kind: types.MessageType, fixes: dict[str, FixAction]) -> None:
         installed = await to_thread.run_sync(_installed)
@@ -108,7 +107,7 @@ class EnvironmentMessages(SessionListener):
         if not fixes:
             self._show(kind, message)
             return
-        chosen = await self._editor.choose(kind, message, (*fixes, "Not now"))
+        chosen = await self._session.editor.choose(kind, message, (*fixes, "Not now"))
         fix = fixes.get(chosen) if chosen is not None else None
         if fix is None:
             return

@@ -20,6 +20,7 @@ from ckwatch.model.text import Range
 from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import range_of, unconverted
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
     WORKSPACE_KINDS,
@@ -49,6 +50,8 @@ class Session:
     """
 
     def __init__(self, tasks: TaskGroup, virtual_at: Callable[[str | None], VirtualUri | None]) -> None:
+        self.editor: CkwatchServer
+        """Known once the editor has initialized the server."""
         self.capabilities = EditorCapabilities()
         self.settings = EditorSettings()
         self.documents = OpenDocuments()

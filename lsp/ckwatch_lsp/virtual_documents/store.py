@@ -21,7 +21,6 @@ from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -121,10 +120,9 @@ class VirtualDocuments(SessionListener):
 
     state_key: ClassVar[str] = "GeneratedDocuments"
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: CkwatchServer, files: VirtualFiles) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, files: VirtualFiles) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._views: dict[VirtualUri, _OpenView] = {}
         self.files = files
 
@@ -205,8 +203,8 @@ class VirtualDocuments(SessionListener):
 
     async def _tell(self, virtual: VirtualUri, text: VirtualText) -> None:
         await self.files.update(virtual, text.text)
-        if self._editor.capabilities.shows_virtual_documents:
-            self._editor.refresh_content(virtual.uri)
+        if self._session.capabilities.shows_virtual_documents:
+            self._session.editor.refresh_content(virtual.uri)
 
     async def _renew(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, unit: Unit | None) -> None:
         state = None if unit is None else (view.edition, *_state(virtual, unit))

@@ -168,7 +168,8 @@ async def desk(capabilities: EditorCapabilities = ABLE) -> AsyncIterator[Desk]:
         session.capabilities = capabilities
         active, editor = ActiveUnits(session), FakeEditor(capabilities)
         session.listeners.append(active)
-        presenter = add_figures(session, active, editor, NoTemplates(session, editor))
+        session.editor = editor
+        presenter = add_figures(session, active, NoTemplates(session))
         made = Desk(session, active, editor, presenter)
         yield made
         tasks.cancel_scope.cancel()

@@ -14,7 +14,6 @@ from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import file_status
-from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import NoAnswerError, SessionListener
@@ -166,9 +165,8 @@ class _WorkspaceTemplates:
 class TemplateLibrary(SessionListener):
     """The templates of all workspaces."""
 
-    def __init__(self, session: Session, editor: CkwatchServer) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._editor = editor
         self._workspaces: dict[Path, _WorkspaceTemplates] = {}
 
     async def templates(self, folder: WorkspaceFolder) -> TemplateSet:
@@ -274,8 +272,8 @@ class TemplateLibrary(SessionListener):
             workspace.folders = detail.template_folders
         if changed:
             workspace.rescan = True
-            if self._editor.capabilities.refreshes_tokens:
-                await self._editor.refresh("tokens")
+            if self._session.capabilities.refreshes_tokens:
+                await self._session.editor.refresh("tokens")
 
 
 def _is_built_in(document: TextDocument) -> bool:
