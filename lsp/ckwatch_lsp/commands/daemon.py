@@ -104,19 +104,21 @@ class ServerStatusNotifier(SessionListener):
                 self._session.editor.notify(STATUS_METHOD, asdict(status))
 
 
+_NOT_READY: Mapping[ConnectionState, tuple[Literal["ok", "warning", "error"], bool, str]] = {
+    ConnectionState.STARTING: ("ok", False, "the daemon is being started"),
+    ConnectionState.UNTRUSTED: ("warning", True, "the workspace is not trusted"),
+    ConnectionState.BROKEN: ("error", True, "there is no daemon"),
+    ConnectionState.STOPPED: ("warning", True, "the daemon was stopped"),
+}
+
+
 def status_of(folder: WorkspaceFolder) -> ServerStatus:
     """How it stands with a workspace."""
     name, workspace = str(folder.root), folder.workspace
     problem = "" if folder.problem is None else folder.problem.message
-    match folder.connection:
-        case ConnectionState.STARTING:
-            return ServerStatus("ok", False, "the daemon is being started", name)
-        case ConnectionState.UNTRUSTED:
-            return ServerStatus("warning", True, problem or "the workspace is not trusted", name)
-        case ConnectionState.BROKEN:
-            return ServerStatus("error", True, problem or "there is no daemon", name)
-        case ConnectionState.STOPPED:
-            return ServerStatus("warning", True, "the daemon was stopped", name)
+    if folder.connection in _NOT_READY:
+        health, quiescent, text = _NOT_READY[folder.connection]
+        return ServerStatus(health, quiescent, problem or text, name)
     if workspace is None:
         return ServerStatus("ok", False, "the workspace is being read", name)
     work = work_words(folder)

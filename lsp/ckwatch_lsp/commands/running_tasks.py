@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import anyio
@@ -195,10 +195,8 @@ class DaemonProgress(SessionListener):
     async def _cancel_units(self, folder: WorkspaceFolder, units: tuple[str, ...]) -> None:
         present = [unit for unit in units if unit in folder.units]
         if present:
-            try:
+            with suppress(CkwatchError):  # one of them has gone, or the daemon
                 await folder.ready.cancel(*present)
-            except CkwatchError:
-                return  # one of them has gone, or the daemon
 
 
 def is_worked_on(unit: UnitInBrief | Unit) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -206,9 +206,8 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, within: Range, context: types.CodeActionContext
     ) -> Sequence[types.CodeAction]:
         """clangd's refactorings and fixes; those that cannot be made say why, where the editor shows that."""
-        kinds = [
-            each for each in (types.CodeActionKind.Refactor, types.CodeActionKind.QuickFix) if _wanted(context, each)
-        ]
+        offered = (types.CodeActionKind.Refactor, types.CodeActionKind.QuickFix)
+        kinds = [each for each in offered if is_requested(context.only, each)]
         if not kinds or document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL, DocumentKind.SETTINGS):
             return ()
         if await self._is_beside_cpp(document, within.start):
@@ -348,21 +347,15 @@ def _is_beside_values(document: TextDocument, position: Position) -> bool:
 
 
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
-    return [(token.range, token) for token in _known(found)]
-
-
-def _known(found: CppFound) -> Iterable[SemanticToken]:
+    made = []
     for line, column, length, kind, modifiers in found.result or ():
         start = found.text.position({"line": line, "character": column})
         token = semantic_token(Range(start, Position(start.line, start.column + length)), kind, modifiers)
         if token is not None:
-            yield token
+            made.append((token.range, token))
+    return made
 
 
 def _hints(found: CppFound) -> list[tuple[Range, Json]]:
     at = [(found.text.position(hint["position"]), hint) for hint in found.result or ()]
     return [(Range(place, place), hint) for place, hint in at]
-
-
-def _wanted(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
-    return is_requested(context.only, kind)

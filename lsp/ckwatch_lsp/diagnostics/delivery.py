@@ -286,12 +286,8 @@ class DiagnosticsDelivery(SessionListener):
         self._has_news = anyio.Event()
         self._is_reported = anyio.Event()
         """Some of the news come from the daemon."""
-        self._pulls: PullDiagnostics | None = None
-        self._pushes: PushDiagnostics | None = None
-        if pulls:
-            self._pulls = PullDiagnostics(session, active, self.reports, self.store)
-        else:
-            self._pushes = PushDiagnostics(session, self.reports)
+        self._pulls = PullDiagnostics(session, active, self.reports, self.store) if pulls else None
+        self._pushes = None if pulls else PushDiagnostics(session, self.reports)
         self._others: set[str] = set()
         """Files with news that are not open: they wait for each other, and nothing waits for them."""
         self._has_others = anyio.Event()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -292,11 +292,11 @@ class RequestHandlers:
         return dict.fromkeys(one for each in self._session.providers.values() for one in each)
 
 
-class _Asked(Generic[Answer]):
+class _Asked:
     """A request to several providers, and their answers."""
 
-    def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]]) -> None:
-        self.answers: dict[LanguageProvider, Answer] = {}
+    def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Any]]) -> None:
+        self.answers: dict[LanguageProvider, Any] = {}
         self._errors: dict[LanguageProvider, Exception] = {}
         self._document = document
         self._ask = ask
