@@ -59,6 +59,7 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     targets = CommandTargets(session, active)
     session.listeners += [
         active,
+        files,
         documents,
         EditorConfiguration(session, params),
         EnvironmentMessages(session),
@@ -120,7 +121,7 @@ def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary)
     add_provider(session, provider, TEMPLATE, KERNEL_FILE)
     if session.capabilities.resolved_tooltips:
         session.editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
-    session.diagnostics.add_source(partial(information, session, presenter))
+    session.information = partial(information, session, presenter)
     return presenter
 
 

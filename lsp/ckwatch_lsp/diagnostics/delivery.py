@@ -22,8 +22,10 @@ from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
 
-class PushDiagnostics:
+class PushDiagnostics(SessionListener):
     """Publishes changed diagnostics of every file, open or not."""
+
+    state_key: ClassVar[str] = "Diagnostics"
 
     def __init__(self, session: Session, reports: FileReports) -> None:
         self._session = session
@@ -273,8 +275,6 @@ async def _any(events: Iterable[anyio.Event]) -> None:
 class DiagnosticsDelivery(SessionListener):
     """Follows the session: publishes changed diagnostics, or has the editor pull again."""
 
-    state_key: ClassVar[str] = "Diagnostics"
-
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self.store = DiagnosticStore(session)
@@ -288,10 +288,11 @@ class DiagnosticsDelivery(SessionListener):
         """Some of the news come from the daemon."""
         self._pulls = PullDiagnostics(session, active, self.reports, self.store) if pulls else None
         self._pushes = None if pulls else PushDiagnostics(session, self.reports)
+        session.listeners += [] if self._pushes is None else [self._pushes]
         self._others: set[str] = set()
         """Files with news that are not open: they wait for each other, and nothing waits for them."""
         self._has_others = anyio.Event()
-        session.diagnostics.listen(self._mark)
+        session.information_changed = self._mark
         session.start(self._run, self._deliver)
         session.start(self._run, self._deliver_others)
 
@@ -319,8 +320,7 @@ class DiagnosticsDelivery(SessionListener):
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
-        if self._session.diagnostics:
-            self._mark(self._of_units(folder, topics))
+        self._mark(self._of_units(folder, topics))
         elsewhere = (topic.removeprefix("elsewhere/") for topic in topics if topic.startswith("elsewhere/"))
         self._mark(path for path in elsewhere if self._session.documents.at(path))
         if self._pushes is not None and topics & {"connection", "workspace"}:
@@ -329,19 +329,9 @@ class DiagnosticsDelivery(SessionListener):
             self._has_news.set()
             self._is_reported.set()
 
-    def state_to_hand_over(self) -> dict[str, Any]:
-        """Return the diagnostics that the editor shows."""
-        return {} if self._pushes is None else self._pushes.state_to_hand_over()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """The editor shows what the previous version has published."""
-        if self._pushes is not None:
-            self._pushes.restore(state)
-
     def configured(self) -> None:
         """Sources may report something else."""
-        if self._session.diagnostics:
-            self._mark(self.reports.paths())
+        self._mark(self.reports.paths())
 
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
         """The open files whose diagnostics from other features may change with units."""

@@ -270,7 +270,7 @@ class FiguresRefresher(SessionListener):
                     self._showing.setdefault(unit, set()).add(document.uri)
         if is_wanted(self._session) or self._informed:
             changed = _update(self._informed, documents, self._messages)
-            self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
+            self._session.information_changed([each.path for each in changed if each.path is not None])
         if capabilities.refreshes_hints and _update(
             self._hints, documents, self._labels if settings.hints else _nothing
         ):

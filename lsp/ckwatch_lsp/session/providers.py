@@ -1,13 +1,11 @@
 """Interfaces of a session's features.
 
-Listeners follow documents and daemons, providers answer requests about documents, and diagnostic sources add to the
-daemon's diagnostics.
+Listeners follow documents and daemons, providers answer requests about documents.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -189,43 +187,3 @@ def is_requested(only: Sequence[types.CodeActionKind | str] | None, kind: types.
     them."""
     names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only or ()]
     return not names or any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
-
-
-_log = logging.getLogger(__name__)
-
-DiagnosticSource = Callable[[str], Sequence[types.Diagnostic]]
-"""Diagnostics of the file at an absolute path, for the text as it is now. Called often; must return at once."""
-
-
-class DiagnosticSources:
-    """Features that report diagnostics of their own."""
-
-    def __init__(self) -> None:
-        self._sources: list[DiagnosticSource] = []
-        self._listeners: list[Callable[[Iterable[str]], None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._sources)
-
-    def add_source(self, source: DiagnosticSource) -> None:
-        """Show these diagnostics too."""
-        self._sources.append(source)
-
-    def changed(self, paths: Iterable[str]) -> None:
-        """A source reports something else for these files."""
-        for listener in self._listeners:
-            listener(paths)
-
-    def listen(self, listener: Callable[[Iterable[str]], None]) -> None:
-        """Call `listener` with the files whose diagnostics change."""
-        self._listeners.append(listener)
-
-    def at(self, path: str) -> list[types.Diagnostic]:
-        """Return all sources' diagnostics of a file."""
-        found: list[types.Diagnostic] = []
-        for source in self._sources:
-            try:
-                found += source(path)
-            except Exception:  # noqa: BLE001  # a source that fails must not hide the others
-                _log.exception("unexpected, for %s", path)
-        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from ckwatch_lsp.session.documents import (
     read_text,
 )
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
+from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
 
 _log = logging.getLogger(__name__)
@@ -58,8 +58,10 @@ class Session:
         self.folders: dict[Path, WorkspaceFolder] = {}
         self._folder_of: dict[str, WorkspaceFolder | None] = {}
         """By the paths of files that were requested."""
-        self.diagnostics = DiagnosticSources()
-        """Of features, beside the daemon's."""
+        self.information: Callable[[str], Sequence[types.Diagnostic]] = lambda _path: ()
+        """Diagnostics with figures, beside the daemon's: of the file at a path, for the text as it is now."""
+        self.information_changed: Callable[[Iterable[str]], None] = lambda _paths: None
+        """To be called with the paths of files that have others."""
         self.listeners: list[SessionListener] = []
         self.providers: dict[DocumentKind, list[LanguageProvider]] = {}
         """By the kind of document that they answer for; their answers are joined."""
