@@ -60,25 +60,21 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
 
 async def _read(server: CkwatchServer, reader: MessageReader, until: anyio.CancelScope) -> None:
     with until:
-        await _read_all(server, reader)
-
-
-async def _read_all(server: CkwatchServer, reader: MessageReader) -> None:
-    while True:
-        try:
-            message = await reader.next()
-        except UnreadableMessageError as error:
-            server.protocol.refuse(None, PARSE_ERROR, f"not a message: {error}")
-            continue
-        if message is None:
-            server.end(1)
-            return
-        server.last_message_s = time.monotonic()
-        try:
-            server.protocol.take(message)
-        except Exception:  # noqa: BLE001  # whatever one message does, the next is handled
-            _log.exception("unexpected")
-        await anyio.lowlevel.checkpoint()
+        while True:
+            try:
+                message = await reader.next()
+            except UnreadableMessageError as error:
+                server.protocol.refuse(None, PARSE_ERROR, f"not a message: {error}")
+                continue
+            if message is None:
+                server.end(1)
+                return
+            server.last_message_s = time.monotonic()
+            try:
+                server.protocol.take(message)
+            except Exception:  # noqa: BLE001  # whatever one message does, the next is handled
+                _log.exception("unexpected")
+            await anyio.lowlevel.checkpoint()
 
 
 def main(resumed: int | None = None) -> int:

@@ -10,12 +10,12 @@ from lsprotocol import types
 from lsprotocol.converters import get_converter
 
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.editor_client import CommandHandler, EditorClient, Kind, Refreshed, RequestHandler
+from ckwatch_lsp.protocol.server import CkwatchServer, CommandHandler, Kind, Refreshed, RequestHandler
 
 converter = cache(get_converter)
 
 
-class FakeEditor:
+class FakeEditor(CkwatchServer):
     """Accepts everything. `commands` and `requests` are what was registered, `calls` the rest, in order.
 
     `choices` are what the user chooses, one after the other; afterwards it is the first of what is offered.
@@ -86,6 +86,3 @@ class FakeEditor:
 
     def structured(self, value: object, kind: type[Kind]) -> Kind:
         return converter().structure(value, kind)
-
-
-_: type[EditorClient] = FakeEditor  # it fits

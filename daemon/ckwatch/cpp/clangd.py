@@ -13,8 +13,8 @@ import json
 import logging
 import os
 import re
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
+from ckwatch.system.message_framing import MessageFramer
 from ckwatch.system.processes import PIPE, signal_name
 
 log = logging.getLogger(__name__)
@@ -91,9 +92,6 @@ ON_LOOP_LENGTH = 200_000
 UNREAD_LIMIT_LENGTH = 64_000_000
 """Characters of texts that wait for clangd to read them, above which it has stopped to."""
 
-HEADER_LIMIT_BYTES = 4096
-MESSAGE_LIMIT_BYTES = 256_000_000
-SHOWN_BYTES = 40
 LAST_WORDS_BYTES = 4000
 
 CONTENT_MODIFIED, CANCELLED = -32801, -32800
@@ -132,12 +130,6 @@ class LentText:
 
 
 @dataclass(slots=True)
-class _OpenText:
-    version: int
-    lent: LentText
-
-
-@dataclass(slots=True)
 class _Pending:
     number: int
     key: object = None
@@ -163,7 +155,8 @@ class Clangd:
         """Characters of texts that wait to be written to it."""
         self.skipped: dict[str, list[Range]] = {}
         """What the preprocessor skips in a text, by URI."""
-        self._texts: OrderedDict[str, _OpenText] = OrderedDict()
+        self._texts: dict[str, tuple[int, LentText]] = {}
+        """By path with their versions, those that were asked about last at the end."""
         self._pending: dict[int, _Pending] = {}
         self._shared: dict[object, _Pending] = {}
         """Requests that wait, by text, method and parameters: an editor may ask the same again and again."""
@@ -258,7 +251,7 @@ class Clangd:
 
         They may be of other instances, or of the other side: to clangd a name in them would be the same.
         """
-        others = [one.lent for path, one in self._texts.items() if path != text.path and one.lent.is_lent]
+        others = [lent for path, (_, lent) in self._texts.items() if path != text.path and lent.is_lent]
         emptied = [replace(other, text=headers_alone(other.text)) for other in others]
         changed = [each for each in emptied if each not in others]
         for each in (*changed, text):
@@ -280,34 +273,24 @@ class Clangd:
             return self._edits[-1] if self._edits else None
 
     def _show(self, text: LentText) -> None:
-        known = self._texts.get(text.path)
-        if known is None or known.lent.arguments != text.arguments:
+        version, known = self._texts.pop(text.path, (-1, None))
+        if known is None or known.arguments != text.arguments:
             command = {"workingDirectory": str(text.folder), "compilationCommand": [*text.arguments, text.path]}
-            self._send(
-                {
-                    "method": "workspace/didChangeConfiguration",
-                    "params": {"settings": {"compilationDatabaseChanges": {text.path: command}}},
-                }
-            )
+            changes = {"settings": {"compilationDatabaseChanges": {text.path: command}}}
+            self._send({"method": "workspace/didChangeConfiguration", "params": changes})
+        version += known != text
+        self._texts[text.path] = (version, text)
         if known is None:
-            item = {"uri": text.uri, "languageId": "cpp", "version": 0, "text": text.text}
+            item = {"uri": text.uri, "languageId": "cpp", "version": version, "text": text.text}
             self._send({"method": "textDocument/didOpen", "params": {"textDocument": item}}, len(text.text))
-            self._texts[text.path] = _OpenText(0, text)
             while len(self._texts) > TEXTS_KEPT:
-                path, old = self._texts.popitem(last=False)
-                self.skipped.pop(old.lent.uri, None)
-                uri = {"uri": Path(path).as_uri()}
-                self._send({"method": "textDocument/didClose", "params": {"textDocument": uri}})
-            return
-        self._texts.move_to_end(text.path)
-        if known.lent != text:
-            known.version += 1
-            changed = {
-                "textDocument": {"uri": text.uri, "version": known.version},
-                "contentChanges": [{"text": text.text}],
-            }
+                _, old = self._texts.pop(next(iter(self._texts)))
+                self.skipped.pop(old.uri, None)
+                self._send({"method": "textDocument/didClose", "params": {"textDocument": {"uri": old.uri}}})
+        elif known != text:
+            named = {"uri": text.uri, "version": version}
+            changed = {"textDocument": named, "contentChanges": [{"text": text.text}]}
             self._send({"method": "textDocument/didChange", "params": changed}, len(text.text))
-            known.lent = text
 
     def _post(self, method: str, params: Mapping[str, Any]) -> _Pending:
         if self.ended.is_set():
@@ -403,31 +386,11 @@ def headers_alone(text: str) -> str:
 
 async def _messages(process: AsyncProcess) -> AsyncIterator[bytes]:
     """The bodies of the messages that it writes. Raises ValueError for what is no message."""
-    waiting = bytearray()
-    while True:
-        end = waiting.find(b"\r\n\r\n")
-        if end >= 0:
-            length = next((int(value) for name, value in _headers(waiting[:end]) if name == b"content-length"), None)
-            if length is None or not 0 <= length <= MESSAGE_LIMIT_BYTES:
-                raise ValueError(bytes(waiting[:SHOWN_BYTES]))
-            while len(waiting) < end + 4 + length:
-                if not (more := await process.read_stdout()):
-                    return
-                waiting += more
-            yield bytes(waiting[end + 4 : end + 4 + length])
-            del waiting[: end + 4 + length]
-            continue
-        if len(waiting) > HEADER_LIMIT_BYTES:
-            raise ValueError(bytes(waiting[:SHOWN_BYTES]))
-        if not (more := await process.read_stdout()):
-            return
-        waiting += more
-
-
-def _headers(head: bytearray) -> Iterator[tuple[bytes, bytes]]:
-    for line in bytes(head).split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        yield name.strip().lower(), value.strip()
+    framer = MessageFramer()
+    while more := await process.read_stdout():
+        framer.feed(more)
+        while (body := framer.next()) is not None:
+            yield body
 
 
 def write_settings(folder: Path) -> None:

@@ -19,7 +19,7 @@ from textwrap import shorten
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.source_map import Segment, SiteKind, SourceMap
-from ckwatch.model.text import LineIndex, Position, Range, Span, advance
+from ckwatch.model.text import LineIndex, Position, Range, Span, advance, common_prefix
 
 
 class Forwarding(enum.Flag):
@@ -148,7 +148,7 @@ class RenderedSource:
         for piece in self.pieces:
             start, end, reach = piece.start + shift, piece.end + shift, piece.range
             if piece.path == path:
-                if edit.touches(reach):
+                if edit.reach.meets(reach):
                     at = self._offset(piece, edit.reach.start)
                     old_end = at + len(edit.removed)
                     verbatim = piece.verbatim and Forwarding.COMPLETION in piece.forwards
@@ -270,8 +270,8 @@ class _Edit:
     @classmethod
     def between(cls, before: str, after: str) -> _Edit | None:
         """The one edit that leads from one text to the other, if it is such."""
-        start = _common(before, after)
-        common = _common(before[start:][::-1], after[start:][::-1])
+        start = common_prefix(before, after)
+        common = common_prefix(before[start:][::-1], after[start:][::-1])
         removed, inserted = before[start : len(before) - common], after[start : len(after) - common]
         if not start or not common or "\n" in removed + inserted:
             return None
@@ -286,10 +286,6 @@ class _Edit:
         """Characters that the text has more."""
         return len(self.inserted) - len(self.removed)
 
-    def touches(self, reach: Range) -> bool:
-        """Whether it is in `reach`, or at one of its ends."""
-        return reach.start <= self.reach.end and self.reach.start <= reach.end
-
     def is_within(self, reach: Range) -> bool:
         """Whether the first and the last character of `reach` stay."""
         return reach.start < self.reach.start and self.reach.end < reach.end
@@ -299,18 +295,6 @@ class _Edit:
         if position.line != self.reach.end.line or position < self.reach.end:
             return position
         return Position(position.line, position.column + self.growth)
-
-
-def _common(one: str, other: str) -> int:
-    """Characters at the begin that are the same, found by halving: texts are compared much faster than characters."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:

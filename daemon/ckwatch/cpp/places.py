@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlsplit
 
 from ckwatch.cpp.mappings import Forwarding, NotForwardedError, RenderedSource, SourcePiece
@@ -38,20 +38,23 @@ class Location:
         return {"uri": self.uri, "range": range_to_lsp(self.range)}
 
 
+@dataclass(eq=False)
 class Places:
     """Of the text that clangd has as `uri`, which is the unit's rendered source.
 
     As it is, this is for questions about that source itself.
     """
 
-    takes_names_only = False
-    """Whether what is completed is a name without arguments."""
+    uri: str
+    unit: str
+    source: RenderedSource
+    is_read_only: Callable[[str], bool]
 
-    def __init__(self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool]) -> None:
-        self.uri = uri
-        self.unit = unit
-        self.source = source
-        self._is_read_only = is_read_only
+    takes_names_only: ClassVar[bool] = False
+    """True if what is completed is a name without arguments."""
+
+    leads_to_templates: ClassVar[bool] = False
+    """True if places of clangd's text are shown in the templates that they come from."""
 
     def forward(self, position: Position, need: Forwarding) -> list[Position]:  # noqa: ARG002  # all is forwarded here
         """Where a place of the asked file is in clangd's text; several where it stands there several times.
@@ -79,7 +82,7 @@ class Places:
         if uri != self.uri:
             raise NotForwardedError(f"{path_of(uri) or uri} would have to be changed too")
         span = self.source.exact(*self._offsets(changed))
-        if self._is_read_only(span.path):
+        if self.is_read_only(span.path):
             raise NotForwardedError(f"{span.path} comes with ckwatch and is not changed")
         return span
 
@@ -92,27 +95,22 @@ class Places:
         """A place that clangd names, in a template where it comes from one; None if it is in no file."""
         if found.uri != self.uri:
             return found if path_of(found.uri) is not None else None
-        span = self._template_place(found.range)
+        span = self.source.origin(*self._offsets(found.range)) if self.leads_to_templates else None
         if span is None:
             return Location(f"{RENDERED}{self.unit}", found.range)
         return Location(uri_of(span.path), Range(span.start, span.end))
-
-    def _template_place(self, found: Range) -> Span | None:  # noqa: ARG002  # who reads the source stays there
-        return None
 
     def _offsets(self, rendered: Range) -> tuple[int, int]:
         lines = self.source.lines
         return lines.offset(rendered.start), lines.offset(rendered.end)
 
 
+@dataclass(eq=False)
 class TemplatePlaces(Places):
     """For questions about a template, which a unit's text is made of."""
 
-    def __init__(
-        self, uri: str, unit: str, source: RenderedSource, is_read_only: Callable[[str], bool], path: str
-    ) -> None:
-        super().__init__(uri, unit, source, is_read_only)
-        self.path = path
+    path: str
+    leads_to_templates: ClassVar[bool] = True
 
     def forward(self, position: Position, need: Forwarding) -> list[Position]:
         return [self.source.lines.position(at) for at in self.source.offsets(self.path, position, need)]
@@ -144,27 +142,15 @@ class TemplatePlaces(Places):
             raise NotForwardedError("what is typed is in another file")
         return span.range, self.source.text[start:begin]
 
-    def _template_place(self, found: Range) -> Span | None:
-        return self.source.origin(*self._offsets(found))
 
-
+@dataclass(eq=False)
 class KernelFilePlaces(Places):
     """For questions about the values of an instance in its kernel file."""
 
-    takes_names_only = True
-
-    def __init__(
-        self,
-        uri: str,
-        unit: str,
-        source: RenderedSource,
-        is_read_only: Callable[[str], bool],
-        path: str,
-        values: Mapping[str, tuple[Span, ParameterValue]],
-    ) -> None:
-        super().__init__(uri, unit, source, is_read_only)
-        self.path = path
-        self._values = values
+    path: str
+    values: Mapping[str, tuple[Span, ParameterValue]]
+    takes_names_only: ClassVar[bool] = True
+    leads_to_templates: ClassVar[bool] = True
 
     def forward(self, position: Position, need: Forwarding) -> list[Position]:
         name, span, value = self._value_at(position)
@@ -198,7 +184,7 @@ class KernelFilePlaces(Places):
     def _written(self) -> list[tuple[SourcePiece, Span, ParameterValue]]:
         """Where each value is written first."""
         found = []
-        for name, (span, value) in self._values.items():
+        for name, (span, value) in self.values.items():
             found += [(piece, span, value) for piece in self.source.written_by(name, value)[:1]]
         return found
 
@@ -208,11 +194,8 @@ class KernelFilePlaces(Places):
             raise NotForwardedError("what is typed is not the whole of a value")
         return found, ""
 
-    def _template_place(self, found: Range) -> Span | None:
-        return self.source.origin(*self._offsets(found))
-
     def _value_at(self, position: Position) -> tuple[str, Span, ParameterValue]:
-        for name, (span, value) in self._values.items():
+        for name, (span, value) in self.values.items():
             if span.range.holds(position):
                 return name, span, value
         raise NotForwardedError("no value of this instance stands here")

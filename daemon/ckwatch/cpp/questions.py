@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,53 +95,58 @@ class Question:
 
     async def answer(self) -> ClangdAnswer:
         """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
-        positions = self.positions()
-        first = positions[0] if positions else Position(0, 0)
-        match self.request.question:
-            case "hover":
-                return ClangdAnswer(await self._hover(positions))
-            case "completion":
-                return await self._made(answers.completions, await self._ask(first, self._context()), first)
-            case "signatures":
-                found_calls = await self._ask(first) or {}
-                return ClangdAnswer(found_calls if found_calls.get("signatures") else None)
-            case "definition" | "type-definition" | "implementation":
-                for position in positions[:ROUNDS]:
-                    if found := answers.locations(await self._ask(position), self.places):
-                        return ClangdAnswer(locations=found)
-                return ClangdAnswer()
-            case "references":
-                context = {"context": {"includeDeclaration": self.request.declaration}}
-                return ClangdAnswer(locations=answers.locations(await self._ask(first, context), self.places))
-            case "highlights":
-                marked = [one for position in positions[:ROUNDS] for one in await self._ask(position) or ()]
-                return ClangdAnswer(answers.highlights(marked, self.places))
-            case "symbols":
-                return await self._made(answers.symbols, await self._ask(None))
-            case "tokens":
-                clangd = await self.supervisor.ready()
-                legend = (clangd.token_types, clangd.token_modifiers)
-                return await self._made(answers.tokens, await self._ask(None), *legend)
-            case "hints":
-                whole = {"range": range_to_lsp(self._whole)}
-                return await self._made(answers.hints, await self._ask(None, whole), self._asked_range)
-            case "prepare-rename":
-                return ClangdAnswer(await self._prepare_rename(first))
-            case "rename":
-                edits = answers.edits(await self._renamed(first), self.places)
-                await self._require_own(first)
-                return ClangdAnswer(edits=edits)
-            case "actions":
-                return ClangdAnswer(await self._actions(first))
-            case "prepare-calls":
-                items = [answers.function(item, self.places, self.about) for item in await self._ask(first) or ()]
-                return ClangdAnswer([item for item in items if item is not None])
-            case "incoming-calls" | "outgoing-calls":
-                assert self.request.call is not None  # noqa: S101  # the request was validated
-                item = self.request.call.item
-                side = "from" if self.request.question == "incoming-calls" else "to"
-                listed = await self._ask(None, {"item": item})
-                return ClangdAnswer(answers.calls(listed, self.places, item, self.about, side))
+        return await _ANSWERS[self.request.question](self, self.positions())
+
+    async def _completion(self, positions: Sequence[Position]) -> ClangdAnswer:
+        return await self._made(answers.completions, await self._ask(positions[0], self._context()), positions[0])
+
+    async def _signatures(self, positions: Sequence[Position]) -> ClangdAnswer:
+        found = await self._ask(positions[0]) or {}
+        return ClangdAnswer(found if found.get("signatures") else None)
+
+    async def _first_locations(self, positions: Sequence[Position]) -> ClangdAnswer:
+        for position in positions[:ROUNDS]:
+            if found := answers.locations(await self._ask(position), self.places):
+                return ClangdAnswer(locations=found)
+        return ClangdAnswer()
+
+    async def _references(self, positions: Sequence[Position]) -> ClangdAnswer:
+        context = {"context": {"includeDeclaration": self.request.declaration}}
+        return ClangdAnswer(locations=answers.locations(await self._ask(positions[0], context), self.places))
+
+    async def _highlights(self, positions: Sequence[Position]) -> ClangdAnswer:
+        marked = [one for position in positions[:ROUNDS] for one in await self._ask(position) or ()]
+        return ClangdAnswer(answers.highlights(marked, self.places))
+
+    async def _symbols(self, _positions: Sequence[Position]) -> ClangdAnswer:
+        return await self._made(answers.symbols, await self._ask(None))
+
+    async def _tokens(self, _positions: Sequence[Position]) -> ClangdAnswer:
+        clangd = await self.supervisor.ready()
+        return await self._made(answers.tokens, await self._ask(None), clangd.token_types, clangd.token_modifiers)
+
+    async def _hints(self, _positions: Sequence[Position]) -> ClangdAnswer:
+        lines = LineIndex(self.text.text)
+        whole = {"range": range_to_lsp(Range(Position(0, 0), lines.position(lines.length)))}
+        start, end = self.request.start, self.request.end
+        within = None if start is None or end is None else Range(position_of(start), position_of(end))
+        return await self._made(answers.hints, await self._ask(None, whole), within)
+
+    async def _rename(self, positions: Sequence[Position]) -> ClangdAnswer:
+        edits = answers.edits(await self._renamed(positions[0]), self.places)
+        await self._require_own(positions[0])
+        return ClangdAnswer(edits=edits)
+
+    async def _prepare_calls(self, positions: Sequence[Position]) -> ClangdAnswer:
+        items = [answers.function(item, self.places, self.about) for item in await self._ask(positions[0]) or ()]
+        return ClangdAnswer([item for item in items if item is not None])
+
+    async def _calls(self, _positions: Sequence[Position]) -> ClangdAnswer:
+        assert self.request.call is not None  # noqa: S101  # the request was validated
+        item = self.request.call.item
+        side = "from" if self.request.question == "incoming-calls" else "to"
+        listed = await self._ask(None, {"item": item})
+        return ClangdAnswer(answers.calls(listed, self.places, item, self.about, side))
 
     async def _made(self, make: Callable[..., Any], result: Any, *more: Any) -> ClangdAnswer:
         return ClangdAnswer(await to_thread.run_sync(make, result, self.places, *more))
@@ -171,7 +176,7 @@ class Question:
             return {"context": {"triggerKind": INVOKED}}
         return {"context": {"triggerKind": BY_CHARACTER, "triggerCharacter": trigger}}
 
-    async def _hover(self, positions: Sequence[Position]) -> dict[str, Any] | None:
+    async def _hover(self, positions: Sequence[Position]) -> ClangdAnswer:
         """At the first place where there is something; the others where they differ."""
         found: dict[str, Any] | None = None
         others: dict[str, None] = {}
@@ -183,18 +188,18 @@ class Question:
                 others[said] = None
         if found is not None:
             found["others"] = [{"text": said, "units": []} for said in others if said]
-        return found
+        return ClangdAnswer(found)
 
-    async def _prepare_rename(self, position: Position) -> answers.Json:
-        given = await self._ask(position)
+    async def _prepare_rename(self, positions: Sequence[Position]) -> ClangdAnswer:
+        given = await self._ask(positions[0])
         if not given:
             raise NotForwardedError("there is no name here")
         lines = LineIndex(self.text.text)
         reach = range_from(given.get("range", given))
         text = self.text.text[lines.offset(reach.start) : lines.offset(reach.end)]
         name = answers.name_at(given, self.places, text)
-        await self._require_own(position)
-        return name
+        await self._require_own(positions[0])
+        return ClangdAnswer(name)
 
     async def _require_own(self, position: Position) -> None:
         """Raise NotForwardedError for a name that a header declares: clangd would change it in the text alone."""
@@ -203,8 +208,8 @@ class Question:
             for path in answers.files(listed):
                 raise NotForwardedError(f"{path} would have to be changed too")
 
-    async def _actions(self, start: Position) -> list[answers.Json]:
-        end = self.request.end
+    async def _actions(self, positions: Sequence[Position]) -> ClangdAnswer:
+        start, end = positions[0], self.request.end
         stop = start if end is None else self.places.forward(position_of(end), Forwarding.EDIT)[0]
         if stop < start:
             start, stop = stop, start
@@ -219,7 +224,7 @@ class Question:
             made = answers.action(one["title"], one.get("kind", "refactor"), change, self.places)
             if made is not None:
                 found.append(made)
-        return found
+        return ClangdAnswer(found)
 
     async def _edit_of(self, command: Mapping[str, Any]) -> Mapping[str, Any] | None:
         try:
@@ -229,16 +234,26 @@ class Question:
         except CkwatchError:
             return None  # it was offered, and cannot be made after all
 
-    @property
-    def _asked_range(self) -> Range | None:
-        """The range of the asked file that is meant, if one is given."""
-        start, end = self.request.start, self.request.end
-        return None if start is None or end is None else Range(position_of(start), position_of(end))
 
-    @property
-    def _whole(self) -> Range:
-        lines = LineIndex(self.text.text)
-        return Range(Position(0, 0), lines.position(lines.length))
+_ANSWERS: Mapping[CppQuestion, Callable[[Question, Sequence[Position]], Awaitable[ClangdAnswer]]] = {
+    "hover": Question._hover,
+    "completion": Question._completion,
+    "signatures": Question._signatures,
+    "definition": Question._first_locations,
+    "type-definition": Question._first_locations,
+    "implementation": Question._first_locations,
+    "references": Question._references,
+    "highlights": Question._highlights,
+    "symbols": Question._symbols,
+    "tokens": Question._tokens,
+    "hints": Question._hints,
+    "prepare-rename": Question._prepare_rename,
+    "rename": Question._rename,
+    "actions": Question._actions,
+    "prepare-calls": Question._prepare_calls,
+    "incoming-calls": Question._calls,
+    "outgoing-calls": Question._calls,
+}
 
 
 def position_of(given: Place) -> Position:

@@ -20,36 +20,29 @@ from ckwatch.system.processes import resident_bytes
 
 log = logging.getLogger(__name__)
 
-IDLE_S = 600.0
-"""A clangd that nobody has asked for so long is ended: it holds half a gigabyte."""
-
-WATCH_S = 2.0
-
 FIND_AGAIN_S = 60.0
 """A clangd that could not be found or fetched is looked for again after so long."""
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""Before it is started again, when it has died: twice as long each time."""
-
-STEADY_S = 300.0
-"""One that lived so long starts anew with the first pause."""
-
-START_S = 60.0
-"""It says what it can do within milliseconds."""
+LONGEST_PAUSE_S = 60.0
 
 IDLE = "it was not used"
 
 
 @dataclass(frozen=True, slots=True)
 class ClangdLimits:
-    """`memory_bytes` is what its process may hold."""
+    """`memory_bytes` is what its process may hold.
+
+    It is ended when nobody has asked it for `idle_s`: it holds half a gigabyte. When it has died it is started again
+    after `first_pause_s`, twice as long each time until it has lived for `steady_s`. It says what it can do within
+    milliseconds, at most `start_s`.
+    """
 
     memory_bytes: int
-    idle_s: float = IDLE_S
-    watch_s: float = WATCH_S
-    first_pause_s: float = FIRST_PAUSE_S
-    steady_s: float = STEADY_S
-    start_s: float = START_S
+    idle_s: float = 600.0
+    watch_s: float = 2.0
+    first_pause_s: float = 1.0
+    steady_s: float = 300.0
+    start_s: float = 60.0
 
 
 Find = Callable[[Callable[[str], None]], Awaitable[ClangdProgram]]

@@ -106,10 +106,23 @@ class Range:
         """Return True if nothing of `other` is outside."""
         return self.start <= other.start and other.end <= self.end
 
+    def meets(self, other: Range) -> bool:
+        """Return True if they overlap or touch."""
+        return self.start <= other.end and other.start <= self.end
+
     @property
     def empty(self) -> bool:
         """Return True if it is empty."""
         return self.start == self.end
+
+
+def common_prefix(one: str, other: str) -> int:
+    """Characters at the beginning that are the same, by halving: texts are compared much faster than characters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
 def text_digest(text: str) -> str:

@@ -103,38 +103,28 @@ class CommandTargets:
 
     def unit(self, argument: Mapping[str, Any], document: TextDocument | None) -> tuple[WorkspaceFolder, Unit]:
         """The unit that `unit` names, else the active one of the document, else the active one."""
-        session = self._session
-        folder = None if document is None else session.folder_for(document)
-        name = text_in(argument, "unit")
-        if name is not None:
-            found, units = units_named(list(session.folders.values()) if folder is None else [folder], name)
-            return found, units[0]
-        if document is None:
-            current = self._active.current()
-            if current is not None:
-                return current
-        else:
-            active = self._active.unit(document)
-            if active is not None and folder is not None:
-                return folder, active
-        raise CkwatchError("no unit is made of this document", NO_UNIT_HINT)
+        if text_in(argument, "unit") is not None:
+            folder, units = self._named(argument, document)
+            return folder, units[0]
+        found = self._active.current()
+        if document is not None:
+            active, of_document = self._active.unit(document), self._session.folder_for(document)
+            found = None if active is None or of_document is None else (of_document, active)
+        if found is None:
+            raise CkwatchError("no unit is made of this document", NO_UNIT_HINT)
+        return found
 
     async def units(self, argument: Mapping[str, Any]) -> tuple[WorkspaceFolder, list[Unit]]:
         """The units that `unit` names, else those of the document at `uri`, else the active one; at least one."""
-        session = self._session
         document = await self.document(argument)
-        name = text_in(argument, "unit")
-        if name is not None:
-            chosen = None if document is None else session.folder_for(document)
-            return units_named(list(session.folders.values()) if chosen is None else [chosen], name)
+        if text_in(argument, "unit") is not None:
+            return self._named(argument, document)
         if document is None:
             current = self._active.current()
             if current is None:
                 raise CkwatchError("no unit is active", NO_UNIT_HINT)
             return current[0], [current[1]]
-        folder = session.folder_for(document)
-        if folder is None:
-            raise CkwatchError(f"{document.uri} belongs to no workspace", NO_WORKSPACE_HINT)
+        folder = self._folder(document)
         units = await self._active.find_units(document)
         if not units:
             raise CkwatchError(f"no unit is made of {Path(document.path or document.uri).name}")
@@ -146,11 +136,20 @@ class CommandTargets:
         if document is None or document.kind is not DocumentKind.KERNEL_FILE or text_in(argument, "unit") is not None:
             folder, unit = self.unit(argument, document)
             return folder, unit.place.path, unit.arch
-        found = self._session.folder_for(document)
-        if found is None or document.path is None:
-            raise CkwatchError(f"{document.uri} belongs to no workspace", NO_WORKSPACE_HINT)
         active = self._active.unit(document)
-        return found, document.path, None if active is None else active.arch
+        return self._folder(document), document.path or "", None if active is None else active.arch
+
+    def _named(self, argument: Mapping[str, Any], document: TextDocument | None) -> tuple[WorkspaceFolder, list[Unit]]:
+        """The units that `unit` names, of the document's workspace if it has one."""
+        folder = None if document is None else self._session.folder_for(document)
+        folders = list(self._session.folders.values()) if folder is None else [folder]
+        return units_named(folders, string_in(argument, "unit"))
+
+    def _folder(self, document: TextDocument) -> WorkspaceFolder:
+        folder = self._session.folder_for(document)
+        if folder is None:
+            raise CkwatchError(f"{document.uri} belongs to no workspace", NO_WORKSPACE_HINT)
+        return folder
 
     async def folders(self, argument: Mapping[str, Any]) -> list[WorkspaceFolder]:
         """The workspace of the document at `uri`, or at `folder` (a path or URI); all where neither is given."""
@@ -163,10 +162,7 @@ class CommandTargets:
             return [session.folders[path]]
         document = await self.document(argument)
         if document is not None:
-            folder = session.folder_for(document)
-            if folder is None:
-                raise CkwatchError(f"{document.uri} belongs to no workspace", NO_WORKSPACE_HINT)
-            return [folder]
+            return [self._folder(document)]
         if not session.folders:
             raise CkwatchError("no workspace is open", NO_WORKSPACE_HINT)
         return list(session.folders.values())

@@ -9,13 +9,13 @@ from lsprotocol import types
 
 from ckwatch_lsp.commands.arguments import CommandTargets, flag_in, text_in
 from ckwatch_lsp.commands.running_tasks import RunningTasks, title_of
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 
 
 class BuildCommands:
     """They answer when the task is done; cancelling the request cancels the task."""
 
-    def __init__(self, editor: EditorClient, targets: CommandTargets, tasks: RunningTasks) -> None:
+    def __init__(self, editor: CkwatchServer, targets: CommandTargets, tasks: RunningTasks) -> None:
         self._editor = editor
         self._targets = targets
         self._tasks = tasks

@@ -15,7 +15,7 @@ from ckwatch.wire.figures_text import NO_FIGURES, how_compared, is_figure
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.labels import change_cell
 from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle, markdown, plain
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.folders import WorkspaceFolder
 
 
@@ -59,7 +59,7 @@ KEPT = ("previous", "baseline", "library")
 class CompareCommands:
     """One unit against something, and something to compare with."""
 
-    def __init__(self, editor: EditorClient, targets: CommandTargets) -> None:
+    def __init__(self, editor: CkwatchServer, targets: CommandTargets) -> None:
         self._editor = editor
         self._targets = targets
         editor.add_command("ckwatch.compare", self.compare)

@@ -11,7 +11,7 @@ from anyio import to_thread
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import CommandTargets
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
@@ -26,7 +26,7 @@ LINES = 2000
 class DaemonCommands:
     """Commands on daemons, and not on units."""
 
-    def __init__(self, editor: EditorClient, targets: CommandTargets, files: VirtualFiles) -> None:
+    def __init__(self, editor: CkwatchServer, targets: CommandTargets, files: VirtualFiles) -> None:
         self._editor = editor
         self._targets = targets
         self._files = files
@@ -83,15 +83,15 @@ class ServerStatus:
 class ServerStatusNotifier(SessionListener):
     """Notifies the editor of each change."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
-        self._editor = editor
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._sent: dict[WorkspaceFolder, ServerStatus] = {}
         self._changed: dict[WorkspaceFolder, None] = {}
         self._debouncer = Debouncer(session.start, self._notify, REFRESH)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
         """Notify the editor soon."""
-        if self._editor.capabilities.server_status:
+        if self._session.capabilities.server_status:
             self._changed[folder] = None
             self._debouncer()
 
@@ -101,22 +101,24 @@ class ServerStatusNotifier(SessionListener):
             status = status_of(folder)
             if self._sent.get(folder) != status:
                 self._sent[folder] = status
-                self._editor.notify(STATUS_METHOD, asdict(status))
+                self._session.editor.notify(STATUS_METHOD, asdict(status))
+
+
+_NOT_READY: Mapping[ConnectionState, tuple[Literal["ok", "warning", "error"], bool, str]] = {
+    ConnectionState.STARTING: ("ok", False, "the daemon is being started"),
+    ConnectionState.UNTRUSTED: ("warning", True, "the workspace is not trusted"),
+    ConnectionState.BROKEN: ("error", True, "there is no daemon"),
+    ConnectionState.STOPPED: ("warning", True, "the daemon was stopped"),
+}
 
 
 def status_of(folder: WorkspaceFolder) -> ServerStatus:
     """How it stands with a workspace."""
     name, workspace = str(folder.root), folder.workspace
     problem = "" if folder.problem is None else folder.problem.message
-    match folder.connection:
-        case ConnectionState.STARTING:
-            return ServerStatus("ok", False, "the daemon is being started", name)
-        case ConnectionState.UNTRUSTED:
-            return ServerStatus("warning", True, problem or "the workspace is not trusted", name)
-        case ConnectionState.BROKEN:
-            return ServerStatus("error", True, problem or "there is no daemon", name)
-        case ConnectionState.STOPPED:
-            return ServerStatus("warning", True, "the daemon was stopped", name)
+    if folder.connection in _NOT_READY:
+        health, quiescent, text = _NOT_READY[folder.connection]
+        return ServerStatus(health, quiescent, problem or text, name)
     if workspace is None:
         return ServerStatus("ok", False, "the workspace is being read", name)
     work = work_words(folder)

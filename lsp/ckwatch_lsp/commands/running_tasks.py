@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import anyio
@@ -15,7 +15,6 @@ from ckwatch.model.delays import PROGRESS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import AT_WORK
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
@@ -28,16 +27,8 @@ class TaskProgress:
     `cancel` is called when the user wants it to end. `endless`: nobody knows how much there is to do.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        editor: EditorClient,
-        title: str,
-        cancel: Callable[[], None],
-        *,
-        endless: bool = False,
-    ) -> None:
-        self._editor = editor
+    def __init__(self, session: Session, title: str, cancel: Callable[[], None], *, endless: bool = False) -> None:
+        self._session = session
         self._title = title
         self._cancel = cancel
         self._token = secrets.token_hex(8)
@@ -45,7 +36,7 @@ class TaskProgress:
         self._percentage = None if endless else 0
         self._shown = False
         self._ended = False
-        if editor.capabilities.progress:
+        if session.capabilities.progress:
             session.start(self._begin)
 
     def report(self, message: str, done: int, total: int) -> None:
@@ -58,23 +49,23 @@ class TaskProgress:
         self._message, self._percentage = message, percentage
         if self._shown:
             value = types.WorkDoneProgressReport(message=message, percentage=percentage, cancellable=True)
-            self._editor.report_progress(self._token, value)
+            self._session.editor.report_progress(self._token, value)
 
     def end(self) -> None:
         """The task is done."""
         self._ended = True
         if self._shown:
             self._shown = False
-            self._editor.report_progress(self._token, types.WorkDoneProgressEnd())
+            self._session.editor.report_progress(self._token, types.WorkDoneProgressEnd())
 
     async def _begin(self) -> None:
-        if not await self._editor.create_progress(self._token) or self._ended:
+        if not await self._session.editor.create_progress(self._token) or self._ended:
             return
         self._shown = True
         begin = types.WorkDoneProgressBegin(
             self._title, cancellable=True, message=self._message, percentage=self._percentage
         )
-        self._editor.begin_progress(self._token, begin, self._cancelled)
+        self._session.editor.begin_progress(self._token, begin, self._cancelled)
 
     def _cancelled(self) -> None:
         if not self._ended:
@@ -99,9 +90,8 @@ class RunningTask:
 class RunningTasks:
     """The tasks that commands started and that have not ended."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._editor = editor
         self._tasks: list[RunningTask] = []
 
     @contextmanager
@@ -110,7 +100,7 @@ class RunningTasks:
     ) -> Iterator[RunningTask]:
         """The task runs as long as the context is open. Cancelling it leaves the context."""
         scope_of: list[anyio.CancelScope] = []
-        progress = TaskProgress(self._session, self._editor, title, lambda: scope_of[0].cancel(), endless=endless)
+        progress = TaskProgress(self._session, title, lambda: scope_of[0].cancel(), endless=endless)
         task = RunningTask(folder, units, progress.report)
         scope_of.append(task.scope)
         self._tasks.append(task)
@@ -152,16 +142,15 @@ class _BusyPeriod:
 class DaemonProgress(SessionListener):
     """Shows what the daemon works on by itself. What a command works on is part of the command's own progress."""
 
-    def __init__(self, session: Session, editor: EditorClient, tasks: RunningTasks) -> None:
+    def __init__(self, session: Session, tasks: RunningTasks) -> None:
         self._session = session
-        self._editor = editor
         self._tasks = tasks
         self._periods: dict[WorkspaceFolder, _BusyPeriod] = {}
         self._debouncer = Debouncer(session.start, self._show, PROGRESS)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units have begun or settled."""
-        if not self._editor.capabilities.progress:
+        if not self._session.capabilities.progress:
             return
         found = self._periods.setdefault(folder, _BusyPeriod())
         for topic in topics:
@@ -191,7 +180,7 @@ class DaemonProgress(SessionListener):
                 continue
             if found.progress is None:
                 title = "ckwatch" if len(self._periods) == 1 else f"ckwatch, {folder.root.name}"
-                found.progress = TaskProgress(self._session, self._editor, title, partial(self._cancel, folder))
+                found.progress = TaskProgress(self._session, title, partial(self._cancel, folder))
             settled = len(found.seen) - len(found.working)
             first = folder.units[next(iter(found.working))]
             timing = "" if first.phase in AT_WORK else "timing "
@@ -206,10 +195,8 @@ class DaemonProgress(SessionListener):
     async def _cancel_units(self, folder: WorkspaceFolder, units: tuple[str, ...]) -> None:
         present = [unit for unit in units if unit in folder.units]
         if present:
-            try:
+            with suppress(CkwatchError):  # one of them has gone, or the daemon
                 await folder.ready.cancel(*present)
-            except CkwatchError:
-                return  # one of them has gone, or the daemon
 
 
 def is_worked_on(unit: UnitInBrief | Unit) -> bool:

@@ -15,7 +15,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.commands.running_tasks import RunningTask, RunningTasks
-from ckwatch_lsp.protocol.editor_client import EditorClient, sentence_of
+from ckwatch_lsp.protocol.server import sentence_of
 from ckwatch_lsp.session.documents import is_saved
 from ckwatch_lsp.session.session import Session
 
@@ -41,21 +41,15 @@ class TuneCommand:
     the next run goes on from there."""
 
     def __init__(
-        self,
-        session: Session,
-        editor: EditorClient,
-        targets: CommandTargets,
-        tasks: RunningTasks,
-        open_client: OpenClient = own_client,
+        self, session: Session, targets: CommandTargets, tasks: RunningTasks, open_client: OpenClient = own_client
     ) -> None:
         self._session = session
-        self._editor = editor
         self._targets = targets
         self._tasks = tasks
         self._open_client = open_client
         self._running: dict[str, tuple[RunningTask, str]] = {}
         """By the paths of kernel files, with how far they are."""
-        editor.add_command("ckwatch.tune", self.tune)
+        session.editor.add_command("ckwatch.tune", self.tune)
 
     async def tune(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Tune a kernel for all of its shapes: the best instance and its time for each, in µs.
@@ -103,7 +97,7 @@ class TuneCommand:
     async def _ask_to_stop(self, path: str, kernel: str) -> None:
         task, words = self._running[path]
         text = f"{kernel} is being tuned" + (f": {words}" if words else "")
-        if await self._editor.choose(types.MessageType.Info, text, (STOP,)) == STOP:
+        if await self._session.editor.choose(types.MessageType.Info, text, (STOP,)) == STOP:
             task.scope.cancel()
 
     async def _check_saved(self, path: str, why: str) -> None:
@@ -116,13 +110,13 @@ class TuneCommand:
         text, found = summary(run)
         if not found:
             kind = types.MessageType.Warning if run.ended else types.MessageType.Info
-            self._editor.show_message(kind, text)
+            self._session.editor.show_message(kind, text)
             return
         if not unwritten(run):
-            self._editor.show_message(types.MessageType.Info, text)
+            self._session.editor.show_message(types.MessageType.Info, text)
             return
         kind = types.MessageType.Info
-        while await self._editor.choose(kind, text, (WRITE,)) == WRITE:
+        while await self._session.editor.choose(kind, text, (WRITE,)) == WRITE:
             try:
                 await self._check_saved(path, "the winners would be lost with the next save")
                 written = await run.write_winners()
@@ -130,7 +124,7 @@ class TuneCommand:
                 kind, text = types.MessageType.Warning, sentence_of(error)
                 continue
             what = f"wrote {', '.join(written)} to" if written else "all winners are in"
-            self._editor.show_message(types.MessageType.Info, f"{what} {Path(path).name}")
+            self._session.editor.show_message(types.MessageType.Info, f"{what} {Path(path).name}")
             return
 
 

@@ -12,9 +12,10 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
+from ckwatch_lsp.diagnostics.conversion import plain_range, short_names
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -30,12 +31,11 @@ CHOICES = 30
 class ChooseInstanceCommand:
     """Which instance a document's figures, values and generated text are shown of."""
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, targets: CommandTargets) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, targets: CommandTargets) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._targets = targets
-        editor.add_command("ckwatch.chooseInstance", self.choose)
+        session.editor.add_command("ckwatch.chooseInstance", self.choose)
 
     async def choose(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make the unit the active one of the document; null where the user chose none."""
@@ -70,18 +70,13 @@ class ChooseInstanceCommand:
         more = f" (the first {CHOICES} of {len(units)})" if len(units) > CHOICES else ""
         now = "" if active is None else f" It is {active.id} now."
         message = f"Which instance should be shown?{more}{now}"
-        chosen = await self._editor.choose(types.MessageType.Info, message, tuple(offered))
+        chosen = await self._session.editor.choose(types.MessageType.Info, message, tuple(offered))
         return None if chosen is None else offered.get(chosen)
 
 
 def titles(units: Sequence[Unit]) -> dict[str, Unit]:
     """Each unit by the shortest name that tells it from the others."""
-    kernels, archs = {unit.kernel for unit in units}, {unit.arch for unit in units}
-    found = {}
-    for unit in units:
-        name = unit.instance if len(kernels) == 1 else f"{unit.kernel}/{unit.instance}"
-        found[name if len(archs) == 1 else f"{name}@{unit.arch}"] = unit
-    return found
+    return dict(zip(short_names([unit.id for unit in units]), units, strict=True))
 
 
 CHANGED = "ckwatch/unitsChanged"
@@ -90,13 +85,12 @@ CHANGED = "ckwatch/unitsChanged"
 class UnitsCommand(SessionListener):
     """Lists the units, and notifies the editors that asked for it of changes."""
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._changed: dict[WorkspaceFolder, None] = {}
         self._debouncer = Debouncer(session.start, self._notify, REFRESH)
-        editor.add_command("ckwatch.units", self.units)
+        session.editor.add_command("ckwatch.units", self.units)
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say
         """The units of all folders, in the order of the kernel files."""
@@ -130,14 +124,14 @@ class UnitsCommand(SessionListener):
             self._note(folder)
 
     def _note(self, folder: WorkspaceFolder | None) -> None:
-        if folder is not None and self._editor.capabilities.units_changed:
+        if folder is not None and self._session.capabilities.units_changed:
             self._changed[folder] = None
             self._debouncer()
 
     async def _notify(self) -> None:
         changed, self._changed = self._changed, {}
         for folder in changed:
-            self._editor.notify(CHANGED, {"folder": uri_of(folder.root)})
+            self._session.editor.notify(CHANGED, {"folder": uri_of(folder.root)})
 
     def _row(
         self, folder: WorkspaceFolder, unit: Unit, document: TextDocument | None, *, active: bool
@@ -145,16 +139,11 @@ class UnitsCommand(SessionListener):
         uri = self._session.uri_at(unit.place.path)
         given = unit.place.range
         text, freshness = line_of(unit, self._session.settings.shape)
-        if document is not None:
-            shown = document.codec.encode_range(given)
-            start, end = shown.start, shown.end
-            places = ((start.line, start.character), (end.line, end.character))
-        else:
-            places = ((given.start.line, given.start.column), (given.end.line, given.end.column))
+        shown = unconverted(given) if document is None else document.codec.encode_range(given)
         return {
             "folder": uri_of(folder.root), "kernel": unit.kernel, "kernelUri": uri, "instance": unit.instance,
             "arch": unit.arch, "id": unit.id, "uri": uri,
-            "range": dict(zip(("start", "end"), ({"line": at[0], "character": at[1]} for at in places), strict=True)),
+            "range": plain_range(shown),
             "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": freshness,
             "errors": unit.errors, "warnings": unit.warnings, "active": active,
         }  # fmt: skip

@@ -12,7 +12,7 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
-from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, SemanticToken
+from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, SemanticToken
 
 Json = Mapping[str, Any]
 

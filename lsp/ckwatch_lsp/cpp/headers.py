@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import string_in
-from ckwatch_lsp.protocol.client_capabilities import vars_of
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.client_capabilities import sent
 from ckwatch_lsp.protocol.uris import path_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextDocument, kind_of
@@ -30,15 +29,14 @@ class Headers(SessionListener):
 
     state_key: ClassVar[str] = "Headers"
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._folders: dict[WorkspaceFolder, tuple[str, ...]] = {}
         self._reached: dict[str, tuple[str, str]] = {}
         """By path the workspace's folder and the unit."""
         session.is_header = self.is_header
-        editor.add_request(IS_HEADER, self.answer)
+        session.editor.add_request(IS_HEADER, self.answer)
 
     def is_header(self, path: str) -> bool:
         """Whether the file at `path` is a header."""
@@ -75,7 +73,7 @@ class Headers(SessionListener):
 
     async def answer(self, params: Any) -> dict[str, bool]:
         """Whether a document is a header, and not to be changed; for plug-ins."""
-        path = path_of(string_in(params if isinstance(params, dict) else vars_of(params), "uri"))
+        path = path_of(string_in({"uri": sent(params, "uri")}, "uri"))
         header = path is not None and kind_of(f"file://{path}") is DocumentKind.OTHER and self.is_header(path)
         built_in = path is not None and _is_built_in(path)
         return {"header": header, "readOnly": path is not None and (built_in or (header and self.is_read_only(path)))}
@@ -101,8 +99,8 @@ class Headers(SessionListener):
             self._folders.pop(folder, None)  # the next change asks again
             return
         self._folders[folder] = tuple(f"{each}/" for each in found)
-        if self._find_kinds(list(self._session.documents.values())) and self._editor.capabilities.refreshes_tokens:
-            await self._editor.refresh("tokens")
+        if self._find_kinds(list(self._session.documents.values())) and self._session.capabilities.refreshes_tokens:
+            await self._session.editor.refresh("tokens")
 
     def _find_kinds(self, documents: Sequence[TextDocument]) -> bool:
         """Whether any of them is found to be a header."""

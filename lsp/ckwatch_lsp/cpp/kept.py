@@ -15,7 +15,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch_lsp.cpp.questions import CppFound, CppQuestions
 from ckwatch_lsp.diagnostics.edit_tracking import shifted
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import TextChange, TextDocument
@@ -50,13 +49,11 @@ class KeptPieces(SessionListener, Generic[Piece]):
     def __init__(
         self,
         session: Session,
-        editor: EditorClient,
         questions: CppQuestions,
         question: Literal["tokens", "hints"],
         convert: Callable[[CppFound], list[tuple[Range, Piece]]],
     ) -> None:
         self._session = session
-        self._editor = editor
         self._questions = questions
         self._question = question
         self._convert = convert
@@ -149,7 +146,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
 
     async def _refresh(self) -> None:
         if self._can_refresh:
-            await self._editor.refresh(self._question)
+            await self._session.editor.refresh(self._question)
 
 
 def _moved(pieces: Sequence[tuple[Range, Piece]], edits: Sequence[TextChange]) -> list[tuple[Range, Piece]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -29,11 +29,11 @@ from ckwatch_lsp.cpp.conversion import (
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
-from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, RefusedError, SemanticToken, is_requested
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, NoAnswerError, RefusedError, is_requested
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
@@ -60,7 +60,6 @@ class CppProvider(LanguageProvider):
         self,
         session: Session,
         active: ActiveUnits,
-        editor: EditorClient,
         library: TemplateLibrary,
         documents: VirtualDocuments,
         headers: Headers,
@@ -68,13 +67,12 @@ class CppProvider(LanguageProvider):
     ) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._library = library
         self._documents = documents
         self._headers = headers
         self._questions = questions
-        self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, editor, questions, "tokens", _tokens)
-        self._hints: KeptPieces[Json] = KeptPieces(session, editor, questions, "hints", _hints)
+        self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, questions, "tokens", _tokens)
+        self._hints: KeptPieces[Json] = KeptPieces(session, questions, "hints", _hints)
         session.listeners += [questions, self._tokens, self._hints]
 
     async def completion(
@@ -129,7 +127,7 @@ class CppProvider(LanguageProvider):
         if found is None or found.result is None:
             return None
         shown = [signature(each, self._session.capabilities) for each in found.result["signatures"]]
-        return self._editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
+        return self._session.editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """In a template, a header, or the rendered source."""
@@ -208,9 +206,8 @@ class CppProvider(LanguageProvider):
         self, document: TextDocument, within: Range, context: types.CodeActionContext
     ) -> Sequence[types.CodeAction]:
         """clangd's refactorings and fixes; those that cannot be made say why, where the editor shows that."""
-        kinds = [
-            each for each in (types.CodeActionKind.Refactor, types.CodeActionKind.QuickFix) if _wanted(context, each)
-        ]
+        offered = (types.CodeActionKind.Refactor, types.CodeActionKind.QuickFix)
+        kinds = [each for each in offered if is_requested(context.only, each)]
         if not kinds or document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL, DocumentKind.SETTINGS):
             return ()
         if await self._is_beside_cpp(document, within.start):
@@ -284,7 +281,9 @@ class CppProvider(LanguageProvider):
     ) -> Answer:
         texts = {uri: await self._text(uri, about, document) for uri in dict.fromkeys(uris_in(result))}
         root = str(about.folder.root)
-        return await to_thread.run_sync(lambda: self._editor.structured(in_editor(result, text, texts, root), kind))
+        return await to_thread.run_sync(
+            lambda: self._session.editor.structured(in_editor(result, text, texts, root), kind)
+        )
 
     async def _text(self, uri: str, about: Asked, document: TextDocument | None) -> ShownText:
         """The text that an answer names; the rendered source stays in `document` if that shows it."""
@@ -309,10 +308,11 @@ class CppProvider(LanguageProvider):
             return _is_beside_values(document, position)
         if document.kind is not DocumentKind.TEMPLATE or not _may_be_in_tag(document, position):
             return False
-        found = await self._library.of(document)
-        if found is None:
+        try:
+            _, _, file = await self._library.of(document)
+        except NoAnswerError:
             return False
-        template = found[2].template
+        template = file.template
         tag = template.tag_at(template.lines.offset(position))
         if tag is None or tag.body.kind == "raw":
             return False
@@ -347,21 +347,15 @@ def _is_beside_values(document: TextDocument, position: Position) -> bool:
 
 
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
-    return [(token.range, token) for token in _known(found)]
-
-
-def _known(found: CppFound) -> Iterable[SemanticToken]:
+    made = []
     for line, column, length, kind, modifiers in found.result or ():
         start = found.text.position({"line": line, "character": column})
         token = semantic_token(Range(start, Position(start.line, start.column + length)), kind, modifiers)
         if token is not None:
-            yield token
+            made.append((token.range, token))
+    return made
 
 
 def _hints(found: CppFound) -> list[tuple[Range, Json]]:
     at = [(found.text.position(hint["position"]), hint) for hint in found.result or ()]
     return [(Range(place, place), hint) for place, hint in at]
-
-
-def _wanted(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
-    return is_requested(context.only, kind)

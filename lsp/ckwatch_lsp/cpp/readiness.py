@@ -10,7 +10,6 @@ from ckwatch.model.delays import CPP_STATUS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch_lsp.commands.running_tasks import TaskProgress
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 
@@ -26,9 +25,8 @@ TITLE = "C++"
 class Readiness:
     """Asks on behalf of questions that nobody waits for any more."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._editor = editor
         self._watched: dict[WorkspaceFolder, str] = {}
 
     def reason(self, folder: WorkspaceFolder) -> str:
@@ -51,7 +49,7 @@ class Readiness:
                     self._watched[folder] = answer.reason
                     if progress is None:
                         title = TITLE if len(self._session.folders) == 1 else f"{TITLE}, {folder.root.name}"
-                        progress = TaskProgress(self._session, self._editor, title, scope.cancel, endless=True)
+                        progress = TaskProgress(self._session, title, scope.cancel, endless=True)
                     progress.report(answer.reason, 0, 0)
                     patience_s = min(patience_s * 1.5, LONGEST_STATUS_S)
         except CkwatchError:

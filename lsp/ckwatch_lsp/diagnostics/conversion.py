@@ -11,6 +11,7 @@ from lsprotocol import types
 from ckwatch.model.diagnostics import Diagnostic, Related
 from ckwatch.model.text import Span
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.documents import TextDocument
 
@@ -192,7 +193,7 @@ class DiagnosticConverter:
 
     def _data(self, given: Diagnostic, texts: Texts) -> dict[str, Any]:
         fixes = [
-            {"uri": self._uri_at(path), "range": _plain(edit.range), "newText": edit.new_text}
+            {"uri": self._uri_at(path), "range": plain_range(edit.range), "newText": edit.new_text}
             for path, edits in self.edits(given, texts).items()
             for edit in edits
         ]
@@ -201,11 +202,8 @@ class DiagnosticConverter:
 
 def editor_range(span: Span, texts: Texts) -> types.Range:
     """The place in the editor's units."""
-    document = texts.get(span.path)
-    if document is not None:
-        return document.codec.encode_range(span.range)
-    start, end = span.start, span.end
-    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
+    document, given = texts.get(span.path), span.range
+    return unconverted(given) if document is None else document.codec.encode_range(given)
 
 
 def _tags(code: str) -> list[types.DiagnosticTag]:
@@ -213,7 +211,8 @@ def _tags(code: str) -> list[types.DiagnosticTag]:
     return [*found, types.DiagnosticTag.Deprecated] if code.startswith(DEPRECATED) else found
 
 
-def _plain(given: types.Range) -> dict[str, dict[str, int]]:
+def plain_range(given: types.Range) -> dict[str, dict[str, int]]:
+    """The range as JSON."""
     start, end = given.start, given.end
     return {
         "start": {"line": start.line, "character": start.character},

@@ -14,7 +14,6 @@ from pygls.exceptions import JsonRpcException
 from ckwatch.model.delays import DIAGNOSTIC_REFRESH, OTHER_FILES, PUBLISH, PULL, PULL_RENDERS
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, looks_of
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
@@ -23,12 +22,13 @@ from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
 
-class PushDiagnostics:
+class PushDiagnostics(SessionListener):
     """Publishes changed diagnostics of every file, open or not."""
 
-    def __init__(self, session: Session, editor: EditorClient, reports: FileReports) -> None:
+    state_key: ClassVar[str] = "Diagnostics"
+
+    def __init__(self, session: Session, reports: FileReports) -> None:
         self._session = session
-        self._editor = editor
         self._reports = reports
         self._published: dict[str, dict[str, tuple[types.Diagnostic, ...]]] = {}
         self.inherited: dict[str, list[str]] = {}
@@ -53,17 +53,17 @@ class PushDiagnostics:
             return
         for uri in self.inherited.pop(path, ()):
             if not report.items or uri not in self._session.documents:
-                self._editor.publish(uri, None, ())
+                self._session.editor.publish(uri, None, ())
         documents = self._session.documents.at(path)
         known = self._published.setdefault(path, {})
         versions = {each.uri: each.version for each in documents} or {uri_of(path): None}
         for uri in [uri for uri in known if uri not in versions]:
             if known.pop(uri):
-                self._editor.publish(uri, None, ())
+                self._session.editor.publish(uri, None, ())
         for uri, version in versions.items():
             if known.get(uri, ()) != report.items:
                 known[uri] = report.items
-                self._editor.publish(uri, version, report.items)
+                self._session.editor.publish(uri, version, report.items)
         if not any(known.values()):
             del self._published[path]
 
@@ -96,24 +96,13 @@ FullReport = types.FullDocumentDiagnosticReport
 
 
 class PullDiagnostics:
-    """Answers requests. `related_documents`: the editor takes those of other files with a document's."""
+    """Answers requests."""
 
-    def __init__(
-        self,
-        session: Session,
-        active: ActiveUnits,
-        editor: EditorClient,
-        reports: FileReports,
-        store: DiagnosticStore,
-        *,
-        related_documents: bool,
-    ) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, reports: FileReports, store: DiagnosticStore) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._reports = reports
         self._store = store
-        self._related_documents = related_documents
         self._news = anyio.Event()
         self._polled = False
         self._refreshing = False
@@ -124,8 +113,8 @@ class PullDiagnostics:
         options = types.DiagnosticOptions(
             inter_file_dependencies=True, workspace_diagnostics=True, identifier="ckwatch"
         )
-        editor.add_request(types.TEXT_DOCUMENT_DIAGNOSTIC, self.document, options)
-        editor.add_request(types.WORKSPACE_DIAGNOSTIC, self.workspace)
+        session.editor.add_request(types.TEXT_DOCUMENT_DIAGNOSTIC, self.document, options)
+        session.editor.add_request(types.WORKSPACE_DIAGNOSTIC, self.workspace)
 
     async def document(
         self, params: types.DocumentDiagnosticParams
@@ -219,7 +208,7 @@ class PullDiagnostics:
 
     async def _related(self, uri: str, path: str) -> dict[str, FullReport | UnchangedReport] | None:
         """The diagnostics of other files that this document's units have, for editors that do not ask for all."""
-        if not self._related_documents or self._polled:
+        if not self._session.capabilities.related_documents or self._polled:
             return None
         session = self._session
         sent = self._sent.setdefault(uri, {})
@@ -266,7 +255,7 @@ class PullDiagnostics:
             while self._refresh_again:
                 self._refresh_again = False
                 with anyio.move_on_after(DIAGNOSTIC_REFRESH.seconds):
-                    await self._editor.refresh("diagnostics")
+                    await self._session.editor.refresh("diagnostics")
         finally:
             self._refreshing = False
 
@@ -286,34 +275,24 @@ async def _any(events: Iterable[anyio.Event]) -> None:
 class DiagnosticsDelivery(SessionListener):
     """Follows the session: publishes changed diagnostics, or has the editor pull again."""
 
-    state_key: ClassVar[str] = "Diagnostics"
-
-    def __init__(
-        self, session: Session, active: ActiveUnits, editor: EditorClient, params: types.InitializeParams
-    ) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self.store = DiagnosticStore(session)
         # who cannot be asked to look again would not hear of what is found after an edit
-        pulls = editor.capabilities.pulls_diagnostics and editor.capabilities.refreshes_diagnostics
+        pulls = session.capabilities.pulls_diagnostics and session.capabilities.refreshes_diagnostics
         self.reports = FileReports(session, self.store, holding=pulls)
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
         self._has_news = anyio.Event()
         self._is_reported = anyio.Event()
         """Some of the news come from the daemon."""
-        self._pulls: PullDiagnostics | None = None
-        self._pushes: PushDiagnostics | None = None
-        text = params.capabilities.text_document
-        if pulls:
-            pull = text.diagnostic if text else None
-            related = bool(pull and pull.related_document_support)
-            self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
-        else:
-            self._pushes = PushDiagnostics(session, editor, self.reports)
+        self._pulls = PullDiagnostics(session, active, self.reports, self.store) if pulls else None
+        self._pushes = None if pulls else PushDiagnostics(session, self.reports)
+        session.listeners += [] if self._pushes is None else [self._pushes]
         self._others: set[str] = set()
         """Files with news that are not open: they wait for each other, and nothing waits for them."""
         self._has_others = anyio.Event()
-        session.diagnostics.listen(self._mark)
+        session.information_changed = self._mark
         session.start(self._run, self._deliver)
         session.start(self._run, self._deliver_others)
 
@@ -341,8 +320,7 @@ class DiagnosticsDelivery(SessionListener):
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
-        if self._session.diagnostics:
-            self._mark(self._of_units(folder, topics))
+        self._mark(self._of_units(folder, topics))
         elsewhere = (topic.removeprefix("elsewhere/") for topic in topics if topic.startswith("elsewhere/"))
         self._mark(path for path in elsewhere if self._session.documents.at(path))
         if self._pushes is not None and topics & {"connection", "workspace"}:
@@ -351,19 +329,9 @@ class DiagnosticsDelivery(SessionListener):
             self._has_news.set()
             self._is_reported.set()
 
-    def state_to_hand_over(self) -> dict[str, Any]:
-        """Return the diagnostics that the editor shows."""
-        return {} if self._pushes is None else self._pushes.state_to_hand_over()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """The editor shows what the previous version has published."""
-        if self._pushes is not None:
-            self._pushes.restore(state)
-
     def configured(self) -> None:
         """Sources may report something else."""
-        if self._session.diagnostics:
-            self._mark(self.reports.paths())
+        self._mark(self.reports.paths())
 
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
         """The open files whose diagnostics from other features may change with units."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
 from ckwatch_lsp.session.documents import TextChange
 
 
@@ -17,11 +17,6 @@ def shifted(given: Range, edits: Iterable[TextChange]) -> Range | None:
             break
         found = _after(found, edit)
     return found
-
-
-def touches(given: Range, edit: TextChange) -> bool:
-    """Return True if the edit changes anything within `given`, or right at its ends."""
-    return edit.before.start <= given.end and given.start <= edit.before.end
 
 
 def _after(given: Range, edit: TextChange) -> Range | None:
@@ -81,22 +76,8 @@ class EditHistory:
 
 def difference(old: str, new: str) -> TextChange:
     """The smallest single edit from one text to another."""
-    limit = min(len(old), len(new))
-    first = _common(limit, lambda count: old[:count] == new[:count])
-    limit -= first
-    last = _common(limit, lambda count: old[len(old) - count :] == new[len(new) - count :])
-    start = _position(old, first)
-    return TextChange(Range(start, _position(old, len(old) - last)), _position(new, len(new) - last))
-
-
-def _common(limit: int, same: Callable[[int], bool]) -> int:
-    """The largest count up to `limit` for which `same` holds, which also holds for every smaller one."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if same(middle) else (low, middle - 1)
-    return low
-
-
-def _position(text: str, offset: int) -> Position:
-    return Position(text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset) - 1)
+    first = common_prefix(old, new)
+    last = common_prefix(old[first:][::-1], new[first:][::-1])
+    lines = LineIndex(old)
+    before = lines.range(first, len(old) - last)
+    return TextChange(before, advance(before.start, new[first : len(new) - last]))

@@ -41,7 +41,7 @@ class QuickFixes(LanguageProvider):
         if waited.cancelled_caught:
             return ()
         fixable = self._fixable(document.path)
-        touched = [one for one in fixable if _meet(one.span.range, within)]
+        touched = [one for one in fixable if within.meets(one.span.range)]
         if not touched:
             return ()
         texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
@@ -59,9 +59,9 @@ class QuickFixes(LanguageProvider):
         return [one for one in self._store.at(path, holding=True) if one.fixes]
 
     def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
-        edits = converter.edits(one, texts)
+        edits, written = converter.edits(one, texts), [fix.text for fix in one.fixes]
         return types.CodeAction(
-            title=fix_title([_text(texts, fix.span.path, fix.span.range) for fix in one.fixes], _new(one)),
+            title=fix_title([_text(texts, fix.span.path, fix.span.range) for fix in one.fixes], written),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[converter.diagnostic(one, texts, self._reports.here(one))],
             is_preferred=True,
@@ -91,10 +91,6 @@ class QuickFixes(LanguageProvider):
         )
 
 
-def _new(one: Diagnostic) -> list[str]:
-    return [fix.text for fix in one.fixes]
-
-
 def _text(texts: Texts, path: str, place: Range) -> str:
     """Return the text at a place; of several lines the first."""
     document = texts.get(path)
@@ -105,14 +101,6 @@ def _text(texts: Texts, path: str, place: Range) -> str:
     return line[place.start.column : end]
 
 
-def _meet(one: Range, other: Range) -> bool:
-    return one.start <= other.end and other.start <= one.end
-
-
 def _clash(one: types.TextEdit, other: types.TextEdit) -> bool:
-    first, second = sorted((one.range, other.range), key=lambda each: (_key(each.start), _key(each.end)))
-    return _key(second.start) < _key(first.end) or one.range == other.range
-
-
-def _key(place: types.Position) -> tuple[int, int]:
-    return place.line, place.character
+    first, second = sorted((one.range, other.range), key=lambda each: (each.start, each.end))
+    return second.start < first.end or first == second

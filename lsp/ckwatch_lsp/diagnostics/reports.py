@@ -6,6 +6,7 @@ arise in.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,8 @@ from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+
+_log = logging.getLogger(__name__)
 
 HERE = "this is where it was found"
 
@@ -115,7 +118,7 @@ class FileReports:
             if open_one is not None:
                 texts[name] = open_one
         items = [converter.diagnostic(one, texts, self.here(one)) for one in present]
-        found = (*items, *self._session.diagnostics.at(path))
+        found = (*items, *self._information(path))
         version = None if document is None else document.version
         last = self._last.get(path)
         if (
@@ -133,6 +136,13 @@ class FileReports:
             number = last.id
         report = self._last[path] = FileReport(number, version, found)
         return report
+
+    def _information(self, path: str) -> Sequence[types.Diagnostic]:
+        try:
+            return self._session.information(path)
+        except Exception:  # noqa: BLE001  # figures that cannot be shown must not hide what is wrong
+            _log.exception("unexpected, for %s", path)
+            return ()
 
     def _of_outside_files(self, path: str) -> list[Diagnostic]:
         folder = self._session.folder_of(path)

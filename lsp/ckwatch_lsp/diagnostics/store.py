@@ -16,7 +16,7 @@ from ckwatch.client.events import UnitInBrief
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import File, Unit
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
+from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -232,12 +232,8 @@ def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diag
     if not now.stale or now.source not in RENDERED:
         return False
     place = now.span.range
-    here = [one for one in new.get(_kind(now), ()) if _meet(place, one.span.range)]
+    here = [one for one in new.get(_kind(now), ()) if place.meets(one.span.range)]
     return bool(here) and all(one.message != now.message for one in here)
-
-
-def _meet(one: Range, other: Range) -> bool:
-    return one.start <= other.end and other.start <= one.end
 
 
 def _kind(now: Diagnostic) -> tuple[object, ...]:
@@ -294,7 +290,7 @@ def _moved_related(one: Related, edits: EditsByPath) -> Related:
 def _untouched(span: Span, edits: EditsByPath) -> Span | None:
     place = span.range
     for edit in edits.get(span.path, ()):
-        if touches(place, edit):
+        if place.meets(edit.before):
             return None
         after = shifted(place, (edit,))
         if after is None:

@@ -6,9 +6,9 @@ Figures stand at the tables of a kernel file, and at a template's kernel definit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
@@ -199,16 +199,36 @@ class TemplateLandmarks:
     macros: tuple[MacroLine, ...]
 
 
+def landmarks(text: str) -> TemplateLandmarks:
+    """Return the places of definitions in a template."""
+    line = definition_line(text)
+    end = len(text.split("\n", line + 1)[line].rstrip("\r"))
+    return TemplateLandmarks(Position(line, end), defines_kernel(text), tuple(macros(text)))
+
+
+Found = TypeVar("Found")
+
+
 class FigureAnchors(SessionListener):
     """Finds them, and keeps what it has found until the text or the units change."""
 
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._headers: dict[str, tuple[int, list[TableHeader]]] = {}
-        self._landmarks: dict[str, tuple[int, TemplateLandmarks]] = {}
         self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
-        self._tuned: dict[str, tuple[int, int, list[int]]] = {}
+        self._read: dict[tuple[str, Callable[..., Any]], tuple[object, Any]] = {}
+        """What was found in open documents, by URI and what finds it."""
+
+    def _found(self, document: TextDocument, find: Callable[..., Found], *more: object) -> Found:
+        """What `find` finds in a document, until its text or `more` changes."""
+        key, stamp = (document.uri, find), (document.revision, *more)
+        kept = self._read.get(key)
+        if kept is None or kept[0] != stamp:
+            kept = (stamp, find(document.text, *more))
+            if document.uri in self._session.documents:
+                self._read[key] = kept
+        found: Found = kept[1]
+        return found
 
     def of(self, document: TextDocument) -> tuple[FigureAnchor, ...]:
         """The anchors of a kernel file or a template, from top to bottom."""
@@ -247,28 +267,11 @@ class FigureAnchors(SessionListener):
         if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
             return []
         instances = len({unit.instance for unit in folder.units_at(document.path or "")})
-        kept = self._tuned.get(document.uri)
-        if kept is None or kept[:2] != (document.revision, instances):
-            kept = self._tuned[document.uri] = (
-                document.revision,
-                instances,
-                tune_lines(document.text, instances),
-            )
-        return kept[2]
+        return self._found(document, tune_lines, instances)
 
     def landmarks(self, document: TextDocument) -> TemplateLandmarks:
         """Return the places of definitions in a template."""
-        kept = self._landmarks.get(document.uri)
-        if kept is None or kept[0] != document.revision:
-            text = document.text
-            line = definition_line(text)
-            shape = TemplateLandmarks(
-                Position(line, len(document.line(line))), defines_kernel(text), tuple(macros(text))
-            )
-            if document.uri not in self._session.documents:
-                return shape
-            kept = self._landmarks[document.uri] = (document.revision, shape)
-        return kept[1]
+        return self._found(document, landmarks)
 
     def shows_kernel(self, document: TextDocument) -> bool:
         """Return True if kernel files name the template, and it is not only included."""
@@ -281,9 +284,8 @@ class FigureAnchors(SessionListener):
     def closed(self, document: TextDocument) -> None:
         """Nobody asks any more."""
         self._forget(document)
-        self._headers.pop(document.uri, None)
-        self._landmarks.pop(document.uri, None)
-        self._tuned.pop(document.uri, None)
+        for key in [key for key in self._read if key[0] == document.uri]:
+            del self._read[key]
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""
@@ -301,14 +303,11 @@ class FigureAnchors(SessionListener):
         self._anchors.pop(document.uri, None)
 
     def _in_kernel_file(self, document: TextDocument) -> list[FigureAnchor]:
-        kept = self._headers.get(document.uri)
-        if kept is None or kept[0] != document.revision:
-            kept = self._headers[document.uri] = (document.revision, headers(document.text))
         folder = self._session.folder_for(document)
         units = [] if folder is None else folder.units_at(document.path or "")
         arch = self._arch(document, units)
         anchors = []
-        for header, here in units_by_header(kept[1], units):
+        for header, here in units_by_header(self._found(document, headers), units):
             chosen = [unit for unit in here if unit.arch == arch] or here[:1]
             if chosen:
                 names = tuple(unit.id for unit in chosen)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position
 from ckwatch.wire.imported_timings import ImportedTiming
+from ckwatch_lsp.kernel_files.language.document import KernelFileText, values_of
 from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
-IMPORTED_TOPIC = "imported"
-
-_HEADER = re.compile(r"[ \t]*\[\[[ \t]*shape[ \t]*\]\][ \t]*(?:#.*)?")
-_NAME = re.compile(r"""[ \t]*name[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')""")
-_SIZE = re.compile(r"[ \t]*([A-Za-z]\w*)[ \t]*=[ \t]*(\d{1,12})[ \t]*(?:#.*)?")
-
-_Key = tuple[str, str]
+KEPT = 1000
+"""Kernels whose imported timings are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +36,15 @@ class ShapeTable:
 
 
 def shape_at(text: str, line: int) -> ShapeTable | None:
-    """The shape whose header, or whose name, stands on a line."""
-    lines = text.split("\n")
-    start = next((at for at in range(min(line, len(lines) - 1), -1, -1) if lines[at].lstrip().startswith("[")), None)
-    if start is None or _HEADER.fullmatch(lines[start].rstrip("\r")) is None:
+    """The shape whose header, or whose name, stands on a line. Reads the whole text; call from a worker thread."""
+    toml = KernelFileText(text).toml
+    table = toml.table_at(toml.offset(Position(line, 0)))
+    name = table.pair("name")
+    if table.path != ("shape",) or line not in [toml.line_of(one.start) for one in (table, name) if one is not None]:
         return None
-    if line != start and _NAME.match(lines[line]) is None:
-        return None
-    name, sizes = "", {}
-    for written in lines[start + 1 :]:
-        if written.lstrip().startswith("["):
-            break
-        if found := _NAME.match(written):
-            name = found[1] or found[2] or ""
-        elif found := _SIZE.fullmatch(written.rstrip("\r")):
-            sizes[found[1]] = int(found[2])
-    return ShapeTable(name, sizes)
+    values = values_of({pair.name: pair for pair in table.pairs})
+    sizes = {size: value for size, value in values.items() if type(value) is int}
+    return ShapeTable(str(values.get("name", "")), sizes)
 
 
 class ImportedTimingsCache(SessionListener):
@@ -61,18 +52,13 @@ class ImportedTimingsCache(SessionListener):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._kept: dict[_Key, Sequence[ImportedTiming]] = {}
-        self._stale: set[_Key] = set()
-        self._asked: set[_Key] = set()
-        self._imported_at: dict[str, float | None] = {}
+        self._kept = KeptAnswers[Sequence[ImportedTiming]](session, KEPT)
+        self._changes: Counter[WorkspaceFolder] = Counter()
+        self._imported_at: dict[WorkspaceFolder, float | None] = {}
 
     def of(self, folder: WorkspaceFolder, kernel: str) -> Sequence[ImportedTiming]:
         """Return the known timings; if they may have changed, they are requested, and known the next time."""
-        key = (str(folder.root), kernel)
-        if (key not in self._kept or key in self._stale) and key not in self._asked and folder.client is not None:
-            self._asked.add(key)
-            self._session.start(self._ask, folder, key)
-        return self._kept.get(key, ())
+        return self._kept.known((folder, kernel), self._changes[folder], lambda: self._ask(folder, kernel)) or ()
 
     def opened(self, document: TextDocument) -> None:
         """Fetch those of its kernel."""
@@ -85,23 +71,19 @@ class ImportedTimingsCache(SessionListener):
         """There may be other timings, or other shapes and instances that they are about."""
         if not topics & (MEMBERSHIP_TOPICS | {"workspace"}):
             return
-        root = str(folder.root)
-        self._stale |= {key for key in self._kept if key[0] == root}
+        self._changes[folder] += 1
         at = None if folder.workspace is None else folder.workspace.imported_at
-        if topics & MEMBERSHIP_TOPICS or at != self._imported_at.get(root):
-            self._imported_at[root] = at
+        if topics & MEMBERSHIP_TOPICS or at != self._imported_at.get(folder):
+            self._imported_at[folder] = at
             for document in self._session.documents.values():
                 if self._session.folder_for(document) is folder:
                     self.opened(document)
 
-    async def _ask(self, folder: WorkspaceFolder, key: _Key) -> None:
-        self._stale.discard(key)
+    async def _ask(self, folder: WorkspaceFolder, kernel: str) -> Sequence[ImportedTiming]:
+        client = folder.ready
         try:
-            found = await folder.ready.imported_timings(key[1])
+            found = await client.imported_timings(kernel)
         except CkwatchError:
             found = []  # the kernel is in unsaved text only, or there is no history; the daemon says so elsewhere
-        finally:
-            self._asked.discard(key)
-        if self._kept.get(key, []) != found:
-            folder.mark_changed(IMPORTED_TOPIC)
-        self._kept[key] = found
+        folder.mark_changed("imported")
+        return found

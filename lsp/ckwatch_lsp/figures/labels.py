@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+
+from lsprotocol import types
 
 from ckwatch.model.amounts import change, count, time_of
 from ckwatch.model.emulated_archs import emulated_device
@@ -29,14 +30,8 @@ WIDTH = 60
 
 MARKS: dict[Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
 
-STATES = {
-    "waiting": "waiting",
-    "rendering": "rendering",
-    "looking": "looking",
-    "queued": "queued",
-    "compiling": "compiling",
-}
-
+STATES = frozenset({"waiting", "rendering", "looking", "queued", "compiling"})
+"""Phases that are said instead of an outcome."""
 
 VERIFIED_WIDTH = 60
 """Characters of a verification's line; its end is cut off where it is longer."""
@@ -114,7 +109,7 @@ def kib(size_bytes: int) -> str:
 def state_words(unit: Unit, shape: str = "") -> str:
     """Describe the state of a unit without figures."""
     if unit.phase in STATES:
-        return STATES[unit.phase]
+        return unit.phase
     failure = failed_timing(unit, shape)
     if failure is not None:
         return f"not timed on {failure.shape}: {failure.failure}"
@@ -202,55 +197,51 @@ LENSES_LIMIT = 64
 whenever one changes."""
 
 
-class UnitLens(NamedTuple):
-    """`title` runs `command` with `argument`."""
-
-    title: str
-    command: str
-    argument: dict[str, Any]
+def _lens(title: str, command: str, **about: str) -> types.Command:
+    return types.Command(title, f"ckwatch.{command}", arguments=[about])
 
 
-def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[UnitLens]:
+def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[types.Command]:
     """Those of one unit: only what can be done. `choosable`: there are more to choose from."""
     about = {"uri": uri, "unit": brief.unit.id}
-    lenses = [UnitLens("run", "ckwatch.run", about)]
+    lenses = [_lens("run", "run", **about)]
     if brief.running or brief.unit.verifying:
-        lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
+        lenses.append(_lens("cancel", "cancel", **about))
     if brief.timing is not None:
-        lenses.append(UnitLens("set baseline", "ckwatch.setBaseline", about))
-        lenses.append(UnitLens("compare", "ckwatch.compare", about))
+        lenses.append(_lens("set baseline", "setBaseline", **about))
+        lenses.append(_lens("compare", "compare", **about))
     if emulated_device(brief.unit.arch) is not None:
         words = _shortened(verification_words(brief.unit), VERIFIED_WIDTH)
-        lenses.append(UnitLens(words or "verify", "ckwatch.verify", about))
-    lenses.append(UnitLens("source", "ckwatch.openSource", about))
+        lenses.append(_lens(words or "verify", "verify", **about))
+    lenses.append(_lens("source", "openSource", **about))
     if brief.unit.arch.startswith("gfx"):
-        lenses.append(UnitLens("ISA", "ckwatch.openIsa", about))
+        lenses.append(_lens("ISA", "openIsa", **about))
     if choosable:
-        lenses.append(UnitLens("choose instance", "ckwatch.chooseInstance", {"uri": uri}))
+        lenses.append(_lens("choose instance", "chooseInstance", uri=uri))
     return lenses
 
 
-def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[UnitLens]:
+def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[types.Command]:
     """Those of a sweep: they mean all of its units."""
     first = briefs[0].unit
     about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(briefs) > 1 else first.id}
-    lenses = [UnitLens("run", "ckwatch.run", about)]
+    lenses = [_lens("run", "run", **about)]
     if any(brief.running for brief in briefs):
-        lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
+        lenses.append(_lens("cancel", "cancel", **about))
     if emulated_device(first.arch) is not None:
         words = verification_sum(brief.unit for brief in briefs)
-        lenses.append(UnitLens(words or "verify", "ckwatch.verify", about))
+        lenses.append(_lens(words or "verify", "verify", **about))
     return lenses
 
 
-def tune_lens(uri: str) -> UnitLens:
+def tune_lens(uri: str) -> types.Command:
     """It means the whole kernel."""
-    return UnitLens("tune", "ckwatch.tune", {"uri": uri})
+    return _lens("tune", "tune", uri=uri)
 
 
-def affected_lens(units: int, uri: str) -> UnitLens:
+def affected_lens(units: int, uri: str) -> types.Command:
     """How many units read a file, or call a macro; it asks which of them is to be the active one."""
-    return UnitLens(f"affects {count(units, 'unit')}", "ckwatch.chooseInstance", {"uri": uri})
+    return _lens(f"affects {count(units, 'unit')}", "chooseInstance", uri=uri)
 
 
 def _literal(name: str) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
 from ckwatch.model.figures import Figures
 from ckwatch.model.timings import Timing
+from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.figures_text import (
     NO_FIGURES,
     best_imported,
@@ -127,22 +128,12 @@ SHOWN_OF_SWEEP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class PredictedTiming:
-    """The prediction on a shape for a part, and the measured time; microseconds, None if unknown."""
-
-    shape: str
-    part: str
-    time_us: float | None
-    measured_us: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class UnitHistory:
     """Data that is fetched when a unit is shown: medians by shape and cache state, the oldest first, in microseconds,
     and predictions."""
 
     medians: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
-    predictions: Sequence[PredictedTiming] = ()
+    predictions: Sequence[ShapePrediction] = ()
 
 
 NO_HISTORY = UnitHistory()
@@ -314,10 +305,10 @@ def _predictions(past: UnitHistory) -> list[PageBlock]:
     rows = tuple(
         (
             each.shape,
-            f"{time_of(each.time_us)} on {each.part}",
+            f"{time_of(each.prediction.time_us)} on {each.prediction.part}",
             "" if each.measured_us is None else time_of(each.measured_us),
         )
         for each in past.predictions
-        if each.time_us is not None
+        if each.prediction.time_us is not None
     )
     return [PageTable(("shape", "predicted", "measured"), rows)] if rows else []

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 
 import anyio
+from anyio import to_thread
 
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.timings import Timing
+from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.figures_text import is_figure
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors
@@ -19,7 +21,6 @@ from ckwatch_lsp.figures.labels import sweep_label, unit_label
 from ckwatch_lsp.figures.pages import (
     NO_HISTORY,
     PageBlock,
-    PredictedTiming,
     UnitHistory,
     about_shape,
     about_sweep,
@@ -30,6 +31,7 @@ from ckwatch_lsp.figures.pages import (
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
@@ -39,9 +41,6 @@ KEPT = 256
 LIMIT = 50
 """Timings of a unit that are asked for."""
 
-_Key = tuple[str, str]
-_Stamp = tuple[object, ...]
-
 
 class UnitHistories(SessionListener):
     """The history of units that were shown, those of open documents among them."""
@@ -49,18 +48,14 @@ class UnitHistories(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._kept: dict[_Key, tuple[_Stamp, UnitHistory]] = {}
-        self._asked: dict[_Key, _Stamp] = {}
+        self._kept = KeptAnswers[UnitHistory](session, KEPT)
         self._turns = anyio.CapacityLimiter(2)
 
     def history(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
         """Return the known history; if it is not of the unit as it is, it is requested, and known the next time."""
-        key, stamp = (str(folder.root), unit.id), _stamp(unit)
-        kept = self._kept.get(key)
-        if (kept is None or kept[0] != stamp) and self._asked.get(key) != stamp and (unit.timings or unit.figures):
-            self._asked[key] = stamp
-            self._session.start(self._ask, folder, unit, key, stamp)
-        return NO_HISTORY if kept is None else kept[1]
+        if not (unit.timings or unit.figures):
+            return NO_HISTORY
+        return self._kept.known((folder, unit.id), _stamp(unit), lambda: self._ask(folder, unit)) or NO_HISTORY
 
     def opened(self, document: TextDocument) -> None:
         """Fetch the history of its active unit."""
@@ -76,20 +71,13 @@ class UnitHistories(SessionListener):
             if name in active and name in folder.units:
                 self.history(folder, folder.units[name])
 
-    async def _ask(self, folder: WorkspaceFolder, unit: Unit, key: _Key, stamp: _Stamp) -> None:
-        try:
-            async with self._turns:
-                client = folder.ready
-                medians = medians_of(await client.timings(unit, limit=LIMIT)) if unit.timings else {}
-                predictions = await _predictions(client, unit)
-        finally:
-            if self._asked.get(key) == stamp:
-                del self._asked[key]
-        self._kept.pop(key, None)
-        self._kept[key] = (stamp, UnitHistory(medians, predictions))
-        if len(self._kept) > KEPT:
-            del self._kept[next(iter(self._kept))]
+    async def _ask(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
+        async with self._turns:
+            client = folder.ready
+            medians = medians_of(await client.timings(unit, limit=LIMIT)) if unit.timings else {}
+            predictions = await _predictions(client, unit)
         folder.mark_changed("history")
+        return UnitHistory(medians, predictions)
 
 
 def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
@@ -101,19 +89,16 @@ def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-async def _predictions(client: Client, unit: Unit) -> Sequence[PredictedTiming]:
+async def _predictions(client: Client, unit: Unit) -> Sequence[ShapePrediction]:
     if unit.figures is None:
         return ()
     try:
-        shapes = (await client.analysis(unit)).shapes
+        return (await client.analysis(unit)).shapes
     except CkwatchError:
         return ()  # nothing is built, or it cannot be read; the figures say what there is
-    return [
-        PredictedTiming(each.shape, each.prediction.part, each.prediction.time_us, each.measured_us) for each in shapes
-    ]
 
 
-def _stamp(unit: Unit) -> _Stamp:
+def _stamp(unit: Unit) -> tuple[object, ...]:
     """Differs when there are other timings or figures."""
     return (tuple(timing.id for timing in unit.timings), unit.figures and unit.figures.artifact_key)
 
@@ -172,10 +157,10 @@ class FigurePresenter(SessionListener):
             self._pages[document.uri, anchor.sweep] = text
         return text
 
-    def shape_page(self, document: TextDocument, line: int) -> str:
+    async def shape_page(self, document: TextDocument, line: int) -> str:
         """The hover's text about the shape whose header or name stands on a line; empty where there is nothing."""
         folder = self._session.folder_for(document)
-        shape = shape_at(document.text, line)
+        shape = await to_thread.run_sync(shape_at, document.text, line)
         units = [] if folder is None or shape is None else folder.units_at(document.path or "")
         if folder is None or shape is None or not units:
             return ""

@@ -20,7 +20,6 @@ from ckwatch_lsp.figures.anchors import ANCHOR_TOPICS, FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import (
     LENSES_LIMIT,
-    UnitLens,
     affected_lens,
     sweep_lenses,
     timing_cells,
@@ -30,7 +29,6 @@ from ckwatch_lsp.figures.labels import (
 )
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.active_units import ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -102,7 +100,7 @@ TOOLTIPS = 64
 
 
 class FiguresProvider(LanguageProvider):
-    """The places of figures. `resolves`: the editor asks for a hint's tooltip when it shows it."""
+    """The places of figures."""
 
     def __init__(
         self,
@@ -110,21 +108,18 @@ class FiguresProvider(LanguageProvider):
         active: ActiveUnits,
         presenter: FigurePresenter,
         affected: AffectedUnits,
-        *,
-        resolves: bool,
     ) -> None:
         self._session = session
         self._active = active
         self._presenter = presenter
         self._affected = affected
-        self._resolves = resolves
 
     async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
         """A label at the end of each line that has figures."""
         if not self._session.settings.hints or document.uri not in self._session.documents:
             return ()
         here = self._presenter.labels(document, within.start.line, within.end.line)
-        at_once = not self._resolves and len(here) <= TOOLTIPS
+        at_once = not self._session.capabilities.resolved_tooltips and len(here) <= TOOLTIPS
         return [self._hint(document, anchor, label, at_once=at_once) for anchor, label in here]
 
     async def resolve(self, hint: types.InlayHint) -> types.InlayHint:
@@ -145,14 +140,14 @@ class FiguresProvider(LanguageProvider):
         return [
             types.CodeLens(
                 document.codec.encode_range(Range(Position(line, 0), Position(line, 0))),
-                command=types.Command(lens.title, lens.command, arguments=[lens.argument]),
+                command=lens,
             )
             for line, lens in self.written_lenses(document)
         ]
 
-    def written_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+    def written_lenses(self, document: TextDocument) -> list[tuple[int, types.Command]]:
         """The lenses by line."""
-        found: list[tuple[int, UnitLens]] = []
+        found: list[tuple[int, types.Command]] = []
         anchors = self._presenter.anchors.of(document)
         active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
@@ -179,7 +174,7 @@ class FiguresProvider(LanguageProvider):
         if anchor is not None and self._is_on(document, anchor, position):
             text = self._presenter.page(document, anchor)
         elif document.kind is DocumentKind.KERNEL_FILE:
-            text = self._presenter.shape_page(document, position.line)
+            text = await self._presenter.shape_page(document, position.line)
         else:
             return None
         return HoverText(text) if text else None
@@ -191,7 +186,7 @@ class FiguresProvider(LanguageProvider):
         column = document.line(anchor.end.line).find("def_kernel")
         return column <= position.column <= column + len("def_kernel") if column >= 0 else True
 
-    def _affected_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+    def _affected_lenses(self, document: TextDocument) -> list[tuple[int, types.Command]]:
         units = len(self._active.units(document))
         if units == 0:
             return []
@@ -210,7 +205,7 @@ class FiguresProvider(LanguageProvider):
             label=label,
             padding_left=True,
             tooltip=self._page(document, anchor) if at_once else None,
-            data={"uri": document.uri} if self._resolves else None,
+            data={"uri": document.uri} if self._session.capabilities.resolved_tooltips else None,
         )
 
     def _page(self, document: TextDocument, anchor: FigureAnchor) -> types.MarkupContent:
@@ -222,11 +217,8 @@ class FiguresProvider(LanguageProvider):
 class FiguresRefresher(SessionListener):
     """Compares what open documents show with what they showed: those of which something has changed."""
 
-    def __init__(
-        self, session: Session, editor: EditorClient, presenter: FigurePresenter, provider: FiguresProvider
-    ) -> None:
+    def __init__(self, session: Session, presenter: FigurePresenter, provider: FiguresProvider) -> None:
         self._session = session
-        self._editor = editor
         self._presenter = presenter
         self._provider = provider
         self._informed: dict[str, Sequence[object]] = {}
@@ -278,14 +270,14 @@ class FiguresRefresher(SessionListener):
                     self._showing.setdefault(unit, set()).add(document.uri)
         if is_wanted(self._session) or self._informed:
             changed = _update(self._informed, documents, self._messages)
-            self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
+            self._session.information_changed([each.path for each in changed if each.path is not None])
         if capabilities.refreshes_hints and _update(
             self._hints, documents, self._labels if settings.hints else _nothing
         ):
-            await self._editor.refresh("hints")
+            await self._session.editor.refresh("hints")
         lenses = self._provider.written_lenses if settings.lenses else _nothing
         if capabilities.refreshes_lenses and _update(self._lenses, documents, lenses):
-            await self._editor.refresh("lenses")
+            await self._session.editor.refresh("lenses")
 
     def _labels(self, document: TextDocument) -> Sequence[object]:
         return [label for _, label in self._presenter.labels(document)]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from lsprotocol import types
+
+
+def _able(*paths: str) -> Any:
+    """A capability that the editor has if it sends one of these fields, and neither null nor false."""
+    return field(default=False, metadata={"paths": paths})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,36 +22,47 @@ class EditorCapabilities:
     """
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
-    hints: bool = False
-    refreshes_hints: bool = False
-    lenses: bool = False
-    refreshes_lenses: bool = False
-    refreshes_tokens: bool = False
-    pulls_diagnostics: bool = False
-    refreshes_diagnostics: bool = False
-    related: bool = False
-    code_description: bool = False
-    diagnostic_data: bool = False
-    tags: bool = False
-    versions: bool = False
+    hints: bool = _able("text_document.inlay_hint")
+    refreshes_hints: bool = _able("workspace.inlay_hint.refresh_support")
+    lenses: bool = _able("text_document.code_lens", "workspace.code_lens")
+    refreshes_lenses: bool = _able("workspace.code_lens.refresh_support")
+    refreshes_tokens: bool = _able("workspace.semantic_tokens.refresh_support")
+    pulls_diagnostics: bool = _able("text_document.diagnostic")
+    refreshes_diagnostics: bool = _able("workspace.diagnostics.refresh_support")
+    related: bool = _able(
+        "text_document.publish_diagnostics.related_information", "text_document.diagnostic.related_information"
+    )
+    related_documents: bool = _able("text_document.diagnostic.related_document_support")
+    code_description: bool = _able(
+        "text_document.publish_diagnostics.code_description_support",
+        "text_document.diagnostic.code_description_support",
+    )
+    diagnostic_data: bool = _able(
+        "text_document.publish_diagnostics.data_support", "text_document.diagnostic.data_support"
+    )
+    tags: bool = _able("text_document.publish_diagnostics.tag_support", "text_document.diagnostic.tag_support")
+    versions: bool = _able("text_document.publish_diagnostics.version_support")
     markdown: bool = False
-    action_literals: bool = False
-    nested_symbols: bool = False
-    shows_documents: bool = False
-    shows_virtual_documents: bool = False
-    progress: bool = False
-    configuration: bool = False
-    registers_configuration: bool = False
-    versioned_edits: bool = False
-    rename_prepares: bool = False
-    calls: bool = False
-    snippets: bool = False
-    disabled_actions: bool = False
-    signature_offsets: bool = False
+    action_literals: bool = _able("text_document.code_action.code_action_literal_support")
+    nested_symbols: bool = _able("text_document.document_symbol.hierarchical_document_symbol_support")
+    shows_documents: bool = _able("window.show_document.support")
+    shows_virtual_documents: bool = _able("workspace.text_document_content")
+    progress: bool = _able("window.work_done_progress")
+    configuration: bool = _able("workspace.configuration")
+    registers_configuration: bool = _able("workspace.did_change_configuration.dynamic_registration")
+    versioned_edits: bool = _able("workspace.workspace_edit.document_changes")
+    rename_prepares: bool = _able("text_document.rename.prepare_support")
+    calls: bool = _able("text_document.call_hierarchy")
+    snippets: bool = _able("text_document.completion.completion_item.snippet_support")
+    disabled_actions: bool = _able("text_document.code_action.disabled_support")
+    signature_offsets: bool = _able(
+        "text_document.signature_help.signature_information.parameter_information.label_offset_support"
+    )
     completion_markdown: bool = False
+    resolved_tooltips: bool = False
     registers: frozenset[str] = frozenset()
-    server_status: bool = False
-    units_changed: bool = False
+    server_status: bool = _able("experimental.serverStatusNotification")
+    units_changed: bool = _able("experimental.ckwatchUnits")
 
 
 def capabilities_of(
@@ -56,63 +73,33 @@ def capabilities_of(
     Neovim answers a refresh by pulling the whole workspace and ignores the part about open files: diagnostics are
     pushed to it instead.
     """
-    text = given.text_document or types.TextDocumentClientCapabilities()
-    space = given.workspace or types.WorkspaceClientCapabilities()
-    window = given.window or types.WindowClientCapabilities()
-    published = text.publish_diagnostics or types.PublishDiagnosticsClientCapabilities()
-    action, symbol = text.code_action, text.document_symbol
-    item = text.completion.completion_item if text.completion else None
-    signature = text.signature_help.signature_information if text.signature_help else None
-    parameter = signature.parameter_information if signature else None
-    hover = text.hover.content_format if text.hover else None
-    experimental = given.experimental if isinstance(given.experimental, dict) else vars_of(given.experimental)
-    pulled = text.diagnostic
-    edits = space.workspace_edit
+    found: dict[str, Any] = {
+        each.name: any(sent(given, path) for path in each.metadata["paths"])
+        for each in fields(EditorCapabilities)
+        if "paths" in each.metadata
+    }
+    if editor == "Neovim":
+        found["pulls_diagnostics"] = False
+    hover = sent(given, "text_document.hover.content_format")
+    documentation = sent(given, "text_document.completion.completion_item.documentation_format")
+    resolved = sent(given, "text_document.inlay_hint.resolve_support")
     registered = {
-        types.TEXT_DOCUMENT_FORMATTING: text.formatting,
-        types.TEXT_DOCUMENT_RANGE_FORMATTING: text.range_formatting,
+        types.TEXT_DOCUMENT_FORMATTING: "text_document.formatting.dynamic_registration",
+        types.TEXT_DOCUMENT_RANGE_FORMATTING: "text_document.range_formatting.dynamic_registration",
     }
     return EditorCapabilities(
+        **found,
         encoding=encoding,
-        hints=text.inlay_hint is not None,
-        refreshes_hints=bool(space.inlay_hint and space.inlay_hint.refresh_support),
-        lenses=text.code_lens is not None or space.code_lens is not None,
-        refreshes_lenses=bool(space.code_lens and space.code_lens.refresh_support),
-        refreshes_tokens=bool(space.semantic_tokens and space.semantic_tokens.refresh_support),
-        pulls_diagnostics=pulled is not None and editor != "Neovim",
-        refreshes_diagnostics=bool(space.diagnostics and space.diagnostics.refresh_support),
-        related=bool(published.related_information or (pulled and pulled.related_information)),
-        code_description=bool(published.code_description_support or (pulled and pulled.code_description_support)),
-        diagnostic_data=bool(published.data_support or (pulled and pulled.data_support)),
-        tags=bool(published.tag_support or (pulled and pulled.tag_support)),
-        versions=bool(published.version_support),
         markdown=hover is None or types.MarkupKind.Markdown in hover,
-        action_literals=bool(action and action.code_action_literal_support),
-        nested_symbols=bool(symbol and symbol.hierarchical_document_symbol_support),
-        shows_documents=bool(window.show_document and window.show_document.support),
-        shows_virtual_documents=space.text_document_content is not None,
-        progress=bool(window.work_done_progress),
-        configuration=bool(space.configuration),
-        registers_configuration=bool(
-            space.did_change_configuration and space.did_change_configuration.dynamic_registration
-        ),
-        versioned_edits=bool(edits and edits.document_changes),
-        registers=frozenset(method for method, able in registered.items() if able and able.dynamic_registration),
-        rename_prepares=bool(text.rename and text.rename.prepare_support),
-        calls=text.call_hierarchy is not None,
-        snippets=bool(item and item.snippet_support),
-        disabled_actions=bool(action and action.disabled_support),
-        signature_offsets=bool(parameter and parameter.label_offset_support),
-        completion_markdown=bool(item and types.MarkupKind.Markdown in (item.documentation_format or ())),
-        server_status=bool(experimental.get("serverStatusNotification")),
-        units_changed=bool(experimental.get("ckwatchUnits")),
+        completion_markdown=types.MarkupKind.Markdown in (documentation or ()),
+        resolved_tooltips=resolved is not None and "tooltip" in resolved.properties,
+        registers=frozenset(method for method, path in registered.items() if sent(given, path)),
     )
 
 
-def vars_of(given: object) -> dict[str, object]:
-    """The fields of an object that the protocol leaves open; none for anything else."""
-    fields = getattr(given, "_asdict", None)
-    if callable(fields):
-        found: dict[str, object] = fields()
-        return found
-    return dict(vars(given)) if hasattr(given, "__dict__") else {}
+def sent(given: object, path: str) -> Any:
+    """What an editor has sent at a path of fields, some of which the protocol leaves open; None where there is
+    nothing."""
+    for name in path.split("."):
+        given = given.get(name) if isinstance(given, dict) else getattr(given, name, None)
+    return given

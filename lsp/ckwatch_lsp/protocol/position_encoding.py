@@ -119,3 +119,9 @@ class PositionCodec:
             elif text.endswith("\n"):
                 ended += 1
         return len(self.lines), 0
+
+
+def unconverted(given: Range) -> types.Range:
+    """Our range for the editor where the text cannot be read."""
+    start, end = given.start, given.end
+    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))

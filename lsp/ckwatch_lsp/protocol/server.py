@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,12 +22,19 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import is_running
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities, capabilities_of
-from ckwatch_lsp.protocol.editor_client import CommandHandler, Kind, Refreshed, RequestHandler, sentence_of
 from ckwatch_lsp.protocol.uris import SCHEME
 
 _log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+Kind = TypeVar("Kind")
+
+CommandHandler = Callable[[dict[str, Any]], Awaitable[Any]]
+"""Runs a command with its one argument, an object. Raises CkwatchError with the reason where it cannot."""
+
+RequestHandler = Callable[[Any], Any]
+
+Refreshed = Literal["diagnostics", "hints", "lenses", "tokens"]
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -44,6 +51,12 @@ REPLAYED_ID = "replayed"
 
 REPLAYED_METHODS = (types.INITIALIZE, types.INITIALIZED, types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
 """Messages that the next version must handle too."""
+
+
+def sentence_of(error: CkwatchError) -> str:
+    """Return the error and its remedy, as sentences in one line."""
+    parts = [part.strip() for part in (error.message, error.hint or "") if part.strip()]
+    return " ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts)
 
 
 class RequestFailedError(JsonRpcException):
@@ -102,25 +115,11 @@ class CkwatchProtocol(LanguageServerProtocol):
         """Handle one message. A request that cannot be understood is answered with an error."""
         method, number = message.get("method"), message.get("id")
         is_request = "method" in message and "id" in message
-        if number is not None and (isinstance(number, bool) or not isinstance(number, str | int)):
-            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
-            return
-        if message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str)):
-            self.refuse(number, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
-            return
-        if is_request and number is None:
-            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
-            return
-        if self._shutdown and method != types.EXIT:
-            if is_request:
-                self.refuse(number, INVALID_REQUEST, "the server is shutting down")
-            return
-        if not self._initialized and method not in (types.INITIALIZE, types.EXIT):
-            if is_request:
-                self.refuse(number, NOT_INITIALIZED, "the first request must be `initialize`")
-            return
-        if method == types.INITIALIZE and self._initialized and is_request:
-            self.refuse(number, INVALID_REQUEST, "the server is already initialized")
+        problem = next((row for row in self._problems(message) if row[0]), None)
+        if problem is not None:
+            _, code, text, is_answered = problem
+            if is_answered or is_request:
+                self.refuse(number if _is_id(number) else None, code, text)
             return
         try:
             structured = self.structure_message(message)
@@ -139,6 +138,21 @@ class CkwatchProtocol(LanguageServerProtocol):
         if is_request and number is not None:
             self._open[number] = None
         self.handle_message(structured)
+
+    def _problems(self, message: dict[str, Any]) -> Iterator[tuple[bool, int, str, bool]]:
+        """Each mistake that a message may have: whether it is there, the error, and whether no request gets it, too."""
+        method, number = message.get("method"), message.get("id")
+        is_request = "method" in message and "id" in message
+        is_foreign = message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str))
+        is_second = method == types.INITIALIZE and self._initialized and is_request
+        is_early = not self._initialized and method not in (types.INITIALIZE, types.EXIT)
+        no_id = "the id of a request must be a string or an integer"
+        yield number is not None and not _is_id(number), INVALID_REQUEST, no_id, True
+        yield is_foreign, INVALID_REQUEST, "not a JSON-RPC 2.0 message", True
+        yield is_request and number is None, INVALID_REQUEST, no_id, True
+        yield self._shutdown and method != types.EXIT, INVALID_REQUEST, "the server is shutting down", False
+        yield is_early, NOT_INITIALIZED, "the first request must be `initialize`", False
+        yield is_second, INVALID_REQUEST, "the server is already initialized", False
 
     def _handle_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
         asked = self._request_futures.get(msg_id)
@@ -222,7 +236,8 @@ class DocumentSync(Protocol):
 
 
 class CkwatchServer(LanguageServer):
-    """pygls' server as the `EditorClient` of the features that `initialize` sets up."""
+    """pygls' server, and the editor for the features that `initialize` sets up: what it refuses is logged and never
+    raised."""
 
     protocol: CkwatchProtocol
 
@@ -283,7 +298,7 @@ class CkwatchServer(LanguageServer):
             await anyio.sleep(PARENT_CHECK_S)
         self.end(1)
 
-    # EditorClient.
+    # The editor.
 
     def add_command(self, name: str, run: CommandHandler) -> None:
         """Offer a command."""
@@ -293,7 +308,11 @@ class CkwatchServer(LanguageServer):
     def add_request(
         self, method: str, answer: RequestHandler, options: object = None, files: Sequence[str] = ()
     ) -> None:
-        """Answer a method; one for some `files` is announced after the capabilities, where the editor can be told."""
+        """Answer requests of a method, or take its notifications.
+
+        `files`: patterns of the documents that it is about. It is announced for these only, after the capabilities,
+        where the editor can be told.
+        """
         if files and method in self.capabilities.registers:
             self._announced_later.append((method, answer, files))
             return
@@ -312,40 +331,38 @@ class CkwatchServer(LanguageServer):
         self.window_show_message(types.ShowMessageParams(kind, text))
 
     async def choose(self, kind: types.MessageType, text: str, titles: Sequence[str]) -> str | None:
-        """Show a message with actions; the chosen one."""
+        """Show a message with actions; the chosen one's title, None where the user chose none or the editor refuses."""
         actions = [types.MessageActionItem(title) for title in titles]
         params = types.ShowMessageRequestParams(kind, text, actions)
         chosen: types.MessageActionItem | None = await _unless_refused(self.window_show_message_request_async(params))
         return None if chosen is None else chosen.title
 
     async def show_document(self, uri: str, *, take_focus: bool, selection: types.Range | None = None) -> bool:
-        """Show a document, or a place in it."""
+        """Show a document, or a place in it; True if the editor can and did."""
         if not self.capabilities.shows_documents:
             return False
         params = types.ShowDocumentParams(uri, take_focus=take_focus, selection=selection)
         return await _unless_refused(self.window_show_document_async(params)) is not None
 
     def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:
-        """Replace a document's diagnostics."""
+        """Replace the diagnostics that are shown for a document."""
         shown = version if self.capabilities.versions else None
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=shown)
         )
 
     async def refresh(self, what: Refreshed) -> None:
-        """Have the editor request again what it shows."""
-        match what:
-            case "diagnostics":
-                await _unless_refused(self.workspace_diagnostic_refresh_async(None))
-            case "hints":
-                await _unless_refused(self.workspace_inlay_hint_refresh_async(None))
-            case "lenses":
-                await _unless_refused(self.workspace_code_lens_refresh_async(None))
-            case "tokens":
-                await _unless_refused(self.workspace_semantic_tokens_refresh_async(None))
+        """Have the editor request again what it shows of all documents."""
+        requests: dict[Refreshed, Callable[[None], Awaitable[None]]] = {
+            "diagnostics": self.workspace_diagnostic_refresh_async,
+            "hints": self.workspace_inlay_hint_refresh_async,
+            "lenses": self.workspace_code_lens_refresh_async,
+            "tokens": self.workspace_semantic_tokens_refresh_async,
+        }
+        await _unless_refused(requests[what](None))
 
     def refresh_content(self, uri: str) -> None:
-        """Have the editor request a virtual document again."""
+        """Have the editor request the text of a virtual document again."""
         self.workspace_text_document_content_refresh(types.TextDocumentContentRefreshParams(uri))
 
     def notify(self, method: str, params: object) -> None:
@@ -353,44 +370,44 @@ class CkwatchServer(LanguageServer):
         self.protocol.notify(method, params)
 
     async def create_progress(self, token: str) -> bool:
-        """Announce progress."""
+        """Announce progress; True if the editor shows it."""
         params = types.WorkDoneProgressCreateParams(token)
-        return await _unless_refused(self._created(params)) is True
-
-    async def _created(self, params: types.WorkDoneProgressCreateParams) -> bool:
-        await self.window_work_done_progress_create_async(params)
-        return True
+        return await _unless_refused(self.window_work_done_progress_create_async(params), refused=False) is not False
 
     def begin_progress(self, token: str, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
-        """Show progress."""
+        """Show announced progress. `cancel` is called when the user wants the task to end."""
         future: Future[None] = Future()  # pygls cancels it
         future.add_done_callback(lambda future: cancel() if future.cancelled() else None)
         self.protocol.progress.tokens[token] = future
         self.progress(types.ProgressParams(token, value))
 
     def report_progress(self, token: str, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd) -> None:
-        """Go on or end."""
+        """Go on or end; the token means nothing after the end."""
         self.progress(types.ProgressParams(token, value))
         if isinstance(value, types.WorkDoneProgressEnd):
             self.protocol.progress.tokens.pop(token, None)
 
     async def configuration(self, section: str) -> Any:
-        """A section of the user's settings."""
+        """A section of the user's settings; None where the editor reports none."""
         params = types.ConfigurationParams([types.ConfigurationItem(section=section)])
         found = await _unless_refused(self.workspace_configuration_async(params))
         return found[0] if found else None
 
     async def register_capability(self, registration: types.Registration) -> None:
-        """Ask for notifications."""
+        """Ask for notifications that are not sent otherwise."""
         await _unless_refused(self.client_register_capability_async(types.RegistrationParams([registration])))
 
     def plain(self, value: object) -> Any:
-        """A value of the protocol as JSON."""
+        """A value of the protocol as JSON, for answers that lsprotocol does not know."""
         return self.protocol._converter.unstructure(value)
 
     def structured(self, value: object, kind: type[Kind]) -> Kind:
         """A value of the protocol from its JSON."""
         return self.protocol._converter.structure(value, kind)
+
+
+def _is_id(number: object) -> bool:
+    return isinstance(number, str | int) and not isinstance(number, bool)
 
 
 def _in_words(answer: RequestHandler) -> RequestHandler:
@@ -405,9 +422,9 @@ def _in_words(answer: RequestHandler) -> RequestHandler:
     return run
 
 
-async def _unless_refused(request: Awaitable[Answer]) -> Answer | None:
+async def _unless_refused(request: Awaitable[Answer], refused: Kind | None = None) -> Answer | Kind | None:
     try:
         return await request
     except JsonRpcException as error:
         _log.info("the editor refuses: %s", error)
-        return None
+        return refused

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from anyio import to_thread
 
-from ckwatch_lsp.protocol.framing import FramingError, MessageFramer
+from ckwatch.system.message_framing import FramingError, MessageFramer
 
 READ_BYTES = 64 * 1024
 """Bytes that are read at once."""

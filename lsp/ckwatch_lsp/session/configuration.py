@@ -8,7 +8,6 @@ from typing import Any
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import path_of
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -20,34 +19,33 @@ SECTION = "ckwatch"
 class EditorConfiguration(SessionListener):
     """Requests the settings where the editor supports that, else takes the initialization options."""
 
-    def __init__(self, session: Session, editor: EditorClient, params: types.InitializeParams) -> None:
+    def __init__(self, session: Session, params: types.InitializeParams) -> None:
         self._session = session
-        self._editor = editor
         self._reported: set[str] = set()
         given = params.initialization_options
         self._options = given.get(SECTION, given) if isinstance(given, dict) else given
         self._folders = [each.uri for each in params.workspace_folders or ()]
         if not self._folders and (root := params.root_uri or params.root_path):
             self._folders = [root if ":" in root else f"file://{root}"]
-        editor.add_request(types.INITIALIZED, self.initialized)
-        editor.add_request(types.WORKSPACE_DID_CHANGE_CONFIGURATION, self.changed_configuration)
-        editor.add_request(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, self.changed_folders)
-        editor.add_request(types.TEXT_DOCUMENT_DID_SAVE, self.was_saved)
+        session.editor.add_request(types.INITIALIZED, self.initialized)
+        session.editor.add_request(types.WORKSPACE_DID_CHANGE_CONFIGURATION, self.changed_configuration)
+        session.editor.add_request(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, self.changed_folders)
+        session.editor.add_request(types.TEXT_DOCUMENT_DID_SAVE, self.was_saved)
 
     async def initialized(self, _params: types.InitializedParams) -> None:
         """The editor is ready: request settings, find workspaces."""
         self._take(self._options)
-        if self._editor.capabilities.configuration:
-            if self._editor.capabilities.registers_configuration:
+        if self._session.capabilities.configuration:
+            if self._session.capabilities.registers_configuration:
                 registration = types.Registration("configuration", types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-                self._session.start(self._editor.register_capability, registration)
+                self._session.start(self._session.editor.register_capability, registration)
             await self._request()
         for uri in self._folders:
             await self._open(uri)
 
     async def changed_configuration(self, params: types.DidChangeConfigurationParams) -> None:
         """The user may have changed the settings."""
-        if self._editor.capabilities.configuration:
+        if self._session.capabilities.configuration:
             await self._request()
             return
         given: Any = params.settings
@@ -68,7 +66,7 @@ class EditorConfiguration(SessionListener):
             self._session.open_folder(Path(path))
 
     async def _request(self) -> None:
-        given = await self._editor.configuration(SECTION)
+        given = await self._session.editor.configuration(SECTION)
         if given is not None:
             self._take(given)
 
@@ -76,7 +74,7 @@ class EditorConfiguration(SessionListener):
         settings, problems = settings_from(given)
         if new := [problem for problem in problems if problem not in self._reported]:
             self._reported.update(new)
-            self._editor.show_message(types.MessageType.Warning, "; ".join(new))
+            self._session.editor.show_message(types.MessageType.Warning, "; ".join(new))
         if settings != self._session.settings:
             self._session.settings = settings
             for listener in self._session.listeners:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Position, Range, advance
 from ckwatch.system.user_files import read_file
 from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines
 from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
@@ -118,7 +118,7 @@ class TextDocument:
                 lines.pop()  # what follows the end of the last replaced line is the next line
             self._lines[start[0] : end[0] + 1] = lines
             self._text = None
-        return TextChange(before, _after(before.start, change.text))
+        return TextChange(before, advance(before.start, change.text))
 
     def _replace_all(self, text: str) -> TextChange:
         """Only lines that differ count as changed, so that diagnostics elsewhere keep their places."""
@@ -178,11 +178,6 @@ class OpenDocuments(UserDict[str, TextDocument]):
 
 def _has_lone_return(text: str) -> bool:
     return "\r" in text and text.count("\r") != text.count("\r\n")
-
-
-def _after(start: Position, text: str) -> Position:
-    lines = text.split("\n")
-    return Position(start.line + len(lines) - 1, len(lines[-1]) + (start.column if len(lines) == 1 else 0))
 
 
 def is_saved(path: str, text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import metadata
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch_lsp.protocol.editor_client import EditorClient, sentence_of
+from ckwatch_lsp.protocol.server import sentence_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -46,8 +47,7 @@ class EnvironmentMessages(SessionListener):
     """Reports untrusted workspaces, daemons that cannot be reached, and the daemon's warnings, each once as long as it
     lasts."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
-        self._editor = editor
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._reported: dict[WorkspaceFolder, set[str]] = {}
 
@@ -72,7 +72,7 @@ class EnvironmentMessages(SessionListener):
             found.append(("trust", (text, types.MessageType.Warning, {"Trust": folder.trust})))
         elif folder.connection is ConnectionState.BROKEN and problem is not None:
             text = sentence_of(problem)
-            fixes: dict[str, FixAction] = {"Try again": _waking(folder)}
+            fixes: dict[str, FixAction] = {"Try again": partial(_wake, folder)}
             found.append((f"broken {problem.message}", (text, types.MessageType.Error, fixes)))
         elif folder.workspace is not None:
             for topic, warning in folder.workspace.warnings.items():
@@ -80,26 +80,24 @@ class EnvironmentMessages(SessionListener):
                 kind = types.MessageType.Error if cannot_compile else types.MessageType.Warning
                 ways: dict[str, FixAction] = {}
                 if topic == TOOLCHAIN_TOPIC:
-                    ways = {"Install ROCm's compiler": self._installing(folder), "Restart the daemon": folder.restart}
+                    ways["Install ROCm's compiler"] = partial(self._install, folder, COMPILER)
+                    ways["Restart the daemon"] = folder.restart
                 elif topic == HEADERS_TOPIC:
-                    ways = {"Fetch Composable Kernel": self._installing(folder, CK_HEADERS)}
+                    ways["Fetch Composable Kernel"] = partial(self._install, folder, CK_HEADERS)
                 found.append((f"{topic} {warning}", (warning, kind, ways)))
         return found
 
-    def _installing(self, folder: WorkspaceFolder, part: Installable = COMPILER) -> FixAction:
-        async def install() -> None:
-            self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
-            command = module_command("ckwatch", "toolchain", "install", part.name)
-            result = await run_process(command, environment=module_environment())
-            if result.exit_status != 0:
-                raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
-            self._show(types.MessageType.Info, f"{part.title} is installed.")
-            await folder.restart()
-
-        return install
+    async def _install(self, folder: WorkspaceFolder, part: Installable) -> None:
+        self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
+        command = module_command("ckwatch", "toolchain", "install", part.name)
+        result = await run_process(command, environment=module_environment())
+        if result.exit_status != 0:
+            raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
+        self._show(types.MessageType.Info, f"{part.title} is installed.")
+        await folder.restart()
 
     def _show(self, kind: types.MessageType, message: str) -> None:
-        self._editor.show_message(kind, message)
+        self._session.editor.show_message(kind, message)
 
     async def _report(self, message: str, kind: types.MessageType, fixes: dict[str, FixAction]) -> None:
         installed = await to_thread.run_sync(_installed)
@@ -109,7 +107,7 @@ class EnvironmentMessages(SessionListener):
         if not fixes:
             self._show(kind, message)
             return
-        chosen = await self._editor.choose(kind, message, (*fixes, "Not now"))
+        chosen = await self._session.editor.choose(kind, message, (*fixes, "Not now"))
         fix = fixes.get(chosen) if chosen is not None else None
         if fix is None:
             return
@@ -119,11 +117,8 @@ class EnvironmentMessages(SessionListener):
             self._show(types.MessageType.Error, sentence_of(error))
 
 
-def _waking(folder: WorkspaceFolder) -> FixAction:
-    async def wake() -> None:
-        folder.wake()
-
-    return wake
+async def _wake(folder: WorkspaceFolder) -> None:
+    folder.wake()
 
 
 def _installed() -> str | None:

@@ -8,7 +8,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from glob import escape
 from pathlib import Path
@@ -48,15 +47,6 @@ class ConnectionState(enum.Enum):
     UNTRUSTED = "untrusted"
     BROKEN = "broken"
     STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class EditorFocus:
-    """The documents that the editor shows; of unsaved texts nothing else is compiled."""
-
-    units: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    unsaved: Literal["looked-at", "none"] = "looked-at"
 
 
 RENDERING = ("waiting", "rendering")
@@ -124,7 +114,8 @@ class WorkspaceFolder:
         self._changed: set[str] = set()
         self._has_changes = anyio.Event()
         self._is_urgent = anyio.Event()
-        self._focus = EditorFocus()
+        self._focus: tuple[tuple[str, ...], tuple[str, ...], Literal["looked-at", "none"]] = ((), (), "looked-at")
+        """Units, files, and which unsaved texts are compiled."""
         self._focus_changed = anyio.Event()
         self._events: ReadEvents[UnitInBrief] | None = None
         self._known_at = -1
@@ -245,9 +236,8 @@ class WorkspaceFolder:
 
     def focus(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
         """Work on these units first, and build them whenever they change, unsaved if `compile_unsaved`."""
-        focus = EditorFocus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
-        if focus != self._focus:
-            self._focus = focus
+        before, self._focus = self._focus, (tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
+        if self._focus != before:
             self._focus_changed.set()
 
     async def trust(self) -> None:
@@ -413,9 +403,9 @@ class WorkspaceFolder:
     async def _send_focus(self, client: Client) -> None:
         while True:
             self._focus_changed = anyio.Event()
-            focus = self._focus
+            units, files, unsaved = self._focus
             try:
-                await client.focus(*map(escape, focus.units), files=focus.files, unsaved=focus.unsaved)
+                await client.focus(*map(escape, units), files=files, unsaved=unsaved)
             except UnknownUnitError as error:
                 _log.info("%s: %s", self.root, error)
             await self._focus_changed.wait()

@@ -1,10 +1,16 @@
-"""Handles requests about documents: asks the providers of the document's kind and joins their answers."""
+"""Answers requests about documents: asks the providers of the document's kind and joins their answers.
+
+`REQUESTS` says of each method what a provider is asked and what the editor gets of the answers.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -15,17 +21,11 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
-from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
+from ckwatch_lsp.protocol.server import CkwatchServer, ContentModifiedError, RequestFailedError
+from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, TOKEN_TYPES, SemanticToken
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
-from ckwatch_lsp.session.providers import (
-    TOKEN_MODIFIERS,
-    TOKEN_TYPES,
-    LanguageProvider,
-    OutdatedError,
-    RefusedError,
-    SemanticToken,
-)
+from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError, OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
@@ -35,285 +35,268 @@ Answer = TypeVar("Answer")
 TOKENS_AT_ONCE = 200
 """Tokens that are encoded on the event loop; more take more than a millisecond or two."""
 
+FORMATTED = ("**/*.kernel.toml", "**/ckwatch.toml")
+"""Files that can be formatted."""
+
 _TYPES = {name: at for at, name in enumerate(TOKEN_TYPES)}
 _MODIFIERS = {name: 1 << at for at, name in enumerate(TOKEN_MODIFIERS)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The answers of a document's providers, in their order."""
+
+    session: Session
+    document: TextDocument
+    params: Any
+    given: list[Any]
+
+
+async def _joined(answers: _Answers) -> list[Any] | None:
+    return [each for one in answers.given for each in one] or None
+
+
+async def _first(answers: _Answers) -> Any:
+    return next((one for one in answers.given if one), None)
+
+
+async def _first_list(answers: _Answers) -> list[Any] | None:
+    return list(await _first(answers) or ()) or None
+
+
+async def _completion(answers: _Answers) -> types.CompletionList | None:
+    lists = [one for one in answers.given if one is not None]
+    items = [item for one in lists for item in one.items]
+    incomplete = any(one.is_incomplete for one in lists)
+    return types.CompletionList(is_incomplete=incomplete, items=items) if items or incomplete else None
+
+
+async def _hover(answers: _Answers) -> types.Hover | None:
+    found = [one for one in answers.given if one is not None]
+    if not found:
+        return None
+    text = in_message("\n\n---\n\n".join(one.text for one in found))
+    about = next((one.range for one in found if one.range is not None), None)
+    kind = types.MarkupKind.Markdown if answers.session.capabilities.markdown else types.MarkupKind.PlainText
+    shown = None if about is None else answers.document.codec.encode_range(about)
+    return types.Hover(types.MarkupContent(kind, text), shown)
+
+
+async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
+    """What is named at the place comes before what is around it."""
+    at, found = answers.params.position, await _joined(answers)
+    return found and sorted(found, key=lambda item: not item.selection_range.start <= at <= item.selection_range.end)
+
+
+async def _prepare_rename(answers: _Answers) -> types.PrepareRenamePlaceholder | None:
+    one = await _first(answers)
+    return one and types.PrepareRenamePlaceholder(answers.document.codec.encode_range(one[0]), one[1])
+
+
+async def _symbols(answers: _Answers) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
+    found = await to_thread.run_sync(joined_outline, [one for one in answers.given if one]) or None
+    if found is None or answers.session.capabilities.nested_symbols:
+        return found
+    return list(_flat(found, answers.params.text_document.uri, None))
+
+
+def _flat(
+    symbols: Iterable[types.DocumentSymbol], uri: str, container: str | None
+) -> Iterable[types.SymbolInformation]:
+    for symbol in symbols:
+        yield types.SymbolInformation(
+            location=types.Location(uri, symbol.range), name=symbol.name, kind=symbol.kind, container_name=container
+        )
+        yield from _flat(symbol.children or (), uri, symbol.name)
+
+
+async def _tokens(answers: _Answers) -> types.SemanticTokens:
+    found = answers.given
+    if sum(map(len, found)) <= TOKENS_AT_ONCE:
+        return types.SemanticTokens(data=encoded(answers.document.codec, merged_tokens(found)))
+    codec = answers.document.codec.copy()
+    return types.SemanticTokens(data=await to_thread.run_sync(lambda: encoded(codec, merged_tokens(found))))
+
+
+def _is_triggered(language: LanguageProvider, params: types.CompletionParams) -> bool:
+    typed = None if params.context is None else params.context.trigger_character
+    return not typed or typed in language.triggers
+
+
+FIRST = (_first, _first_list, _prepare_rename)
+"""Of these answers one is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRequest:
+    """What a provider is asked about a document, at the position or in the range if the request has one, and with
+    `more` arguments; and what becomes of the answers.
+
+    Slow providers get `beside_s` if another one has an answer, none if one is enough and another's comes before theirs.
+    `explicit`: the user sees the error where nobody has an answer. `able`: what the editor must be able to do.
+    """
+
+    ask: Callable[..., Awaitable[Any]]
+    join: Callable[[_Answers], Awaitable[Any]] = _joined
+    more: Callable[[Any], Mapping[str, Any]] = lambda _params: {}
+    explicit: bool = False
+    among: Callable[[LanguageProvider, Any], bool] = lambda _language, _params: True
+    beside_s: float = CPP_BESIDE.seconds
+    options: object = None
+    able: str = ""
+    files: tuple[str, ...] = ()
+
+
+_COLOURS = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
+_ACTIONS = [types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor, types.CodeActionKind.RefactorRewrite]
+_SIGNATURES = types.SignatureHelpOptions(trigger_characters=["(", ",", "<", "{"])
+
+
+def _context(params: types.CompletionParams | types.CodeActionParams) -> Mapping[str, Any]:
+    return {"context": params.context}
+
+
+def _declaration(params: types.ReferenceParams) -> Mapping[str, Any]:
+    return {"declaration": params.context.include_declaration}
+
+
+_P, _R = LanguageProvider, DocumentRequest
+_WHOLE: Callable[[Any], Mapping[str, Any]] = lambda _params: {"within": None}  # noqa: E731  # as in the rows
+
+REQUESTS: Mapping[str, DocumentRequest] = {
+    types.TEXT_DOCUMENT_COMPLETION: _R(_P.completion, _completion, _context, among=_is_triggered),
+    types.TEXT_DOCUMENT_HOVER: _R(_P.hover, _hover),
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: _R(_P.signature_help, _first, options=_SIGNATURES),
+    types.TEXT_DOCUMENT_DEFINITION: _R(_P.definition, _first_list),
+    types.TEXT_DOCUMENT_DECLARATION: _R(_P.definition, _first_list),  # templates and kernel files declare nothing apart
+    types.TEXT_DOCUMENT_TYPE_DEFINITION: _R(_P.type_definition, _first_list),
+    types.TEXT_DOCUMENT_IMPLEMENTATION: _R(_P.implementation, _first_list),
+    types.TEXT_DOCUMENT_REFERENCES: _R(
+        _P.references, _first_list, lambda given: {"declaration": given.context.include_declaration}
+    ),
+    types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R(_P.prepare_calls, _calls, able="calls"),
+    types.TEXT_DOCUMENT_RENAME: _R(_P.rename, _first, lambda given: {"name": given.new_name}, explicit=True),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: _R(_P.prepare_rename, _prepare_rename, able="rename_prepares"),
+    types.TEXT_DOCUMENT_DOCUMENT_LINK: _R(_P.links),
+    # an editor keeps an outline until the text changes, so this one is waited for
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R(_P.symbols, _symbols, beside_s=CPP_ALONE.seconds),
+    types.TEXT_DOCUMENT_FOLDING_RANGE: _R(_P.folds),
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R(_P.highlights, _first_list),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R(_P.tokens, _tokens, _WHOLE, options=_COLOURS),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R(_P.tokens, _tokens, options=_COLOURS),
+    types.TEXT_DOCUMENT_FORMATTING: _R(_P.formatted, _joined, _WHOLE, files=FORMATTED),
+    types.TEXT_DOCUMENT_RANGE_FORMATTING: _R(_P.formatted, files=FORMATTED),
+    types.TEXT_DOCUMENT_CODE_ACTION: _R(
+        _P.actions, _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
+    ),
+    types.TEXT_DOCUMENT_CODE_LENS: _R(_P.lenses, able="lenses"),
+    types.TEXT_DOCUMENT_INLAY_HINT: _R(_P.hints, able="hints"),
+}
+
+SELECTIONS = _R(_P.selections)
+
+
 class RequestHandlers:
-    """One method for each request: finds the document, asks its languages, and joins what they say."""
+    """Finds the document of a request, asks its languages, and joins what they say."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
-        """textDocument/completion"""
-        items: list[types.CompletionItem] = []
-        incomplete = False
-        typed = None if params.context is None else params.context.trigger_character
-        for one in await self._at(
-            params,
-            lambda language, document, at: language.completion(document, at, params.context),
-            among=lambda language: not typed or typed in language.triggers,
-        ):
-            if one is not None:
-                items += one.items
-                incomplete = incomplete or one.is_incomplete
-        return types.CompletionList(is_incomplete=incomplete, items=items) if items or incomplete else None
+    def register(self, editor: CkwatchServer) -> None:
+        """Answer the requests that the editor can make use of."""
+        able = editor.capabilities
+        triggers = list(dict.fromkeys(each for language in self._languages() for each in language.triggers))
+        own = {
+            types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(trigger_characters=triggers),
+            types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=able.rename_prepares or None),
+        }
+        for method, request in REQUESTS.items():
+            if not request.able or getattr(able, request.able):
+                options = own.get(method, request.options)
+                editor.add_request(method, partial(self.answer, method), options, request.files)
+        if able.calls:
+            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, _P.incoming_calls))
+            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, _P.outgoing_calls))
+        editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
+        editor.add_request(types.WORKSPACE_SYMBOL, self.workspace_symbols)
 
-    async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        """textDocument/hover"""
-        asked = await self._at(params, lambda language, document, at: language.hover(document, at))
-        found = [one for one in asked if one is not None]
-        if not found:
-            return None
+    async def answer(self, method: str, params: Any) -> Any:
+        """The answer to a request of `REQUESTS`."""
+        request = REQUESTS[method]
         document = await self._session.document(params.text_document.uri)
-        text = in_message("\n\n---\n\n".join(one.text for one in found))
-        about = next((one.range for one in found if one.range is not None), None)
-        kind = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
-        shown = None if about is None or document is None else document.codec.encode_range(about)
-        return types.Hover(types.MarkupContent(kind, text), shown)
-
-    async def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
-        """textDocument/signatureHelp"""
-        return await self._first(params, lambda language, document, at: language.signature_help(document, at))
-
-    async def definition(self, params: types.DefinitionParams) -> list[types.Location] | None:
-        """textDocument/definition"""
-        return _list(await self._first(params, lambda language, document, at: language.definition(document, at)))
-
-    async def type_definition(self, params: types.TypeDefinitionParams) -> list[types.Location] | None:
-        """textDocument/typeDefinition"""
-        return _list(await self._first(params, lambda language, document, at: language.type_definition(document, at)))
-
-    async def implementation(self, params: types.ImplementationParams) -> list[types.Location] | None:
-        """textDocument/implementation"""
-        return _list(await self._first(params, lambda language, document, at: language.implementation(document, at)))
-
-    async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
-        """textDocument/references"""
-        wanted = params.context.include_declaration
-        return _list(
-            await self._first(
-                params, lambda language, document, at: language.references(document, at, declaration=wanted)
-            )
-        )
-
-    async def prepare_calls(self, params: types.CallHierarchyPrepareParams) -> list[types.CallHierarchyItem] | None:
-        """textDocument/prepareCallHierarchy"""
-        found = _joined(await self._at(params, lambda language, document, at: language.prepare_calls(document, at)))
-        return None if found is None else sorted(found, key=lambda item: not _touches(item.selection_range, params))
-
-    async def incoming_calls(
-        self, params: types.CallHierarchyIncomingCallsParams
-    ) -> list[types.CallHierarchyIncomingCall] | None:
-        """callHierarchy/incomingCalls"""
-        asked = [await _safely(language.incoming_calls(params.item), None) for language in self._languages()]
-        return _joined(one for one in asked if one is not None)
-
-    async def outgoing_calls(
-        self, params: types.CallHierarchyOutgoingCallsParams
-    ) -> list[types.CallHierarchyOutgoingCall] | None:
-        """callHierarchy/outgoingCalls"""
-        asked = [await _safely(language.outgoing_calls(params.item), None) for language in self._languages()]
-        return _joined(one for one in asked if one is not None)
-
-    async def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
-        """textDocument/prepareRename"""
-        document = await self._session.document(params.text_document.uri)
-        one = await self._first(params, lambda language, document, at: language.prepare_rename(document, at))
-        if one is None or document is None:
+        if document is None:
             return None
-        return types.PrepareRenamePlaceholder(document.codec.encode_range(one[0]), one[1])
-
-    async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
-        """textDocument/rename"""
-        return await self._first(
-            params, lambda language, document, at: language.rename(document, at, params.new_name), explicit=True
-        )
-
-    async def links(self, params: types.DocumentLinkParams) -> list[types.DocumentLink] | None:
-        """textDocument/documentLink"""
-        return _joined(await self._of(params, lambda language, document: language.links(document)))
-
-    async def symbols(
-        self, params: types.DocumentSymbolParams
-    ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
-        """textDocument/documentSymbol"""
-        # an editor keeps an outline until the text changes, so this one is waited for
-        outlines = await self._of(params, lambda language, document: language.symbols(document), CPP_ALONE.seconds)
-        found = await to_thread.run_sync(joined_outline, [one for one in outlines if one]) or None
-        if found is None or self._session.capabilities.nested_symbols:
-            return found
-        return list(_flat(found, params.text_document.uri, None))
-
-    async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        """workspace/symbol"""
-        found: list[types.WorkspaceSymbol] = []
-        for language in self._languages():
-            found += await _safely(language.workspace_symbols(params.query), ())
-        return found
-
-    async def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange] | None:
-        """textDocument/foldingRange"""
-        return _joined(await self._of(params, lambda language, document: language.folds(document)))
+        about = signature(request.ask).parameters
+        where: dict[str, Position | Range] = {}
+        if "position" in about:
+            where["position"] = document.codec.decode(params.position)
+        elif "within" in about and hasattr(params, "range"):
+            where["within"] = document.codec.decode_range(params.range)
+        given = await self._ask(request, document, where, params)
+        return await request.join(_Answers(self._session, document, params, given))
 
     async def selections(self, params: types.SelectionRangeParams) -> list[types.SelectionRange] | None:
         """textDocument/selectionRange: one for each position, as the protocol wants it"""
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        return [await self._selection(document, document.codec.decode(place)) for place in params.positions]
+        return [await self._selection(document, document.codec.decode(place), params) for place in params.positions]
 
-    async def _selection(self, document: TextDocument, position: Position) -> types.SelectionRange:
-        asked = await self._ask(document, lambda language: language.selections(document, position))
+    async def _selection(self, document: TextDocument, position: Position, params: Any) -> types.SelectionRange:
+        asked = await self._ask(SELECTIONS, document, {"position": position}, params)
         around = [each for one in asked for each in one] or [Range(position, position)]
         found = types.SelectionRange(document.codec.encode_range(around[-1]))
         for each in reversed(around[:-1]):
             found = types.SelectionRange(document.codec.encode_range(each), found)
         return found
 
-    async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
-        """textDocument/documentHighlight"""
-        return _list(await self._first(params, lambda language, document, at: language.highlights(document, at)))
+    async def _ask(
+        self, request: DocumentRequest, document: TextDocument, where: Mapping[str, Position | Range], params: Any
+    ) -> list[Any]:
+        """The answers of the providers in order, asked all at once."""
+        languages = [one for one in self._session.providers_for(document) if request.among(one, params)]
+        name, more = request.ask.__name__, {**where, **request.more(params)}
+        asked = _Asked(document, lambda language: getattr(language, name)(document, **more))
+        slow = [one for one in languages if one.slow]
+        others = [one for one in languages if not one.slow]
+        async with anyio.create_task_group() as tasks:
+            for language in slow:
+                tasks.start_soon(asked.one, language)
+            if len(others) == 1:
+                await asked.one(others[0])
+            else:
+                async with anyio.create_task_group() as quick:
+                    for language in others:
+                        quick.start_soon(asked.one, language)
+            answered = [at for at, one in enumerate(languages) if asked.answers.get(one)]
+            if slow and answered:
+                at_once = request.join in FIRST and answered[0] < languages.index(slow[0])
+                tasks.cancel_scope.deadline = anyio.current_time() + (0.0 if at_once else request.beside_s)
+        found = [asked.answers[one] for one in languages if one in asked.answers]
+        if not any(found):
+            asked.raise_errors(languages, explicit=request.explicit)
+        return found
 
-    async def tokens(self, params: types.SemanticTokensParams) -> types.SemanticTokens | None:
-        """textDocument/semanticTokens/full"""
-        return await self._tokens(params.text_document.uri, None)
+    async def calls(self, ask: Callable[..., Awaitable[Any]], params: Any) -> list[Any] | None:
+        """callHierarchy/incomingCalls and outgoingCalls"""
+        asked = [await _safely(getattr(one, ask.__name__)(params.item), None) for one in self._languages()]
+        return [each for one in asked for each in one or ()] or None
 
-    async def range_tokens(self, params: types.SemanticTokensRangeParams) -> types.SemanticTokens | None:
-        """textDocument/semanticTokens/range"""
-        return await self._tokens(params.text_document.uri, params.range)
-
-    async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction] | None:
-        """textDocument/codeAction"""
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return None
-        within = document.codec.decode_range(params.range)
-        return _joined(await self._ask(document, lambda language: language.actions(document, within, params.context)))
-
-    async def formatted(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
-        """textDocument/formatting"""
-        return _joined(await self._of(params, lambda language, document: language.formatted(document, None)))
-
-    async def formatted_range(self, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit] | None:
-        """textDocument/rangeFormatting"""
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return None
-        within = document.codec.decode_range(params.range)
-        return _joined(await self._ask(document, lambda language: language.formatted(document, within)))
-
-    async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens] | None:
-        """textDocument/codeLens"""
-        return _joined(await self._of(params, lambda language, document: language.lenses(document)))
-
-    async def hints(self, params: types.InlayHintParams) -> list[types.InlayHint] | None:
-        """textDocument/inlayHint"""
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return None
-        within = document.codec.decode_range(params.range)
-        return _joined(await self._ask(document, lambda language: language.hints(document, within)))
-
-    async def _tokens(self, uri: str, within: types.Range | None) -> types.SemanticTokens | None:
-        document = await self._session.document(uri)
-        if document is None:
-            return None
-        ours = None if within is None else document.codec.decode_range(within)
-        found = await self._ask(document, lambda language: language.tokens(document, ours))
-        if sum(map(len, found)) <= TOKENS_AT_ONCE:
-            return types.SemanticTokens(data=encoded(document.codec, merged_tokens(found)))
-        codec = document.codec.copy()
-        return types.SemanticTokens(data=await to_thread.run_sync(lambda: encoded(codec, merged_tokens(found))))
+    async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        """workspace/symbol"""
+        asked = [await _safely(language.workspace_symbols(params.query), ()) for language in self._languages()]
+        return [each for one in asked for each in one]
 
     def _languages(self) -> Iterable[LanguageProvider]:
         """The providers of all kinds of documents, each once."""
         return dict.fromkeys(one for each in self._session.providers.values() for one in each)
 
-    async def _at(
-        self,
-        params: Any,
-        ask: Callable[[LanguageProvider, TextDocument, Position], Awaitable[Answer]],
-        *,
-        among: Callable[[LanguageProvider], bool] = lambda _language: True,
-    ) -> list[Answer]:
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return []
-        position = document.codec.decode(params.position)
-        return await self._ask(document, lambda language: ask(language, document, position), among=among)
 
-    async def _first(
-        self,
-        params: Any,
-        ask: Callable[[LanguageProvider, TextDocument, Position], Awaitable[Answer]],
-        *,
-        explicit: bool = False,
-    ) -> Answer | None:
-        """The answer of the first provider that has one."""
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return None
-        position = document.codec.decode(params.position)
-        found = await self._ask(
-            document, lambda language: ask(language, document, position), explicit=explicit, first=True
-        )
-        return next((one for one in found if one), None)
-
-    async def _of(
-        self,
-        params: Any,
-        ask: Callable[[LanguageProvider, TextDocument], Awaitable[Answer]],
-        beside_s: float = CPP_BESIDE.seconds,
-    ) -> list[Answer]:
-        document = await self._session.document(params.text_document.uri)
-        if document is None:
-            return []
-        return await self._ask(document, lambda language: ask(language, document), beside_s=beside_s)
-
-    async def _ask(
-        self,
-        document: TextDocument,
-        ask: Callable[[LanguageProvider], Awaitable[Answer]],
-        *,
-        explicit: bool = False,
-        first: bool = False,
-        among: Callable[[LanguageProvider], bool] = lambda _language: True,
-        beside_s: float = CPP_BESIDE.seconds,
-    ) -> list[Answer]:
-        """Ask all providers at once and return their answers in order. Slow ones get `beside_s` if another has an
-        answer, none with `first` and an answer before theirs. `explicit`: raise the error of the last provider that has
-        one, if nobody has an answer."""
-        asked = _Asked(document, ask)
-        languages = [one for one in self._session.providers_for(document) if among(one)]
-        slow = [one for one in languages if one.slow]
-        async with anyio.create_task_group() as tasks:
-            for language in slow:
-                tasks.start_soon(asked.one, language)
-            if len(languages) - len(slow) == 1:
-                await asked.one(next(one for one in languages if not one.slow))
-            else:
-                async with anyio.create_task_group() as others:
-                    for language in languages:
-                        if not language.slow:
-                            others.start_soon(asked.one, language)
-            answered = [at for at, one in enumerate(languages) if asked.answers.get(one)]
-            if slow and answered:
-                at_once = first and answered[0] < languages.index(slow[0])
-                wait_s = 0.0 if at_once else beside_s
-                tasks.cancel_scope.deadline = anyio.current_time() + wait_s
-        found = [asked.answers[one] for one in languages if one in asked.answers]
-        if not any(found):
-            asked.raise_errors(languages, explicit=explicit)
-        return found
-
-
-class _Asked(Generic[Answer]):
+class _Asked:
     """A request to several providers, and their answers."""
 
-    def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]]) -> None:
-        self.answers: dict[LanguageProvider, Answer] = {}
+    def __init__(self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Any]]) -> None:
+        self.answers: dict[LanguageProvider, Any] = {}
         self._errors: dict[LanguageProvider, Exception] = {}
         self._document = document
         self._ask = ask
@@ -322,6 +305,8 @@ class _Asked(Generic[Answer]):
         """Ask one of them."""
         try:
             self.answers[language] = await self._ask(language)
+        except NoAnswerError:
+            pass
         except CkwatchError as error:
             _log.info("%s: %s", self._document.uri, error)
             self._errors[language] = error
@@ -349,30 +334,6 @@ async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
     except Exception:  # noqa: BLE001  # as above
         _log.exception("unexpected")
     return otherwise
-
-
-def _touches(reach: types.Range, params: types.CallHierarchyPrepareParams) -> bool:
-    """Return True if the requested place is named there; otherwise it is around it."""
-    start, end, at = reach.start, reach.end, params.position
-    return (start.line, start.character) <= (at.line, at.character) <= (end.line, end.character)
-
-
-def _list(found: Sequence[Answer] | None) -> list[Answer] | None:
-    return list(found or ()) or None
-
-
-def _joined(found: Iterable[Sequence[Answer]]) -> list[Answer] | None:
-    return [each for one in found for each in one] or None
-
-
-def _flat(
-    symbols: Iterable[types.DocumentSymbol], uri: str, container: str | None
-) -> Iterable[types.SymbolInformation]:
-    for symbol in symbols:
-        yield types.SymbolInformation(
-            location=types.Location(uri, symbol.range), name=symbol.name, kind=symbol.kind, container_name=container
-        )
-        yield from _flat(symbol.children or (), uri, symbol.name)
 
 
 def encoded(codec: PositionCodec, tokens: Iterable[SemanticToken]) -> list[int]:

@@ -7,7 +7,7 @@ from copy import copy
 
 from lsprotocol import types
 
-from ckwatch_lsp.session.providers import SemanticToken
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 
 
 def joined_outline(outlines: Sequence[Sequence[types.DocumentSymbol]]) -> list[types.DocumentSymbol]:
@@ -26,7 +26,7 @@ def _joined(
         return [*first, *second]
     first, apart = _moved_into(first, second, first_is_outside=True)
     second, kept = _moved_into(apart, first, first_is_outside=False)
-    return sorted((*kept, *second), key=lambda one: (_place(one.range.start), _place(one.selection_range.start)))
+    return sorted((*kept, *second), key=lambda one: (one.range.start, one.selection_range.start))
 
 
 def _moved_into(
@@ -56,12 +56,7 @@ def _with_children(one: types.DocumentSymbol, children: Sequence[types.DocumentS
 
 
 def _holds(outer: types.DocumentSymbol, inner: types.DocumentSymbol) -> bool:
-    begins = _place(outer.range.start) <= _place(inner.range.start)
-    return begins and _place(inner.range.end) <= _place(outer.range.end)
-
-
-def _place(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character
+    return outer.range.start <= inner.range.start and inner.range.end <= outer.range.end
 
 
 def merged_tokens(found: Sequence[Sequence[SemanticToken]]) -> list[SemanticToken]:

@@ -77,12 +77,8 @@ class OverlaySync:
         while self._tasks is not None and any(one.given != one.document.revision for one in self._synced.values()):
             await self._progressed.wait()
 
-    def opened(self, document: TextDocument) -> None:
-        """A document was opened: send it if it differs from the file."""
-        self.changed(document)
-
     def changed(self, document: TextDocument) -> None:
-        """The document has changed."""
+        """The document was opened or has changed: send it if it differs from the file."""
         if document.path is None:
             return
         synced = self._synced.get(document.path)

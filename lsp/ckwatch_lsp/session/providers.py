@@ -1,13 +1,11 @@
 """Interfaces of a session's features.
 
-Listeners follow documents and daemons, providers answer requests about documents, and diagnostic sources add to the
-daemon's diagnostics.
+Listeners follow documents and daemons, providers answer requests about documents.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +13,7 @@ from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 
@@ -59,28 +58,9 @@ class HoverText:
     range: Range | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticToken:
-    """A piece of text with one of `TOKEN_TYPES`, on one line, and some of `TOKEN_MODIFIERS`."""
-
-    range: Range
-    type: str
-    modifiers: tuple[str, ...] = ()
-
-
-TOKEN_TYPES = (
-    *("keyword", "variable", "parameter", "property", "function", "macro", "namespace", "class", "type"),
-    *("string", "number", "comment", "operator", "decorator", "enumMember", "method", "typeParameter", "enum"),
-)
-TOKEN_MODIFIERS = (
-    *("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary"),
-    *("deprecated", "static", "abstract"),
-)
-
-
 class LanguageProvider:
     """Answers for documents of one kind. Positions are ours, answers the protocol's; None or nothing where there is no
-    answer. A CkwatchError that is raised is shown to those who asked for something explicitly."""
+    answer, or NoAnswerError. Another CkwatchError is shown to those who asked for something explicitly."""
 
     slow: ClassVar[bool] = False
     """True if an answer may take seconds: others do not wait for it."""
@@ -187,6 +167,13 @@ class LanguageProvider:
         return ()
 
 
+class NoAnswerError(CkwatchError):
+    """The provider has nothing to say about the document or the place; nobody is told."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no answer")
+
+
 class OutdatedError(CkwatchError):
     """The text changes faster than it can be asked about."""
 
@@ -200,43 +187,3 @@ def is_requested(only: Sequence[types.CodeActionKind | str] | None, kind: types.
     them."""
     names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only or ()]
     return not names or any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
-
-
-_log = logging.getLogger(__name__)
-
-DiagnosticSource = Callable[[str], Sequence[types.Diagnostic]]
-"""Diagnostics of the file at an absolute path, for the text as it is now. Called often; must return at once."""
-
-
-class DiagnosticSources:
-    """Features that report diagnostics of their own."""
-
-    def __init__(self) -> None:
-        self._sources: list[DiagnosticSource] = []
-        self._listeners: list[Callable[[Iterable[str]], None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._sources)
-
-    def add_source(self, source: DiagnosticSource) -> None:
-        """Show these diagnostics too."""
-        self._sources.append(source)
-
-    def changed(self, paths: Iterable[str]) -> None:
-        """A source reports something else for these files."""
-        for listener in self._listeners:
-            listener(paths)
-
-    def listen(self, listener: Callable[[Iterable[str]], None]) -> None:
-        """Call `listener` with the files whose diagnostics change."""
-        self._listeners.append(listener)
-
-    def at(self, path: str) -> list[types.Diagnostic]:
-        """Return all sources' diagnostics of a file."""
-        found: list[types.Diagnostic] = []
-        for source in self._sources:
-            try:
-                found += source(path)
-            except Exception:  # noqa: BLE001  # a source that fails must not hide the others
-                _log.exception("unexpected, for %s", path)
-        return found

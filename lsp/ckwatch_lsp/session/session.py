@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.position_encoding import unconverted
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
     WORKSPACE_KINDS,
@@ -29,7 +31,7 @@ from ckwatch_lsp.session.documents import (
     read_text,
 )
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
+from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
 
 _log = logging.getLogger(__name__)
@@ -48,14 +50,18 @@ class Session:
     """
 
     def __init__(self, tasks: TaskGroup, virtual_at: Callable[[str | None], VirtualUri | None]) -> None:
+        self.editor: CkwatchServer
+        """Known once the editor has initialized the server."""
         self.capabilities = EditorCapabilities()
         self.settings = EditorSettings()
         self.documents = OpenDocuments()
         self.folders: dict[Path, WorkspaceFolder] = {}
         self._folder_of: dict[str, WorkspaceFolder | None] = {}
         """By the paths of files that were requested."""
-        self.diagnostics = DiagnosticSources()
-        """Of features, beside the daemon's."""
+        self.information: Callable[[str], Sequence[types.Diagnostic]] = lambda _path: ()
+        """Diagnostics with figures, beside the daemon's: of the file at a path, for the text as it is now."""
+        self.information_changed: Callable[[Iterable[str]], None] = lambda _paths: None
+        """To be called with the paths of files that have others."""
         self.listeners: list[SessionListener] = []
         self.providers: dict[DocumentKind, list[LanguageProvider]] = {}
         """By the kind of document that they answer for; their answers are joined."""
@@ -172,7 +178,7 @@ class Session:
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
                 if self.settings.check_on_type:
-                    folder.overlays.opened(document)
+                    folder.overlays.changed(document)
         if self.documents.get(document.uri) is document:
             for listener in self.listeners:
                 listener.opened(document)
@@ -264,10 +270,7 @@ class Session:
     async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""
         document = await self.text_at(path)
-        if document is None:
-            start = types.Position(given.start.line, given.start.column)
-            return types.Range(start, types.Position(given.end.line, given.end.column))
-        return document.codec.encode_range(given)
+        return unconverted(given) if document is None else document.codec.encode_range(given)
 
     def workspace_edit(self, edits: Mapping[str, Sequence[types.TextEdit]]) -> types.WorkspaceEdit:
         """Edits by URI, with the versions of open documents where the editor takes them."""

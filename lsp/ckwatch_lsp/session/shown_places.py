@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import ShownPlace
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -13,9 +12,8 @@ from ckwatch_lsp.session.session import Session
 class ShownPlaces(SessionListener):
     """Has the editor show each place once; of several at a time, the last."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._editor = editor
         self._last: ShownPlace | None = None
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
@@ -30,4 +28,4 @@ class ShownPlaces(SessionListener):
         selection = await self._session.encode_range(place.path, Range(position, position))
         if place is self._last:
             uri = self._session.uri_at(place.path)
-            await self._editor.show_document(uri, take_focus=True, selection=selection)
+            await self._session.editor.show_document(uri, take_focus=True, selection=selection)

@@ -12,7 +12,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.isa import IsaLine
 from ckwatch.model.text import Position, Range, Span
 from ckwatch_lsp.commands.arguments import CommandTargets, position_in, string_in
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, VirtualView, parse_virtual_uri, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
@@ -115,25 +114,19 @@ class VirtualDocumentCommands:
     """`ckwatch.openSource`, `openIsa`, `document`, `toGenerated`, `toTemplate`."""
 
     def __init__(
-        self,
-        session: Session,
-        active: ActiveUnits,
-        editor: EditorClient,
-        targets: CommandTargets,
-        documents: VirtualDocuments,
+        self, session: Session, active: ActiveUnits, targets: CommandTargets, documents: VirtualDocuments
     ) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._targets = targets
         self._documents = documents
-        editor.add_command("ckwatch.openSource", self.open_source)
-        editor.add_command("ckwatch.openIsa", self.open_isa)
-        editor.add_command("ckwatch.document", self.document)
-        editor.add_command("ckwatch.toGenerated", self.to_generated)
-        editor.add_command("ckwatch.toTemplate", self.to_template)
-        if editor.capabilities.shows_virtual_documents:
-            editor.add_request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, self.content)
+        session.editor.add_command("ckwatch.openSource", self.open_source)
+        session.editor.add_command("ckwatch.openIsa", self.open_isa)
+        session.editor.add_command("ckwatch.document", self.document)
+        session.editor.add_command("ckwatch.toGenerated", self.to_generated)
+        session.editor.add_command("ckwatch.toTemplate", self.to_template)
+        if session.capabilities.shows_virtual_documents:
+            session.editor.add_request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, self.content)
 
     async def content(self, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
         """workspace/textDocumentContent"""
@@ -179,7 +172,7 @@ class VirtualDocumentCommands:
             return None
         shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
         there = shown.codec.encode_range(found)
-        return {"uri": virtual.uri, "range": self._editor.plain(there), "stale": text.stale}
+        return {"uri": virtual.uri, "range": self._session.editor.plain(there), "stale": text.stale}
 
     async def to_template(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the origin of a place of a generated document; null if it is unknown."""
@@ -193,7 +186,7 @@ class VirtualDocumentCommands:
 
     async def _location(self, span: Span) -> dict[str, Any]:
         location = await self._session.location(span)
-        return {"uri": location.uri, "range": self._editor.plain(location.range)}
+        return {"uri": location.uri, "range": self._session.editor.plain(location.range)}
 
     async def _unit_view(
         self, view: VirtualView, argument: Mapping[str, Any], document: TextDocument | None
@@ -211,10 +204,10 @@ class VirtualDocumentCommands:
         virtual = await self._unit_view(view, argument, document)
         text = await self._documents.text(virtual)
         shown = virtual.uri
-        if not self._editor.capabilities.shows_virtual_documents:
+        if not self._session.capabilities.shows_virtual_documents:
             shown = uri_of(await self._documents.files.show(virtual, text.text))
-        if not await self._editor.show_document(shown, take_focus=False):
-            self._editor.show_message(types.MessageType.Info, f"{virtual.unit}: {shown}")
+        if not await self._session.editor.show_document(shown, take_focus=False):
+            self._session.editor.show_message(types.MessageType.Info, f"{virtual.unit}: {shown}")
         return {"uri": shown}
 
 

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,7 +21,6 @@ from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
@@ -32,8 +31,10 @@ from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated, source_text
 
 
-class VirtualFiles:
+class VirtualFiles(SessionListener):
     """Files in a private folder, for editors that show files only: one for each document that was shown."""
+
+    state_key: ClassVar[str] = "GeneratedDocuments"
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -65,7 +66,7 @@ class VirtualFiles:
         shown = {virtual.uri: str(path) for virtual, path in self._paths.items()}
         return {"folder": str(self._folder), "files": shown}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Take over the previous version's files."""
         if state:
             self._folder = Path(state["folder"])
@@ -119,12 +120,9 @@ class _OpenView:
 class VirtualDocuments(SessionListener):
     """The texts of virtual documents, by URI."""
 
-    state_key: ClassVar[str] = "GeneratedDocuments"
-
-    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, files: VirtualFiles) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, files: VirtualFiles) -> None:
         self._session = session
         self._active = active
-        self._editor = editor
         self._views: dict[VirtualUri, _OpenView] = {}
         self.files = files
 
@@ -154,14 +152,6 @@ class VirtualDocuments(SessionListener):
             await self._renew(folder, virtual, view, unit)
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
-
-    def state_to_hand_over(self) -> dict[str, Any]:
-        """The files that show them."""
-        return self.files.state_to_hand_over()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """The files are still there."""
-        self.files.restore(state)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Fetch again what may have changed."""
@@ -205,8 +195,8 @@ class VirtualDocuments(SessionListener):
 
     async def _tell(self, virtual: VirtualUri, text: VirtualText) -> None:
         await self.files.update(virtual, text.text)
-        if self._editor.capabilities.shows_virtual_documents:
-            self._editor.refresh_content(virtual.uri)
+        if self._session.capabilities.shows_virtual_documents:
+            self._session.editor.refresh_content(virtual.uri)
 
     async def _renew(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, unit: Unit | None) -> None:
         state = None if unit is None else (view.edition, *_state(virtual, unit))

@@ -154,20 +154,9 @@ def outdated(view: str, why: str, last: VirtualText | None, otherwise: str) -> V
     lines = {number - last.below + 1: line for number, line in last.lines.items()}
     moved = 1 - last.below
     folds = [replace(fold, start=fold.start + moved, end=fold.end + moved) for fold in last.folds]
-    links = last.links
-    if view == "source" and links is not None:
-        links = links.moved(1)
-    return VirtualText(
-        text=_line(view, why) + body,
-        stale=True,
-        below=1,
-        generation=last.generation,
-        links=links,
-        lines=lines,
-        folds=folds,
-        mnemonics=last.mnemonics,
-        has_lines=last.has_lines,
-    )
+    links = last.links.moved(1) if view == "source" and last.links is not None else last.links
+    text = _line(view, why) + body
+    return replace(last, text=text, stale=True, below=1, links=links, lines=lines, folds=folds)
 
 
 def _line(view: str, text: str) -> str:

@@ -112,7 +112,8 @@ class TuningClients:
 def commands(made: Desk, run: MadeUpTuning) -> TuningClients:
     clients = TuningClients(run)
     session, editor = made.session, made.editor
-    TuneCommand(session, editor, CommandTargets(session, made.active), RunningTasks(session, editor), clients)
+    session.editor = editor
+    TuneCommand(session, CommandTargets(session, made.active), RunningTasks(session), clients)
     return clients
 
 

@@ -121,19 +121,29 @@ class Desk:
     async def hints(self, uri: str, first: int = 0, last: int = 10_000) -> dict[int, str]:
         """Labels by line."""
         params = types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(first, last))
-        return {hint.position.line: str(hint.label) for hint in await self.answers.hints(params) or ()}
+        return {
+            hint.position.line: str(hint.label)
+            for hint in await self.answers.answer(types.TEXT_DOCUMENT_INLAY_HINT, params) or ()
+        }
 
     async def lenses(self, uri: str) -> dict[int, list[str]]:
         """Titles by line."""
         found: dict[int, list[str]] = {}
-        for lens in await self.answers.lenses(types.CodeLensParams(types.TextDocumentIdentifier(uri))) or ():
+        for lens in (
+            await self.answers.answer(
+                types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(types.TextDocumentIdentifier(uri))
+            )
+            or ()
+        ):
             assert lens.command is not None
             found.setdefault(lens.range.start.line, []).append(lens.command.title)
         return found
 
     async def arguments(self, uri: str, title: str) -> list[Mapping[str, Any]]:
         """What lenses of this title run with."""
-        asked = await self.answers.lenses(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+        asked = await self.answers.answer(
+            types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        )
         commands = [lens.command for lens in asked or () if lens.command is not None]
         return [
             cast("Mapping[str, Any]", each.arguments[0]) for each in commands if each.title == title and each.arguments
@@ -142,7 +152,7 @@ class Desk:
     async def hover(self, uri: str, line: int, column: int = 0) -> str:
         """The text; empty where there is none."""
         params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, column))
-        found = await self.answers.hover(params)
+        found = await self.answers.answer(types.TEXT_DOCUMENT_HOVER, params)
         return "" if found is None else cast("types.MarkupContent", found.contents).value
 
 
@@ -152,17 +162,15 @@ def lines(first: int, last: int) -> types.Range:
 
 
 @asynccontextmanager
-async def desk(
-    capabilities: EditorCapabilities = ABLE, given: types.ClientCapabilities | None = None
-) -> AsyncIterator[Desk]:
+async def desk(capabilities: EditorCapabilities = ABLE) -> AsyncIterator[Desk]:
     """A session that ends with the context."""
     async with anyio.create_task_group() as tasks:
         session = Session(tasks, lambda _path: None)
         session.capabilities = capabilities
         active, editor = ActiveUnits(session), FakeEditor(capabilities)
         session.listeners.append(active)
-        params = types.InitializeParams(given or types.ClientCapabilities())
-        presenter = add_figures(session, active, editor, params, NoTemplates(session, editor))
+        session.editor = editor
+        presenter = add_figures(session, active, NoTemplates(session))
         made = Desk(session, active, editor, presenter)
         yield made
         tasks.cancel_scope.cancel()

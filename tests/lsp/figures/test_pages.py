@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ckwatch.model.roofline import CacheState
+from ckwatch.prediction.predict import Prediction
+from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import brief_of
 from ckwatch_lsp.figures.pages import (
     PageLine,
     PageTable,
     PageTitle,
-    PredictedTiming,
     UnitHistory,
     about_sweep,
     about_unit,
@@ -26,9 +28,16 @@ WHOLE = unit(
     figures=figures(next_step="12 VGPR fewer → 6 waves", changes=("VGPR 112 → 100",), sgpr_spills=4),
     unmeasured="no device",
 )
+
+
+def predicted(shape: str, time_us: float | None, measured_us: float | None) -> ShapePrediction:
+    prediction = Prediction(part="MI300X", cache=CacheState.COLD, time_us=time_us)
+    return ShapePrediction(shape=shape, prediction=prediction, measured_us=measured_us)
+
+
 PAST = UnitHistory(
     {("4096", "cold"): [52.0, 51.0, 50.0], ("4096", "hot"): [80.0]},
-    (PredictedTiming("4096", "MI300X", 40.0, 50.0), PredictedTiming("odd", "MI300X", None, None)),
+    (predicted("4096", 40.0, 50.0), predicted("odd", None, None)),
 )
 
 

@@ -230,12 +230,10 @@ async def test_information_where_it_is_wanted() -> None:
 
 
 async def test_tooltips_come_when_they_are_asked_for() -> None:
-    support = types.ClientInlayHintResolveOptions(properties=["tooltip"])
-    text = types.TextDocumentClientCapabilities(inlay_hint=types.InlayHintClientCapabilities(resolve_support=support))
-    async with desk(given=types.ClientCapabilities(text_document=text)) as made:
+    async with desk(replace(ABLE, resolved_tooltips=True)) as made:
         uri = await opened(made)
         params = types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(0, 100))
-        hints = await made.answers.hints(params)
+        hints = await made.answers.answer(types.TEXT_DOCUMENT_INLAY_HINT, params)
         assert hints is not None
         assert [hint.tooltip for hint in hints] == [None] * 3
         resolve, _ = made.editor.requests[types.INLAY_HINT_RESOLVE]
@@ -246,7 +244,9 @@ async def test_tooltips_come_when_they_are_asked_for() -> None:
 async def test_tooltips_at_once_for_others() -> None:
     async with desk() as made:
         uri = await opened(made)
-        hints = await made.answers.hints(types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(0, 100)))
+        hints = await made.answers.answer(
+            types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(0, 100))
+        )
         assert [cast("types.MarkupContent", hint.tooltip).value for hint in hints or ()] == [
             await made.hover(uri, line) for line in (1, 4, 6)
         ]

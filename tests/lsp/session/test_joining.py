@@ -5,8 +5,8 @@ from __future__ import annotations
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.session.joining import joined_outline, merged_tokens
-from ckwatch_lsp.session.providers import SemanticToken
 
 Tree = tuple[str, list["Tree"]]
 

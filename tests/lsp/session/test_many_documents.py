@@ -90,7 +90,7 @@ class CountedTemplates(TemplateLibrary):
 
 async def test_a_save_has_the_callers_of_all_macros_counted_at_once() -> None:
     async with desk() as made:
-        library = CountedTemplates(made.session, made.editor)
+        library = CountedTemplates(made.session)
         affected = AffectedUnits(made.session, made.presenter.anchors, library)
         uris = [made.open(f"templates/{number}.hip.j2", TEMPLATE) for number in range(COUNT)]
         made.client.asked_readers.clear()

@@ -109,7 +109,8 @@ async def test_of_several_places_at_a_time_the_last_is_shown(root: Path) -> None
     made = FakeEditor()
     async with anyio.create_task_group() as tasks:
         session = Session(tasks, lambda _path: None)
-        listener = ShownPlaces(session, made)
+        session.editor = made
+        listener = ShownPlaces(session)
         folder = WorkspaceFolder(root, listener.on_daemon_change)
         for line in range(3):
             folder._take(

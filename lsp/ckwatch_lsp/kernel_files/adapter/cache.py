@@ -6,17 +6,13 @@ A cached answer that may be out of date is used as it is, and refreshed at the s
 from __future__ import annotations
 
 import json
-import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
-import anyio
 from anyio import to_thread
 
 from ckwatch.model.delays import FIRST_ANSWER, KERNEL_FILE_ANSWERS, PARAMETER_VALUES
-from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.analysis import OccupancySteps
 from ckwatch.wire.language import KeyDescription, ParameterValue, TemplateDetail
@@ -26,6 +22,7 @@ from ckwatch_lsp.kernel_files.language.document import InstanceTable, KernelFile
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
@@ -44,21 +41,11 @@ class ParsedKernelFiles:
 
     def __init__(self, active: ActiveUnits) -> None:
         self._active = active
-        self._kept: OrderedDict[str, tuple[str, KernelFileText]] = OrderedDict()
 
     async def of(self, document: TextDocument) -> KernelFileText:
         """The document as a kernel file, whatever it holds."""
         text = document.text
-        kept = self._kept.get(document.uri)
-        if kept is not None and kept[0] == text:
-            self._kept.move_to_end(document.uri)
-            return kept[1]
-        file = KernelFileText(text) if len(text) < LARGE else await to_thread.run_sync(KernelFileText, text)
-        self._kept[document.uri] = (text, file)
-        self._kept.move_to_end(document.uri)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return file
+        return _parsed(text) if len(text) < LARGE else await to_thread.run_sync(_parsed, text)
 
     async def run(self, document: TextDocument, work: Callable[[], Answer]) -> Answer:
         """Do what takes as long as the text is large: in a thread where it is."""
@@ -85,6 +72,11 @@ class ParsedKernelFiles:
         return next(iter(mine), active or next(iter(units), None))
 
 
+@lru_cache(maxsize=KEPT)
+def _parsed(text: str) -> KernelFileText:
+    return KernelFileText(text)
+
+
 def subject_of(file: KernelFileText, position: Position, parameter: str) -> InstanceTable | SweepEntry | None:
     """Whose parameter stands at a place: an instance's or a sweep's, in `[defaults]` that of the first that has none of
     its own."""
@@ -96,25 +88,7 @@ def subject_of(file: KernelFileText, position: Position, parameter: str) -> Inst
 
 VALUES_KEPT_S = 30.0
 VALUES_KEPT = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept(Generic[Answer]):
-    """An answer, and what the folder's count of changes, or what else it depends on, was when it was asked for; when it
-    came."""
-
-    answer: Answer
-    version: object
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """The daemon's judgement of a parameter's values; None while it is being waited for."""
-
-    at: float
-    values: Sequence[ParameterValue] | None
-    done: anyio.Event
+ANSWERS_KEPT = 1000
 
 
 class DaemonAnswers(SessionListener):
@@ -122,11 +96,9 @@ class DaemonAnswers(SessionListener):
 
     def __init__(self, session: Session, *, again_s: float = KERNEL_FILE_ANSWERS.seconds) -> None:
         self._session = session
-        self._again_s = again_s
-        self._kept: dict[tuple[WorkspaceFolder, str], _Kept[Any]] = {}
-        self._asking: dict[tuple[WorkspaceFolder, str], anyio.Event] = {}
         self._changes: dict[WorkspaceFolder, int] = {}
-        self._values: dict[tuple[WorkspaceFolder, str, str, str], _Judged] = {}
+        self._kept = KeptAnswers[Any](session, ANSWERS_KEPT, again_s=again_s)
+        self._values = KeptAnswers[Sequence[ParameterValue]](session, VALUES_KEPT, age_s=VALUES_KEPT_S)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Templates and parameters may be others."""
@@ -152,7 +124,7 @@ class DaemonAnswers(SessionListener):
         await self.keys(folder, document.kind)
         if document.kind is DocumentKind.KERNEL_FILE:
             await self.templates(folder)
-            template = KernelFileText(document.text).template
+            template = _parsed(document.text).template
             name = None if template is None else template.read()
             if isinstance(name, str):
                 await self.template(folder, name)
@@ -197,58 +169,19 @@ class DaemonAnswers(SessionListener):
         Without an answer in time there are none yet.
         """
         key = (folder, unit.id, parameter, json.dumps(parameters, sort_keys=True, default=str))
-        known = self._values.get(key)
-        if known is None or (known.values is not None and time.monotonic() - known.at > VALUES_KEPT_S):
-            known = _Judged(time.monotonic(), None, anyio.Event())
-            self._values[key] = known
-            if len(self._values) > VALUES_KEPT:
-                del self._values[next(iter(self._values))]
-            self._session.start(self._judge, key, known, dict(parameters))
-        if known.values is None:
-            with anyio.move_on_after(wait_s):
-                await known.done.wait()
-            known = self._values.get(key, known)
-        return known.values or (), known.values is not None
-
-    async def _judge(
-        self, key: tuple[WorkspaceFolder, str, str, str], asked: _Judged, parameters: dict[str, Any]
-    ) -> None:
-        folder, unit, parameter, _ = key
-        values: Sequence[ParameterValue] = ()
-        try:
-            values = await folder.ready.values(unit, parameter, parameters=parameters)
-        except CkwatchError:
-            self._values.pop(key, None)
-        else:
-            self._values[key] = _Judged(time.monotonic(), values, asked.done)
-        finally:
-            asked.done.set()
+        given = dict(parameters)
+        found = await self._values.get(
+            key, "", lambda: folder.ready.values(unit.id, parameter, parameters=given), wait_s, wait_s
+        )
+        return found or (), found is not None
 
     async def _answer(
         self, folder: WorkspaceFolder, what: str, ask: Callable[[], Awaitable[Answer]], version: object = None
     ) -> Answer | None:
         """`version`: all that the answer depends on, where that is not anything that changes in the folder."""
-        key, now = (folder, what), self._changes.get(folder, 0) if version is None else version
-        kept = self._kept.get(key)
-        if (kept is None or kept.version != now) and key not in self._asking:
-            self._asking[key] = anyio.Event()
-            self._session.start(self._ask, key, ask, version)
-        if kept is None:
-            with anyio.move_on_after(FIRST_ANSWER.seconds):
-                await self._asking[key].wait()
-            kept = self._kept.get(key)
-        return None if kept is None else kept.answer
-
-    async def _ask(self, key: tuple[WorkspaceFolder, str], ask: Callable[[], Awaitable[Any]], version: object) -> None:
-        try:
-            if key in self._kept:
-                await anyio.sleep(max(0.0, self._kept[key].at + self._again_s - time.monotonic()))
-            now = self._changes.get(key[0], 0) if version is None else version
-            self._kept[key] = _Kept(await ask(), now, time.monotonic())
-        except CkwatchError:
-            self._kept.pop(key, None)
-        finally:
-            self._asking.pop(key).set()
+        stamp = self._changes.get(folder, 0) if version is None else version
+        found: Answer | None = await self._kept.get((folder, what), stamp, ask, FIRST_ANSWER.seconds)
+        return found
 
 
 async def _keys(folder: WorkspaceFolder) -> tuple[KeyTable, KeyTable]:

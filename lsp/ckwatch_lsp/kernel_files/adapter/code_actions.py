@@ -41,7 +41,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
 )
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import is_requested
+from ckwatch_lsp.session.providers import LanguageProvider, is_requested
 from ckwatch_lsp.session.session import Session
 
 OFFERED = 3
@@ -51,15 +51,15 @@ SWEPT_LIMIT = 200
 """Instances of a sweep that are written out at most."""
 
 
-class KernelFileActions:
-    """Of one session."""
+class KernelFileActions(LanguageProvider):
+    """Accepted values, sweeps and back, the best instance's parameters, instances of higher occupancy."""
 
     def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
         self._session = session
         self._files = files
         self._answers = answers
 
-    async def of(
+    async def actions(
         self, document: TextDocument, within: Range, context: types.CodeActionContext
     ) -> Sequence[types.CodeAction]:
         """Return the actions for a range."""

@@ -10,27 +10,9 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import KeyDescription, ParameterDetail, RuleDetail
 from ckwatch.workspace.toml import toml_value
-from ckwatch_lsp.kernel_files.language.completion import CandidateKind, KernelFileCandidate
+from ckwatch_lsp.kernel_files.language.completion import KernelFileCandidate
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
-from ckwatch_lsp.kernel_files.language.outline import KernelFileFold, KernelFileSymbol, KernelFileSymbolKind
 from ckwatch_lsp.session.documents import TextDocument
-
-_ITEMS = {
-    CandidateKind.KEY: types.CompletionItemKind.Property,
-    CandidateKind.PARAMETER: types.CompletionItemKind.Field,
-    CandidateKind.TABLE: types.CompletionItemKind.Module,
-    CandidateKind.VALUE: types.CompletionItemKind.Value,
-    CandidateKind.TEMPLATE: types.CompletionItemKind.File,
-    CandidateKind.INSTANCE: types.CompletionItemKind.Reference,
-}
-SYMBOLS = {
-    KernelFileSymbolKind.KERNEL: types.SymbolKind.File,
-    KernelFileSymbolKind.TABLE: types.SymbolKind.Namespace,
-    KernelFileSymbolKind.SHAPE: types.SymbolKind.Struct,
-    KernelFileSymbolKind.INSTANCE: types.SymbolKind.Object,
-    KernelFileSymbolKind.SWEEP: types.SymbolKind.Array,
-    KernelFileSymbolKind.KEY: types.SymbolKind.Property,
-}
 
 
 def item(document: TextDocument, candidate: KernelFileCandidate, position: Position) -> types.CompletionItem:
@@ -41,7 +23,7 @@ def item(document: TextDocument, candidate: KernelFileCandidate, position: Posit
     doc = types.MarkupContent(types.MarkupKind.Markdown, candidate.doc) if candidate.doc else None
     return types.CompletionItem(
         label=candidate.label,
-        kind=_ITEMS[candidate.kind],
+        kind=candidate.kind,
         detail=candidate.detail or None,
         documentation=doc,
         sort_text=f"{candidate.order:05}",
@@ -49,24 +31,6 @@ def item(document: TextDocument, candidate: KernelFileCandidate, position: Posit
         text_edit=types.TextEdit(document.codec.encode_range(reach), candidate.text),
         tags=[types.CompletionItemTag.Deprecated] if candidate.refused else None,
     )
-
-
-def symbol(document: TextDocument, one: KernelFileSymbol) -> types.DocumentSymbol:
-    """A symbol with what is below it."""
-    return types.DocumentSymbol(
-        name=one.name,
-        kind=SYMBOLS[one.kind],
-        range=document.codec.encode_range(one.range),
-        selection_range=document.codec.encode_range(one.selection),
-        detail=one.detail or None,
-        children=[symbol(document, child) for child in one.children],
-    )
-
-
-def fold(one: KernelFileFold) -> types.FoldingRange:
-    """Lines that can be folded."""
-    kind = types.FoldingRangeKind.Comment if one.comment else types.FoldingRangeKind.Region
-    return types.FoldingRange(one.start, one.end, kind=kind)
 
 
 def text_edits(document: TextDocument, edits: Iterable[KernelFileEdit]) -> dict[str, list[types.TextEdit]]:

@@ -24,6 +24,7 @@ from ckwatch_lsp.kernel_files.language.document import (
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit, string_text
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import TemplateFile
 from ckwatch_lsp.templates.language.tags import Role
@@ -48,10 +49,10 @@ def first_mention(texts: Iterable[tuple[str, str]], name: str) -> tuple[str, Ran
     return None
 
 
-START = Range(Position(0, 0), Position(0, 0))
+START = types.Range(types.Position(0, 0), types.Position(0, 0))
 
 
-class KernelFileNavigation:
+class KernelFileNavigation(LanguageProvider):
     """Names of kernel files. What a parameter is in templates, the template language says."""
 
     def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
@@ -59,28 +60,25 @@ class KernelFileNavigation:
         self._files = files
         self._answers = answers
 
-    async def named(self, document: TextDocument, position: Position) -> tuple[KernelFileText, NamedPlaces] | None:
-        """The name at a place."""
-        if document.kind is not DocumentKind.KERNEL_FILE:
-            return None
+    async def named(self, document: TextDocument, position: Position) -> tuple[KernelFileText, NamedPlaces]:
+        """The name at a place. Raises NoAnswerError."""
         file = await self._files.of(document)
-        found = places_at(file, position)
-        return None if found is None else (file, found)
+        found = places_at(file, position) if document.kind is DocumentKind.KERNEL_FILE else None
+        if found is None:
+            raise NoAnswerError
+        return file, found
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """The template's file, the instance, the parameter's first mention in templates."""
-        found = await self.named(document, position)
+        file, name = await self.named(document, position)
         folder = self._session.folder_for(document)
-        if found is None:
-            return ()
-        file, name = found
         if name.kind is NameKind.INSTANCE:
             return self._here(document, [place.range for place in instance_places(file, name.name) if place.defines])
         if folder is None:
             return ()
         if name.kind is NameKind.TEMPLATE:
             path = (await self._answers.templates(folder)).get(name.name)
-            return () if path is None else [types.Location(self._session.uri_at(path), _place(START))]
+            return () if path is None else [types.Location(self._session.uri_at(path), START)]
         mentioned = await self._mention(folder, file, name.name)
         if mentioned is None:
             return ()
@@ -91,15 +89,13 @@ class KernelFileNavigation:
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """All places of the name, a parameter's in templates and in other kernel files too."""
-        found = await self.named(document, position)
-        if found is None or found[1].kind is NameKind.TEMPLATE:
+        file, name = await self.named(document, position)
+        if name.kind is NameKind.TEMPLATE:
             return ()
-        file, name = found
         places = [place.range for place in name.places if declaration or not place.defines]
         here = self._here(document, places)
         if name.kind is not NameKind.PARAMETER:
             return here
-        seen = {(each.uri, _key(each.range)) for each in here}
         elsewhere: list[types.Location] = []
         folder = self._session.folder_for(document)
         mentioned = None if folder is None else await self._mention(folder, file, name.name)
@@ -109,23 +105,18 @@ class KernelFileNavigation:
             if template is not None:
                 for language in self._session.providers_for(template):
                     elsewhere += await language.references(template, reach.start, declaration=declaration)
-        return [*here, *(each for each in elsewhere if (each.uri, _key(each.range)) not in seen)]
+        return [*here, *(each for each in elsewhere if each not in here)]
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """Return the name to rename: an instance or a parameter."""
-        found = await self.named(document, position)
-        if found is None:
-            return None
-        if found[1].kind is NameKind.TEMPLATE:
+        _, found = await self.named(document, position)
+        if found.kind is NameKind.TEMPLATE:
             raise CkwatchError("rename a template by renaming its file")
-        return found[1].range, found[1].name
+        return found.range, found.name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
         """An instance in this file; a parameter in templates and kernel files. Raises CkwatchError."""
-        found = await self.named(document, position)
-        if found is None:
-            return None
-        file, old = found
+        file, old = await self.named(document, position)
         if old.kind is NameKind.TEMPLATE:
             raise CkwatchError("rename a template by renaming its file")
         if old.kind is NameKind.INSTANCE:
@@ -171,12 +162,3 @@ def _instance_edits(file: KernelFileText, old: str, new: str) -> list[KernelFile
     values = [instance.name_value for instance in file.instances if instance.name == old]
     values += [sweep.table.value("base") for sweep in file.sweeps if sweep.base == old]
     return [string_text(file, value, new) for value in values if value is not None]
-
-
-def _place(given: Range) -> types.Range:
-    start = types.Position(given.start.line, given.start.column)
-    return types.Range(start, start)
-
-
-def _key(given: types.Range) -> tuple[int, int]:
-    return given.start.line, given.start.character

@@ -12,9 +12,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import ParameterDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
-from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
-from ckwatch_lsp.kernel_files.adapter.conversion import fold, item, key_text, parameter_text, symbol, text_edits
-from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
+from ckwatch_lsp.kernel_files.adapter.conversion import item, key_text, parameter_text, text_edits
 from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
     CursorContextKind,
@@ -29,10 +27,10 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
-from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider
 from ckwatch_lsp.session.session import Session
 
 SYMBOL_LIMIT = 200
@@ -42,12 +40,10 @@ SYMBOL_LIMIT = 200
 class KernelFileProvider(LanguageProvider):
     """TOML with known keys."""
 
-    def __init__(self, session: Session, active: ActiveUnits, answers: DaemonAnswers) -> None:
+    def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
         self._session = session
+        self._files = files
         self._answers = answers
-        self._files = ParsedKernelFiles(active)
-        self._navigation = KernelFileNavigation(session, self._files, answers)
-        self._actions = KernelFileActions(session, self._files, answers)
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -96,24 +92,6 @@ class KernelFileProvider(LanguageProvider):
         key = (await self._answers.keys(folder, document.kind)).key(spot.key, {"operation.kind": file.kind})
         return None if key is None else HoverText(key_text(key), spot.range)
 
-    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """The template, the instance, the parameter's first mention."""
-        return await self._navigation.definition(document, position)
-
-    async def references(
-        self, document: TextDocument, position: Position, *, declaration: bool
-    ) -> Sequence[types.Location]:
-        """Places of an instance or parameter."""
-        return await self._navigation.references(document, position, declaration=declaration)
-
-    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """Return the name to rename."""
-        return await self._navigation.prepare_rename(document, position)
-
-    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
-        """An instance, or a parameter across files."""
-        return await self._navigation.rename(document, position, name)
-
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
         """The template's file."""
         folder = self._session.folder_for(document)
@@ -132,7 +110,7 @@ class KernelFileProvider(LanguageProvider):
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """Tables with their keys."""
         file = await self._files.of(document)
-        return await self._files.run(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
+        return await self._files.run(document, lambda: document_symbols(document.codec, symbols(file.toml)))
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Kernels, instances and sweeps."""
@@ -169,7 +147,7 @@ class KernelFileProvider(LanguageProvider):
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""
         file = await self._files.of(document)
-        return await self._files.run(document, lambda: [fold(one) for one in folds(file.toml)])
+        return await self._files.run(document, lambda: folds(file.toml))
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
         """Words, values, pairs, lines, tables."""
@@ -191,12 +169,6 @@ class KernelFileProvider(LanguageProvider):
         file = await self._files.of(document)
         names = frozenset(one.name for one in await self._parameters(folder, file))
         return await self._files.run(document, partial(_tokens, file, names, within))
-
-    async def actions(
-        self, document: TextDocument, within: Range, context: types.CodeActionContext
-    ) -> Sequence[types.CodeAction]:
-        """Accepted values, sweeps and back, the best instance's parameters."""
-        return await self._actions.of(document, within, context)
 
     async def formatted(self, document: TextDocument, within: Range | None) -> Sequence[types.TextEdit]:
         """Blanks and line ends between what stands there; nothing while the text is not TOML."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
@@ -60,15 +61,7 @@ def _applies(key: KeyDescription, settings: Mapping[str, str]) -> bool:
     return all(settings.get(path, value) == value for path, value in key.when.items())
 
 
-class CandidateKind(enum.Enum):
-    """The kind of a candidate."""
-
-    KEY = "key"
-    PARAMETER = "parameter"
-    TABLE = "table"
-    VALUE = "value"
-    TEMPLATE = "template"
-    INSTANCE = "instance"
+Kind = types.CompletionItemKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,7 @@ class KernelFileCandidate:
     label: str
     text: str
     range: Range
-    kind: CandidateKind
+    kind: Kind
     detail: str = ""
     doc: str = ""
     order: int = 0
@@ -137,7 +130,7 @@ def _keys(
             order = at if key.required else 100 + at
             detail = ("required, " if key.required else "") + key.type
             text = name + ("" if has_equals else " = ")
-            yield KernelFileCandidate(name, text, spot.range, CandidateKind.KEY, detail, _doc(key), order, filter=name)
+            yield KernelFileCandidate(name, text, spot.range, Kind.Property, detail, _doc(key), order, filter=name)
 
 
 def _parameter_keys(
@@ -159,7 +152,7 @@ def _parameter_keys(
             parameter.name,
             text,
             spot.range,
-            CandidateKind.PARAMETER,
+            Kind.Field,
             detail,
             parameter.doc,
             order,
@@ -183,15 +176,15 @@ def _values(
         return
     match spot.path:
         case ("template",):
-            yield from (_string(spot, one, CandidateKind.TEMPLATE, at) for at, one in enumerate(known.templates))
+            yield from (_string(spot, one, Kind.File, at) for at, one in enumerate(known.templates))
         case ("sweep", "base"):
             names = enumerate(document.instance_names)
-            yield from (_string(spot, one, CandidateKind.INSTANCE, at) for at, one in names)
+            yield from (_string(spot, one, Kind.Reference, at) for at, one in names)
         case ("sweep", "where"):
             yield from _names_in_expression(document, spot, position, known)
         case ("operation", _, "same_as"):
             others = [one for one in ("a", "b", "bias") if one != spot.path[1]]
-            yield from (_string(spot, one, CandidateKind.VALUE, at) for at, one in enumerate(others))
+            yield from (_string(spot, one, Kind.Value, at) for at, one in enumerate(others))
         case _:
             key = known.keys.key(spot.path, settings)
             if key is None or (key.type.startswith("array") and not spot.element):
@@ -243,9 +236,7 @@ def _names_in_expression(
     names = dict.fromkeys([*own, *(one.name for one in known.parameters)])
     for at, name in enumerate(names):
         detail = "swept" if name in own else ""
-        yield KernelFileCandidate(
-            name, name, document.toml.range(*word), CandidateKind.PARAMETER, detail, order=at, filter=name
-        )
+        yield KernelFileCandidate(name, name, document.toml.range(*word), Kind.Field, detail, order=at, filter=name)
 
 
 def _headers(
@@ -259,10 +250,10 @@ def _headers(
         if (key.path in once and not of_sweep) or (of_sweep and ("sweep",) not in before):
             continue
         text = f"[[{key.path}]]" if array else f"[{key.path}]"
-        yield KernelFileCandidate(text, text, spot.range, CandidateKind.TABLE, "", key.doc, at, filter=text)
+        yield KernelFileCandidate(text, text, spot.range, Kind.Module, "", key.doc, at, filter=text)
 
 
-def _string(spot: CursorContext, text: str, kind: CandidateKind, order: int) -> KernelFileCandidate:
+def _string(spot: CursorContext, text: str, kind: Kind, order: int) -> KernelFileCandidate:
     written = toml_value(text)
     return KernelFileCandidate(text, written, spot.range, kind, order=order, filter=written if _quoted(spot) else text)
 
@@ -272,7 +263,7 @@ def _value(
 ) -> KernelFileCandidate:
     label = text[1:-1] if text.startswith('"') else text
     shown = text if _quoted(spot) or not text.startswith('"') else label
-    return KernelFileCandidate(label, text, spot.range, CandidateKind.VALUE, detail, doc, order, refused, shown)
+    return KernelFileCandidate(label, text, spot.range, Kind.Value, detail, doc, order, refused, shown)
 
 
 def _quoted(spot: CursorContext) -> bool:

@@ -287,131 +287,97 @@ class CursorContext:
 
 def cursor_context(file: TomlFile, position: Position) -> CursorContext:
     """Return the context of a cursor at `position`."""
-    offset = file.offset(position)
-    table = file.table_at(offset)
-    if _in_comment(file, offset):
-        return _spot(file, CursorContextKind.COMMENT, table, table.path, offset, offset, offset)
-    if table.start <= offset <= table.header_end and table.header_end > table.start:
-        return _spot(file, CursorContextKind.HEADER, table, table.path, table.start, table.header_end, offset)
-    return _in_pairs(file, table, table.pairs, table.path, offset)
+    return _Cursor(file, position).context()
 
 
-def _in_comment(file: TomlFile, offset: int) -> bool:
-    at = bisect_left(file.comments, offset, key=lambda comment: comment.start) - 1
-    return at >= 0 and file.comments[at].start < offset <= file.comments[at].end
+class _Cursor:
+    """Finds what is at a place of a file, from the table inwards."""
 
+    def __init__(self, file: TomlFile, position: Position) -> None:
+        self.file = file
+        self.offset = file.offset(position)
+        self.table = file.table_at(self.offset)
 
-def _in_pairs(
-    file: TomlFile, table: TomlTable, pairs: tuple[TomlPair, ...], path: tuple[str, ...], offset: int
-) -> CursorContext:
-    siblings = tuple(pair.name for pair in pairs if not pair.start <= offset <= pair.key_end)
-    for pair in pairs:
-        if not pair.start <= offset or offset > _reach(file, pair):
-            continue
+    def context(self) -> CursorContext:
+        table = self.table
+        if self._is_in_comment():
+            return self._spot(CursorContextKind.COMMENT, table.path)
+        if table.start <= self.offset <= table.header_end and table.header_end > table.start:
+            return self._spot(CursorContextKind.HEADER, table.path, table.start, table.header_end)
+        return self._in_pairs(table.pairs, table.path)
+
+    def _is_in_comment(self) -> bool:
+        comments = self.file.comments
+        at = bisect_left(comments, self.offset, key=lambda comment: comment.start) - 1
+        return at >= 0 and comments[at].start < self.offset <= comments[at].end
+
+    def _in_pairs(self, pairs: tuple[TomlPair, ...], path: tuple[str, ...]) -> CursorContext:
+        offset = self.offset
+        siblings = tuple(pair.name for pair in pairs if not pair.start <= offset <= pair.key_end)
+        pair = next((pair for pair in pairs if pair.start <= offset <= self._reach(pair)), None)
+        if pair is None:
+            return self._between(path, siblings)
         names = tuple(part.name for part in pair.keys)
-        if offset <= pair.key_end or pair.equals is None:
-            if offset > pair.key_end:
-                return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, siblings=siblings)
-            outer = names[:-1] if "." in file.text[pair.start : pair.key_end] else ()
+        if offset <= pair.key_end:
+            outer = names[:-1] if "." in self.file.text[pair.start : pair.key_end] else ()
             start = pair.keys[-1].start if pair.keys and outer and offset >= pair.keys[-1].start else pair.start
-            return _spot(
-                file,
-                CursorContextKind.KEY,
-                table,
-                path + outer,
-                start,
-                pair.key_end,
-                offset,
-                pair=pair,
-                siblings=siblings,
-            )
+            path += outer
+            return self._spot(CursorContextKind.KEY, path, start, pair.key_end, pair=pair, siblings=siblings)
+        if pair.equals is None:
+            return self._spot(CursorContextKind.NOTHING, path, siblings=siblings)
         if offset <= pair.equals or not names:
-            return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, pair=pair)
-        return _in_value(file, table, pair, pair.value, path + names, offset)
-    return _between(file, table, path, offset, siblings)
+            return self._spot(CursorContextKind.NOTHING, path, pair=pair)
+        return self._in_value(pair, pair.value, path + names)
 
+    def _reach(self, pair: TomlPair) -> int:
+        """Up to where a cursor still is on a pair: without a whole value, to the end of the line or what follows it."""
+        file = self.file
+        whole = pair.value is None or pair.value.closed or pair.value.kind is TomlKind.STRING
+        if not whole and not file.text[pair.end :].strip():
+            return len(file.text)
+        if pair.equals is None or (pair.value is not None and whole):
+            return pair.end
+        end = file.line_end(file.line_of(pair.end))
+        stops = [at for mark in "#,}" if (at := file.text.find(mark, pair.end, end)) >= 0]
+        return min([end, *stops])
 
-def _reach(file: TomlFile, pair: TomlPair) -> int:
-    """Up to where a cursor still is on a pair: without a whole value, to the end of the line or what follows it."""
-    whole = pair.value is None or pair.value.closed or pair.value.kind is TomlKind.STRING
-    if not whole and not file.text[pair.end :].strip():
-        return len(file.text)
-    if pair.equals is None or (pair.value is not None and whole):
-        return pair.end
-    end = file.line_end(file.line_of(pair.end))
-    stops = [at for mark in "#,}" if (at := file.text.find(mark, pair.end, end)) >= 0]
-    return min([end, *stops])
+    def _in_value(
+        self, pair: TomlPair, value: TomlValue | None, path: tuple[str, ...], *, element: bool = False
+    ) -> CursorContext:
+        offset = self.offset
+        if value is None:
+            return self._spot(CursorContextKind.VALUE, path, pair=pair)
+        if offset < value.start:
+            if self.file.text[offset : value.start].strip():
+                return self._spot(CursorContextKind.NOTHING, path, pair=pair)
+            return self._spot(CursorContextKind.VALUE, path, value.start, value.end, pair=pair, value=value)
+        inside = value.start < offset and (offset < value.end or not value.closed)
+        if value.kind is TomlKind.INLINE_TABLE and inside:
+            return self._in_pairs(value.pairs, path)
+        if value.kind is TomlKind.ARRAY and inside:
+            for item in value.items:
+                goes_on = not item.closed and item.kind in (TomlKind.ARRAY, TomlKind.INLINE_TABLE)
+                if item.start <= offset and (goes_on or offset <= item.end):
+                    return self._in_value(pair, item, path, element=True)
+            return self._spot(CursorContextKind.VALUE, path, pair=pair, element=True)
+        quoted = value.kind is TomlKind.STRING and inside
+        found = {"pair": pair, "value": value, "inside": quoted, "element": element}
+        return self._spot(CursorContextKind.VALUE, path, value.start, value.end, **found)
 
+    def _between(self, path: tuple[str, ...], siblings: tuple[str, ...]) -> CursorContext:
+        """No pair is there. A key can be written where nothing but blanks stand before it, or a mark of an inline
+        table."""
+        before = self.file.text[self.file.line_start(self.file.line_of(self.offset)) : self.offset]
+        can = path != self.table.path or not before.strip()
+        return self._spot(CursorContextKind.KEY if can else CursorContextKind.NOTHING, path, siblings=siblings)
 
-def _in_value(
-    file: TomlFile,
-    table: TomlTable,
-    pair: TomlPair,
-    value: TomlValue | None,
-    path: tuple[str, ...],
-    offset: int,
-    *,
-    element: bool = False,
-) -> CursorContext:
-    if value is None or offset < value.start:
-        end = offset if value is None else value.start
-        if value is not None and file.text[offset:end].strip():
-            return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, pair=pair)
-        reach = offset if value is None else value.end
-        return _spot(
-            file,
-            CursorContextKind.VALUE,
-            table,
-            path,
-            offset if value is None else end,
-            reach,
-            offset,
-            pair=pair,
-            value=value,
-        )
-    if value.kind is TomlKind.INLINE_TABLE and value.start < offset and (offset < value.end or not value.closed):
-        return _in_pairs(file, table, value.pairs, path, offset)
-    if value.kind is TomlKind.ARRAY and value.start < offset and (offset < value.end or not value.closed):
-        for item in value.items:
-            goes_on = not item.closed and item.kind in (TomlKind.ARRAY, TomlKind.INLINE_TABLE)
-            if item.start <= offset and (goes_on or offset <= item.end):
-                return _in_value(file, table, pair, item, path, offset, element=True)
-        return _spot(file, CursorContextKind.VALUE, table, path, offset, offset, offset, pair=pair, element=True)
-    inside = value.kind is TomlKind.STRING and value.start < offset and (offset < value.end or not value.closed)
-    return _spot(
-        file, CursorContextKind.VALUE, table, path, value.start, value.end, offset,
-        pair=pair, value=value, inside=inside, element=element,
-    )  # fmt: skip
-
-
-def _between(
-    file: TomlFile, table: TomlTable, path: tuple[str, ...], offset: int, siblings: tuple[str, ...]
-) -> CursorContext:
-    """No pair is there. A key can be written where nothing but blanks stand before it, or a mark of an inline table."""
-    line = file.line_of(offset)
-    before = file.text[file.line_start(line) : offset].strip()
-    can = path != table.path or not before
-    kind = CursorContextKind.KEY if can else CursorContextKind.NOTHING
-    return _spot(file, kind, table, path, offset, offset, offset, siblings=siblings)
-
-
-def _spot(
-    file: TomlFile,
-    kind: CursorContextKind,
-    table: TomlTable,
-    path: tuple[str, ...],
-    start: int,
-    end: int,
-    offset: int,
-    *,
-    pair: TomlPair | None = None,
-    value: TomlValue | None = None,
-    inside: bool = False,
-    element: bool = False,
-    siblings: tuple[str, ...] = (),
-) -> CursorContext:
-    word = file.text[start:offset] if start <= offset else ""
-    return CursorContext(kind, table, path, word, file.range(start, end), pair, value, inside, element, siblings)
+    def _spot(
+        self, kind: CursorContextKind, path: tuple[str, ...], start: int = -1, end: int = -1, **more: Any
+    ) -> CursorContext:
+        """From `start` to `end`; without them the cursor alone."""
+        first, last = (self.offset, self.offset) if start < 0 else (start, end)
+        word = self.file.text[first : self.offset]
+        return CursorContext(kind, self.table, path, word, self.file.range(first, last), **more)
 
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -2,61 +2,34 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
 from ckwatch_lsp.kernel_files.language.document import SWEEP_TABLES, KernelFileText, places_at
+from ckwatch_lsp.protocol.text_parts import TextSymbol
 
 HIGHLIGHT_LIMIT = 200
 """Places of one name that are shown at one time."""
 
 
-class KernelFileSymbolKind(enum.Enum):
-    """The kind of a symbol."""
+Fold = tuple[int, int, types.FoldingRangeKind]
+"""The first and the last line; the first is kept."""
 
-    KERNEL = "kernel"
-    TABLE = "table"
-    SHAPE = "shape"
-    INSTANCE = "instance"
-    SWEEP = "sweep"
-    KEY = "key"
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFileSymbol:
-    """Something with a name. `selection` is where the name stands, `detail` says more in a few words."""
-
-    name: str
-    kind: KernelFileSymbolKind
-    detail: str
-    range: Range
-    selection: Range
-    children: tuple[KernelFileSymbol, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class KernelFileFold:
-    """Lines that can be folded away, the first one kept; `comment` where they are comments."""
-
-    start: int
-    end: int
-    comment: bool = False
-
-
-_NAMED: Mapping[tuple[str, ...], KernelFileSymbolKind] = {
-    ("instance",): KernelFileSymbolKind.INSTANCE,
-    ("sweep",): KernelFileSymbolKind.SWEEP,
-    ("shape",): KernelFileSymbolKind.SHAPE,
+_NAMED: Mapping[tuple[str, ...], types.SymbolKind] = {
+    ("instance",): types.SymbolKind.Object,
+    ("sweep",): types.SymbolKind.Array,
+    ("shape",): types.SymbolKind.Struct,
 }
 
 
-def symbols(file: TomlFile) -> tuple[KernelFileSymbol, ...]:
+def symbols(file: TomlFile) -> tuple[TextSymbol, ...]:
     """The tables with their keys; the tables of a sweep are below it."""
     found = [_of_pair(file, pair) for pair in file.tables[0].pairs if pair.keys]
-    last_sweep: KernelFileSymbol | None = None
+    last_sweep: TextSymbol | None = None
     for table in file.tables[1:]:
         symbol = _of_table(file, table)
         if table.path in SWEEP_TABLES and last_sweep is not None:
@@ -65,20 +38,21 @@ def symbols(file: TomlFile) -> tuple[KernelFileSymbol, ...]:
             found[-1] = last_sweep
             continue
         found.append(symbol)
-        last_sweep = symbol if symbol.kind is KernelFileSymbolKind.SWEEP else None
+        last_sweep = symbol if symbol.kind is types.SymbolKind.Array else None
     return tuple(found)
 
 
-def folds(file: TomlFile) -> tuple[KernelFileFold, ...]:
+def folds(file: TomlFile) -> list[types.FoldingRange]:
     """Tables, values over several lines, and runs of comments."""
-    found: set[KernelFileFold] = set()
+    found: set[Fold] = set()
     for table in file.tables:
         if table.header_end > table.start:
             _add(found, file, table.start, table.end)
         for pair in table.pairs:
             _fold_value(found, file, pair.value)
     found.update(_comment_runs(file))
-    return tuple(sorted(found, key=lambda fold: (fold.start, -fold.end)))
+    ordered = sorted(found, key=lambda fold: (fold[0], -fold[1]))
+    return [types.FoldingRange(first, last, kind=kind) for first, last, kind in ordered]
 
 
 def selections(file: TomlFile, position: Position) -> tuple[Range, ...]:
@@ -115,32 +89,32 @@ def highlights(document: KernelFileText, position: Position) -> tuple[Range, ...
     return tuple(sorted(ranges))
 
 
-def _of_table(file: TomlFile, table: TomlTable) -> KernelFileSymbol:
+def _of_table(file: TomlFile, table: TomlTable) -> TextSymbol:
     whole = file.range(table.start, max(table.end, table.header_end))
     header = file.range(table.start, table.header_end)
-    kind = _NAMED.get(table.path, KernelFileSymbolKind.TABLE)
+    kind = _NAMED.get(table.path, types.SymbolKind.Namespace)
     name_value = table.value("name")
-    named = name_value.read() if name_value is not None and kind is not KernelFileSymbolKind.TABLE else None
+    named = name_value.read() if name_value is not None and kind is not types.SymbolKind.Namespace else None
     children = tuple(_of_pair(file, pair) for pair in table.pairs if pair.keys and pair.value != name_value)
     path = ".".join(table.path) or "?"
     if isinstance(named, str) and named and name_value is not None:
         selection = file.range(name_value.start, name_value.end)
-        return KernelFileSymbol(named, kind, path, whole, selection, children)
-    detail = "" if kind is KernelFileSymbolKind.TABLE else path
-    return KernelFileSymbol(
+        return TextSymbol(named, kind, path, whole, selection, children)
+    detail = "" if kind is types.SymbolKind.Namespace else path
+    return TextSymbol(
         f"{path} {table.index + 1}" if table.index is not None else path, kind, detail, whole, header, children
     )
 
 
-def _of_pair(file: TomlFile, pair: TomlPair) -> KernelFileSymbol:
+def _of_pair(file: TomlFile, pair: TomlPair) -> TextSymbol:
     detail = "" if pair.value is None else " ".join(pair.value.text.split())
     if len(detail) > 60:
         detail = detail[:59] + "…"
     inner = pair.value.pairs if pair.value is not None else ()
     children = tuple(_of_pair(file, one) for one in inner if one.keys)
-    return KernelFileSymbol(
+    return TextSymbol(
         pair.name or "?",
-        KernelFileSymbolKind.KEY,
+        types.SymbolKind.Property,
         detail,
         file.range(pair.start, pair.end),
         file.range(pair.start, pair.key_end),
@@ -165,7 +139,7 @@ def _in_pair(pair: TomlPair, offset: int) -> Iterator[tuple[int, int]]:
         value = next((item for item in value.items if item.start <= offset <= item.end), None)
 
 
-def _fold_value(found: set[KernelFileFold], file: TomlFile, value: TomlValue | None) -> None:
+def _fold_value(found: set[Fold], file: TomlFile, value: TomlValue | None) -> None:
     if value is None:
         return
     if "\n" in value.text:
@@ -176,13 +150,13 @@ def _fold_value(found: set[KernelFileFold], file: TomlFile, value: TomlValue | N
         _fold_value(found, file, pair.value)
 
 
-def _add(found: set[KernelFileFold], file: TomlFile, start: int, end: int) -> None:
+def _add(found: set[Fold], file: TomlFile, start: int, end: int) -> None:
     first, last = file.line_of(start), file.line_of(end)
     if last > first:
-        found.add(KernelFileFold(first, last))
+        found.add((first, last, types.FoldingRangeKind.Region))
 
 
-def _comment_runs(file: TomlFile) -> Iterator[KernelFileFold]:
+def _comment_runs(file: TomlFile) -> Iterator[Fold]:
     """Whole lines of comments, two or more."""
     lines = []
     for comment in file.comments:
@@ -195,5 +169,5 @@ def _comment_runs(file: TomlFile) -> Iterator[KernelFileFold]:
         while last + 1 < len(lines) and lines[last + 1] == lines[last] + 1:
             last += 1
         if last > at:
-            yield KernelFileFold(lines[at], lines[last], comment=True)
+            yield lines[at], lines[last], types.FoldingRangeKind.Comment
         at = last + 1

@@ -11,30 +11,28 @@ from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.providers import LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.language.calls import CallItem, Calls, extent, incoming, items_at, outgoing
 from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
 
 
-class TemplateCalls:
+class TemplateCalls(LanguageProvider):
     """Items of the editor's call hierarchy. Their `data` says in which workspace they were found, and what they are."""
 
     def __init__(self, session: Session, library: TemplateLibrary) -> None:
         self._session = session
         self._library = library
 
-    async def prepare(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
+    async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
         """The macro or template at `position`."""
-        found = await self._library.of(document)
-        if found is None:
-            return ()
-        folder, templates, file = found
+        folder, templates, file = await self._library.of(document)
         items = await to_thread.run_sync(items_at, templates.index, file.path, position)
         shown = [await self._shown(folder.root, templates, item) for item in items]
         return [item for item in shown if item is not None]
 
-    async def incoming(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
+    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
         """Who calls or includes `item`; None if that is not of a template."""
         found = await self._calls(item, incoming)
         if found is None:
@@ -46,7 +44,7 @@ class TemplateCalls:
             for other, own, ranges in found
         ]
 
-    async def outgoing(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
+    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
         """Return the calls and includes of `item`; None if it is not of a template."""
         asked = _asked(item)
         found = await self._calls(item, outgoing)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch_lsp.protocol.position_encoding import PositionCodec
+from ckwatch_lsp.protocol.text_parts import TextSymbol
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateSet
@@ -18,8 +18,8 @@ from ckwatch_lsp.templates.language.completion import (
     completion,
 )
 from ckwatch_lsp.templates.language.index import TemplateFile, parameters_of
-from ckwatch_lsp.templates.language.outline import OutlineItem, outline
-from ckwatch_lsp.templates.language.signatures import CallSignature
+from ckwatch_lsp.templates.language.outline import outline
+from ckwatch_lsp.templates.language.signatures import CallSignature, written
 
 
 async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> list[types.Location]:
@@ -46,31 +46,11 @@ async def replacements(
     return edits
 
 
-KINDS = {
-    "macro": types.SymbolKind.Function,
-    "block": types.SymbolKind.Class,
-    "variable": types.SymbolKind.Variable,
-    "module": types.SymbolKind.Module,
-    "include": types.SymbolKind.File,
-}
-
 SYMBOL_LIMIT = 200
 """Symbols of one answer."""
 
 
-def document_symbols(codec: PositionCodec, entries: Sequence[OutlineItem]) -> list[types.DocumentSymbol]:
-    """An outline."""
-    return [
-        types.DocumentSymbol(
-            name=entry.name or "?",
-            kind=KINDS[entry.kind],
-            range=codec.encode_range(entry.range),
-            selection_range=codec.encode_range(entry.selection),
-            detail=entry.detail or None,
-            children=document_symbols(codec, entry.children),
-        )
-        for entry in entries
-    ]
+_NAMED = (types.SymbolKind.Function, types.SymbolKind.Class, types.SymbolKind.Variable)
 
 
 def matching_symbols(
@@ -85,8 +65,8 @@ def matching_symbols(
     for path in sorted(templates.index.files, key=lambda path: (not path.startswith(f"{root}/"), path)):
         name = templates.name_of(path)
         for entry in _all(outline(templates.index.files[path])):
-            if entry.kind in ("macro", "block", "variable") and wanted in entry.name.casefold():
-                found.append((entry.name, KINDS[entry.kind], name, path, entry.selection))
+            if entry.kind in _NAMED and wanted in entry.name.casefold():
+                found.append((entry.name, entry.kind, name, path, entry.selection))
                 if len(found) >= SYMBOL_LIMIT:
                     return found
     return found
@@ -98,7 +78,7 @@ def signature_information(found: Sequence[CallSignature]) -> types.SignatureHelp
     for each in found:
         called = each.callable
         doc = types.MarkupContent(types.MarkupKind.Markdown, called.doc) if called.doc else None
-        parameters = [types.ParameterInformation(str(argument)) for argument in called.arguments]
+        parameters = [types.ParameterInformation(written(argument)) for argument in called.arguments]
         infos.append(
             types.SignatureInformation(
                 label=called.label,
@@ -115,29 +95,12 @@ def _active(signature: CallSignature) -> int | None:
     return len(signature.callable.arguments) if signature.active is None else signature.active
 
 
-def _all(entries: Sequence[OutlineItem]) -> Iterator[OutlineItem]:
+def _all(entries: Sequence[TextSymbol]) -> Iterator[TextSymbol]:
     for entry in entries:
         yield entry
-        if entry.kind == "block":
+        if entry.kind is types.SymbolKind.Class:
             yield from _all(entry.children)
 
-
-_KINDS = {
-    "variable": types.CompletionItemKind.Variable,
-    "parameter": types.CompletionItemKind.Constant,
-    "macro": types.CompletionItemKind.Function,
-    "module": types.CompletionItemKind.Module,
-    "filter": types.CompletionItemKind.Function,
-    "test": types.CompletionItemKind.Function,
-    "hook": types.CompletionItemKind.Function,
-    "global": types.CompletionItemKind.Variable,
-    "keyword": types.CompletionItemKind.Keyword,
-    "statement": types.CompletionItemKind.Keyword,
-    "attribute": types.CompletionItemKind.Property,
-    "argument": types.CompletionItemKind.Field,
-    "template": types.CompletionItemKind.File,
-    "value": types.CompletionItemKind.Value,
-}
 
 WORTH_A_SPACE = frozenset(("statement", "filter", "test", "import", "expression", "template"))
 """Contexts in which a typed space triggers a completion."""
@@ -167,8 +130,12 @@ def complete(
 
 
 def _ordered(found: TemplateCompletion) -> list[TemplateCandidate]:
-    """Among names, what is the instance's own comes right behind the template's variables."""
-    return sorted(found.candidates, key=lambda each: (each.rank, each.kind != "argument", each.kind == "global"))
+    """Among names, what is the instance's own comes right behind the template's variables, and globals come last."""
+    argument, variable = types.CompletionItemKind.Field, types.CompletionItemKind.Variable
+    return sorted(
+        found.candidates,
+        key=lambda each: (each.rank, each.kind is not argument, each.rank > 1 and each.kind is variable),
+    )
 
 
 def _typed_space(context: types.CompletionContext | None) -> bool:
@@ -188,7 +155,7 @@ def _item(candidate: TemplateCandidate, number: int, reach: types.Range) -> type
     doc = types.MarkupContent(types.MarkupKind.Markdown, first) if first else None
     return types.CompletionItem(
         label=candidate.label,
-        kind=_KINDS[candidate.kind],
+        kind=candidate.kind,
         detail=candidate.detail or None,
         documentation=doc,
         sort_text=f"{number:05}",

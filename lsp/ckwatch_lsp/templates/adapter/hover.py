@@ -13,8 +13,8 @@ from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import HoverText
-from ckwatch_lsp.templates.adapter.library import TemplateSet
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider
+from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import SHOWN_VALUES, RenderedValues, shown_value, up_to_date
 from ckwatch_lsp.templates.language.index import (
     BlockName,
@@ -157,22 +157,17 @@ def _short(text: str) -> str:
     return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
 
 
-class TemplateHovers:
+class TemplateHovers(LanguageProvider):
     """Joins what the templates say and what the daemon knows."""
 
-    def __init__(self, active: ActiveUnits, values: RenderedValues) -> None:
+    def __init__(self, active: ActiveUnits, library: TemplateLibrary, values: RenderedValues) -> None:
         self._active = active
+        self._library = library
         self._values = values
 
-    async def hover(
-        self,
-        document: TextDocument,
-        folder: WorkspaceFolder,
-        templates: TemplateSet,
-        file: TemplateFile,
-        position: Position,
-    ) -> HoverText | None:
-        """Describe the thing at `position`."""
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """Describe a name, and its value or that of the expression around it in the active instance."""
+        folder, templates, file = await self._library.of(document)
         unit = self._active.unit(document)
         meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
         texts: list[str] = []

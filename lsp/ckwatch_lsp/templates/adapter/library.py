@@ -14,10 +14,9 @@ from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.user_files import file_status
-from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.providers import NoAnswerError, SessionListener
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import BuiltinWords, TemplateFile, TemplateIndex, builtin_words
 from ckwatch_templates import ROOT
@@ -70,11 +69,12 @@ class TemplateFiles:
         """The templates as they are on disk or open.
 
         `changed`: the texts of documents that were opened or edited since the last call, None for those that were
-        closed. `rescan`: scan the folders, however old the last scan is.
+        closed. `rescan`: scan the folders, however old the last scan is, as for a document that no scan has found.
         """
-        stale = words is not self._words
+        stale, inside = words is not self._words, tuple(f"{folder}/" for folder in folders)
         for path, text in changed.items():
-            stale = (self._close(path) if text is None else self._open(path, text, folders)) or stale
+            stale = (self._close(path) if text is None else self._open(path, text)) or stale
+            rescan = rescan or (path not in self._paths and path.startswith(inside) and os.path.isfile(path))  # noqa: PTH113
         if rescan or tuple(folders) != self._folders or time.monotonic() - self._scanned_at > SCAN_S:
             names = dict(_found(folders))
             self._folders, self._scanned_at = tuple(folders), time.monotonic()
@@ -87,13 +87,13 @@ class TemplateFiles:
             self._templates, self._words = TemplateSet(TemplateIndex(files, known.get, words), known), words
         return self._templates
 
-    def _open(self, path: str, text: str, folders: Sequence[str]) -> bool:
+    def _open(self, path: str, text: str) -> bool:
         """Return True if that makes a difference."""
         changed = path not in self._files or self._files[path].template.text != text
         if changed:
             self._files[path] = TemplateFile(path, text)
         self._stamps[path] = None
-        return (path not in self._paths and self._name(path, folders)) or changed
+        return changed
 
     def _close(self, path: str) -> bool:
         if path in self._paths:
@@ -101,19 +101,6 @@ class TemplateFiles:
             return self._read(path)
         self._stamps.pop(path, None)
         return self._files.pop(path, None) is not None
-
-    def _name(self, path: str, folders: Sequence[str]) -> bool:
-        """Name a document that may be a new file; whether it has a name now."""
-        for folder in folders:
-            name = path.removeprefix(f"{folder}/")
-            if name != path:
-                hidden = any(part.startswith(".") or part == "__pycache__" for part in name.split("/")[:-1])
-                if name in self._names or hidden or not os.path.isfile(path):  # noqa: PTH113  # Path cannot hold every name
-                    return False  # the next scan says which of two it is
-                self._names[name] = path
-                self._paths[path] = None
-                return True
-        return False
 
     def _read_all(self) -> bool:
         """Return True if anything has changed on disk, apart from open files."""
@@ -178,9 +165,8 @@ class _WorkspaceTemplates:
 class TemplateLibrary(SessionListener):
     """The templates of all workspaces."""
 
-    def __init__(self, session: Session, editor: EditorClient) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._editor = editor
         self._workspaces: dict[Path, _WorkspaceTemplates] = {}
 
     async def templates(self, folder: WorkspaceFolder) -> TemplateSet:
@@ -203,11 +189,12 @@ class TemplateLibrary(SessionListener):
             folder = next(iter(self._session.folders.values()), None)
         return folder
 
-    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile] | None:
-        """The workspace and templates that a document belongs to, and its own; None where it is in no workspace."""
+    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile]:
+        """The workspace and templates that a document belongs to, and its own. Raises NoAnswerError where it is in no
+        workspace."""
         folder = await self.folder_of(document)
         if folder is None or document.path is None:
-            return None
+            raise NoAnswerError
         if self._session.documents.get(document.uri) is document:
             self._note(document)
         templates = await self.templates(folder)
@@ -285,8 +272,8 @@ class TemplateLibrary(SessionListener):
             workspace.folders = detail.template_folders
         if changed:
             workspace.rescan = True
-            if self._editor.capabilities.refreshes_tokens:
-                await self._editor.refresh("tokens")
+            if self._session.capabilities.refreshes_tokens:
+                await self._session.editor.refresh("tokens")
 
 
 def _is_built_in(document: TextDocument) -> bool:

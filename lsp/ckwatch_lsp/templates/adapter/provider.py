@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -12,27 +11,25 @@ from lsprotocol import types
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
+from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError
 from ckwatch_lsp.session.session import Session
-from ckwatch_lsp.templates.adapter.calls import TemplateCalls
 from ckwatch_lsp.templates.adapter.conversion import (
     complete,
-    document_symbols,
     locations,
     matching_symbols,
     replacements,
     signature_information,
 )
-from ckwatch_lsp.templates.adapter.hover import TemplateHovers
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues, shown_value
-from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateFile, TemplateTarget
-from ckwatch_lsp.templates.language.outline import folds, highlights, links, outline, selection
-from ckwatch_lsp.templates.language.rename import RenameRefusedError, Renaming, renamable, rename
-from ckwatch_lsp.templates.language.semantic_tokens import TokenSpan, semantic_tokens
+from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateTarget
+from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
+from ckwatch_lsp.templates.language.rename import renamable, rename
+from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_templates import ROOT
 
@@ -86,51 +83,32 @@ START = Range(Position(0, 0), Position(0, 0))
 class TemplateProvider(LanguageProvider):
     """C++ in Jinja2."""
 
-    def __init__(self, session: Session, active: ActiveUnits, library: TemplateLibrary) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, library: TemplateLibrary, values: RenderedValues) -> None:
         self._session = session
         self._active = active
         self._library = library
-        self._values = RenderedValues(session)
-        self._hovers = TemplateHovers(active, self._values)
-        self._calls = TemplateCalls(session, library)
+        self._values = values
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
     ) -> types.CompletionList | None:
         """Names in scope, words, keywords, other templates."""
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        folder, templates, file = found
+        folder, templates, file = await self._library.of(document)
         parameters: dict[str, str] = {}
         unit = self._active.unit(document)
         if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
             parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
         return await to_thread.run_sync(complete, document, templates, file, position, parameters, context)
 
-    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """Describe a name, and its value or that of the expression around it in the active instance."""
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        folder, templates, file = found
-        return await self._hovers.hover(document, folder, templates, file, position)
-
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The macro, hook or filter that is being called."""
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        _, templates, file = found
+        _, templates, file = await self._library.of(document)
         calls = await to_thread.run_sync(signatures, templates.index, file.path, position)
         return signature_information(calls) if calls else None
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """Return the places that give a name its value: in templates, or for a parameter in the kernel file."""
-        found = await self._meaning(document, position)
-        if found is None:
-            return ()
-        folder, templates, _, meaning = found
+        folder, templates, meaning = await self._meaning(document, position)
         places: list[tuple[str, Range]] = []
         for entity in meaning.entities:
             if isinstance(entity, TemplateTarget):
@@ -146,10 +124,7 @@ class TemplateProvider(LanguageProvider):
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """All mentions, in kernel files too for parameters."""
-        found = await self._meaning(document, position)
-        if found is None:
-            return ()
-        folder, templates, _, meaning = found
+        folder, templates, meaning = await self._meaning(document, position)
         places: list[tuple[str, Range]] = []
         for entity in meaning.entities:
             own = await to_thread.run_sync(lambda entity=entity: list(templates.index.places(entity)))  # type: ignore[misc]
@@ -159,40 +134,16 @@ class TemplateProvider(LanguageProvider):
                 places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
         return await locations(self._session, places)
 
-    async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
-        """The macro, or the template."""
-        return await self._calls.prepare(document, position)
-
-    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Who calls a macro, or includes, imports or extends a template."""
-        return await self._calls.incoming(item)
-
-    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """Return the calls, includes, imports and base of a macro or template."""
-        return await self._calls.outgoing(item)
-
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """Return the name to rename."""
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        _, templates, file = found
-        try:
-            meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
-        except RenameRefusedError as refused:
-            raise CkwatchError(str(refused)) from None
+        _, templates, file = await self._library.of(document)
+        meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
         return meaning.range, meaning.name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
         """In all templates, and for parameters in kernel files. Raises CkwatchError where that cannot be."""
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        folder, templates, file = found
-        try:
-            renaming: Renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)
-        except RenameRefusedError as refused:
-            raise CkwatchError(str(refused)) from None
+        folder, templates, file = await self._library.of(document)
+        renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)
         places = [(place.path, place.range) for place in renaming.places]
         for parameter in renaming.parameters:
             own = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
@@ -207,24 +158,21 @@ class TemplateProvider(LanguageProvider):
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
         """Names of other templates."""
-        found = await self._library.of(document)
-        if found is None:
-            return ()
-        _, templates, file = found
+        _, templates, file = await self._library.of(document)
         return [
             types.DocumentLink(
-                document.codec.encode_range(link.range),
+                document.codec.encode_range(file.template.lines.range(link.start, link.end)),
                 target=self._session.uri_at(templates.names[link.name]),
                 tooltip=templates.names[link.name],
             )
-            for link in links(file)
+            for link in sorted(file.names.links, key=lambda link: link.start)
             if link.name in templates.names
         ]
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """Macros, blocks, variables, imports."""
-        found = await self._library.of(document)
-        return () if found is None else await to_thread.run_sync(_symbols, document, found[2])
+        _, _, file = await self._library.of(document)
+        return await to_thread.run_sync(lambda: document_symbols(document.codec, outline(file)))
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Macros, blocks and outermost variables of the workspaces' templates."""
@@ -245,50 +193,38 @@ class TemplateProvider(LanguageProvider):
 
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
         """Blocks, comments, long tags, and the C++ around them."""
-        found = await self._library.of(document)
-        if found is None:
-            return ()
-        return [
-            types.FoldingRange(fold.first, fold.last, kind=fold.kind)
-            for fold in await to_thread.run_sync(folds, found[2].template)
-        ]
+        _, _, file = await self._library.of(document)
+        return await to_thread.run_sync(folds, file.template)
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
         """Words, arguments, brackets, tags, blocks."""
-        found = await self._library.of(document)
-        return () if found is None else await to_thread.run_sync(selection, found[2].template, position)
+        _, _, file = await self._library.of(document)
+        return await to_thread.run_sync(selection, file.template, position)
 
     async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
         """The same name, or the tags of one block."""
-        found = await self._library.of(document)
-        if found is None:
-            return ()
-        _, templates, file = found
+        _, templates, file = await self._library.of(document)
         return [
-            types.DocumentHighlight(document.codec.encode_range(each.range), _HIGHLIGHTS[each.kind])
-            for each in await to_thread.run_sync(highlights, templates.index, file.path, position)
+            types.DocumentHighlight(document.codec.encode_range(reach), kind)
+            for reach, kind in await to_thread.run_sync(highlights, templates.index, file.path, position)
         ]
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
         """Of the tags; C++ is coloured by the editor."""
-        found = await self._library.of(document)
-        if found is None:
-            return ()
-        _, templates, file = found
+        _, templates, file = await self._library.of(document)
         if within is None and len(file.template.text) > COLOURED:
             return ()
         first, last = (0, None) if within is None else (within.start.line, within.end.line)
-        return await to_thread.run_sync(_tokens, partial(semantic_tokens, templates.index, file.path, first, last))
+        return await to_thread.run_sync(semantic_tokens, templates.index, file.path, first, last)
 
     async def _meaning(
         self, document: TextDocument, position: Position
-    ) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile, Meaning] | None:
-        found = await self._library.of(document)
-        if found is None:
-            return None
-        folder, templates, file = found
+    ) -> tuple[WorkspaceFolder, TemplateSet, Meaning]:
+        folder, templates, file = await self._library.of(document)
         meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
-        return None if meaning is None else (folder, templates, file, meaning)
+        if meaning is None:
+            raise NoAnswerError
+        return folder, templates, meaning
 
     async def _given(
         self, document: TextDocument, folder: WorkspaceFolder, templates: TemplateSet, parameter: InstanceParameter
@@ -302,21 +238,3 @@ class TemplateProvider(LanguageProvider):
             return [(span.path, span.range)]
         found = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
         return [(path, place.range) for path, place in found if place.defines]
-
-
-_HIGHLIGHTS = {
-    "read": types.DocumentHighlightKind.Read,
-    "write": types.DocumentHighlightKind.Write,
-    "text": types.DocumentHighlightKind.Text,
-}
-
-
-def _symbols(document: TextDocument, file: TemplateFile) -> list[types.DocumentSymbol]:
-    return document_symbols(document.codec, outline(file))
-
-
-def _tokens(make: partial[list[TokenSpan]]) -> list[SemanticToken]:
-    return [
-        SemanticToken(Range(Position(line, column), Position(line, column + length)), kind, modifiers)
-        for line, column, length, kind, modifiers in make()
-    ]

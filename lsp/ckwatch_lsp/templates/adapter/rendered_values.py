@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import anyio
 from anyio import to_thread
 
 from ckwatch.model.delays import HOVER, NEWER_HOVER
-from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.language import TemplateDetail
 from ckwatch.wire.messages import RenderedText, Segment, UnitDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.session import Session
-
-_log = logging.getLogger(__name__)
 
 KEPT = 16
 """Units and templates of which something is kept."""
 
+WAITS = (HOVER.seconds, NEWER_HOVER.seconds)
+
 SHOWN_VALUES = 4
 """Different texts of one expression that are shown."""
-
-
-Answer = TypeVar("Answer")
-
-
-@dataclass(slots=True)
-class _Kept(Generic[Answer]):
-    """The last answer, and its subject. `asked` is set when an answer on its way is there."""
-
-    stamp: object = None
-    answer: Answer | None = None
-    asked: anyio.Event | None = None
 
 
 class RenderedValues:
@@ -49,65 +33,29 @@ class RenderedValues:
     """
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        self._units: dict[tuple[Path, str], _Kept[UnitDetail]] = {}
-        self._rendered: dict[tuple[Path, str], _Kept[RenderedText]] = {}
-        self._templates: dict[tuple[Path, str], _Kept[TemplateDetail]] = {}
+        self._units = KeptAnswers[UnitDetail](session, KEPT)
+        self._rendered = KeptAnswers[RenderedText](session, KEPT)
+        self._templates = KeptAnswers[TemplateDetail](session, KEPT)
 
     async def detail(self, folder: WorkspaceFolder, unit: Unit) -> UnitDetail | None:
         """All about a unit, or about an earlier generation of it."""
-        return await self._ask(_of(self._units, folder, unit.id), unit.generation, lambda: folder.ready.unit(unit))
+        key = (folder.root, unit.id)
+        return await self._units.get(key, unit.generation, lambda: folder.ready.unit(unit), *WAITS)
 
     async def printed(self, folder: WorkspaceFolder, unit: Unit, path: str, reaches: Sequence[Range]) -> list[str]:
         """The texts that the expressions at `reaches` of the template at `path` gave, each once."""
-        kept = _of(self._rendered, folder, unit.id)
-        rendered = await self._ask(kept, unit.generation, lambda: folder.ready.rendered(unit, with_map=True))
-        if rendered is None or kept.stamp != unit.generation or rendered.text is None or rendered.map is None:
+        key, stamp = (folder.root, unit.id), unit.generation
+        rendered = await self._rendered.get(key, stamp, lambda: folder.ready.rendered(unit, with_map=True), *WAITS)
+        if rendered is None or not self._rendered.is_about(key, stamp):
+            return []
+        if rendered.text is None or rendered.map is None:
             return []
         return await to_thread.run_sync(printed_at, rendered.text, rendered.map, path, reaches)
 
     async def template(self, folder: WorkspaceFolder, path: str, stamp: object) -> TemplateDetail | None:
         """Return the daemon's knowledge of a template's parameters; requested again when `stamp` changes."""
-        kept = _of(self._templates, folder, path)
-        return await self._ask(kept, stamp, lambda: folder.ready.template(path=path), again_s=0)
-
-    async def _ask(
-        self,
-        kept: _Kept[Answer],
-        stamp: object,
-        ask: Callable[[], Awaitable[Answer]],
-        *,
-        again_s: float = NEWER_HOVER.seconds,
-    ) -> Answer | None:
-        if kept.stamp == stamp and kept.answer is not None:
-            return kept.answer
-        asked = kept.asked
-        if asked is None:
-            asked = kept.asked = anyio.Event()
-            self._session.start(_fetch, kept, stamp, ask, asked)
-        with anyio.move_on_after(HOVER.seconds if kept.answer is None else again_s):
-            await asked.wait()
-        return kept.answer
-
-
-async def _fetch(kept: _Kept[Answer], stamp: object, ask: Callable[[], Awaitable[Answer]], asked: anyio.Event) -> None:
-    try:
-        kept.answer = await ask()
-        kept.stamp = stamp
-    except CkwatchError as error:
-        _log.info("%s", error)
-    finally:
-        kept.asked = None
-        asked.set()
-
-
-def _of(kept: dict[tuple[Path, str], _Kept[Answer]], folder: WorkspaceFolder, name: str) -> _Kept[Answer]:
-    key = (folder.root, name)
-    found = kept.pop(key, None) or _Kept()
-    kept[key] = found
-    while len(kept) > KEPT:
-        del kept[next(iter(kept))]
-    return found
+        key = (folder.root, path)
+        return await self._templates.get(key, stamp, lambda: folder.ready.template(path=path), HOVER.seconds)
 
 
 def up_to_date(folder: WorkspaceFolder, document: TextDocument) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lsprotocol import types
+
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import Word
 from ckwatch_lsp.templates.language.index import TemplateFile, TemplateIndex, Variable
@@ -14,22 +16,7 @@ from ckwatch_lsp.templates.language.signatures import callables, called_at
 from ckwatch_lsp.templates.language.syntax import TemplateTag, comment_above
 from ckwatch_lsp.templates.language.tags import BRANCHES, CONSTANTS, RESERVED, STATEMENTS, Role
 
-CandidateKind = Literal[
-    "variable",
-    "parameter",
-    "macro",
-    "module",
-    "filter",
-    "test",
-    "hook",
-    "global",
-    "keyword",
-    "statement",
-    "attribute",
-    "argument",
-    "template",
-    "value",
-]
+Kind = types.CompletionItemKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +24,7 @@ class TemplateCandidate:
     """Something to write. `insert` is what is written where that is not `label`; lower ranks come first."""
 
     label: str
-    kind: CandidateKind
+    kind: Kind
     detail: str
     doc: str = ""
     insert: str = ""
@@ -63,9 +50,9 @@ def name_candidates(
     for user, name, symbol in from_outside(index, file.path):
         yield symbol_candidate(index, user, name, symbol)
     for name, detail in parameters:
-        yield TemplateCandidate(name, "parameter", detail)
-    yield from word_candidates(index.words.hooks.values(), "hook")
-    yield from word_candidates(index.words.globals.values(), "global")
+        yield TemplateCandidate(name, Kind.Constant, detail)
+    yield from word_candidates(index.words.hooks.values(), Kind.Function)
+    yield from word_candidates(index.words.globals.values(), Kind.Variable)
 
 
 def from_outside(index: TemplateIndex, path: str) -> Iterator[tuple[TemplateFile, str, BoundName]]:
@@ -88,23 +75,23 @@ def from_outside(index: TemplateIndex, path: str) -> Iterator[tuple[TemplateFile
 def symbol_candidate(index: TemplateIndex, file: TemplateFile, name: str, symbol: BoundName) -> TemplateCandidate:
     """A name of a template."""
     if not symbol.bindings:
-        return TemplateCandidate(name, "variable", "Jinja2")
+        return TemplateCandidate(name, Kind.Variable, "Jinja2")
     binding = symbol.bindings[0]
     variable = Variable(file.path, symbol.scope.index, name)
     if binding.role is Role.IMPORTED:
         found = index.entities(file, binding)
         called = callables(index, found)
         return TemplateCandidate(
-            name, "macro", called[0].label if called else "imported", called[0].doc if called else ""
+            name, Kind.Function, called[0].label if called else "imported", called[0].doc if called else ""
         )
     if binding.role is Role.MACRO:
         called = callables(index, (variable,))
-        return TemplateCandidate(name, "macro", called[0].label, called[0].doc)
+        return TemplateCandidate(name, Kind.Function, called[0].label, called[0].doc)
     if binding.role is Role.MODULE:
         link = file.names.link_of(binding.tag)
-        return TemplateCandidate(name, "module", link.name if link is not None else "")
+        return TemplateCandidate(name, Kind.Module, link.name if link is not None else "")
     return TemplateCandidate(
-        name, "variable", _source_line(file, symbol), comment_above(file.template, binding.tag), rank=0
+        name, Kind.Variable, _source_line(file, symbol), comment_above(file.template, binding.tag), rank=0
     )
 
 
@@ -115,14 +102,14 @@ def _source_line(file: TemplateFile, symbol: BoundName) -> str:
     return shown if len(shown) <= 80 else shown[:79] + "…"
 
 
-def word_candidates(words: Iterable[Word], kind: CandidateKind) -> list[TemplateCandidate]:
+def word_candidates(words: Iterable[Word], kind: Kind) -> list[TemplateCandidate]:
     """Words that are always there."""
     return [TemplateCandidate(word.name, kind, word.signature, word.doc, rank=2) for word in words]
 
 
 def keyword_candidates(keywords: Sequence[str]) -> list[TemplateCandidate]:
     """Words of the language."""
-    return [TemplateCandidate(keyword, "keyword", "", rank=3) for keyword in keywords]
+    return [TemplateCandidate(keyword, Kind.Keyword, "", rank=3) for keyword in keywords]
 
 
 def exported_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[TemplateCandidate]:
@@ -160,9 +147,9 @@ def attribute_candidates(
         return
     if base == "parameters":
         for name, detail in parameters:
-            yield TemplateCandidate(name, "parameter", detail, rank=0)
+            yield TemplateCandidate(name, Kind.Constant, detail, rank=0)
     elif base == "kernel":
-        yield from word_candidates(index.words.hooks.values(), "hook")
+        yield from word_candidates(index.words.hooks.values(), Kind.Function)
     elif base == "self":
         names = {
             mention.name
@@ -185,7 +172,7 @@ _ATTRIBUTES = {
 
 
 def _attributes(names: Iterable[str], of: str) -> Iterator[TemplateCandidate]:
-    return (TemplateCandidate(name, "attribute", f"of {of}") for name in names)
+    return (TemplateCandidate(name, Kind.Property, f"of {of}") for name in names)
 
 
 def _is_module_outside(index: TemplateIndex, file: TemplateFile, name: str) -> bool:
@@ -205,13 +192,13 @@ def statement_candidates(index: TemplateIndex, file: TemplateFile, tag: Template
     if block.parent is not None and block.start == tag.start:
         block = block.parent
     if block.parent is not None:
-        yield TemplateCandidate(f"end{block.keyword}", "statement", f"ends {block.keyword}", rank=0)
+        yield TemplateCandidate(f"end{block.keyword}", Kind.Keyword, f"ends {block.keyword}", rank=0)
     docs = index.words.tags
     for name in dict.fromkeys((*STATEMENTS, *docs)):
         if name.startswith("end") or (name in ("else", "elif") and block.keyword not in BRANCHES[name]):
             continue
         word = docs.get(name)
-        yield TemplateCandidate(name, "statement", word.signature if word else "", word.doc if word else "", rank=1)
+        yield TemplateCandidate(name, Kind.Keyword, word.signature if word else "", word.doc if word else "", rank=1)
 
 
 Where = Literal[
@@ -314,17 +301,17 @@ def _complete(
     if last == ".":
         return "attribute", attribute_candidates(index, file, place.tag, place.start, before, around.parameters)
     if last == "|" or (keyword == "filter" and len(before) == 1):
-        return "filter", word_candidates(index.words.filters.values(), "filter")
+        return "filter", word_candidates(index.words.filters.values(), Kind.Function)
     if last == "is" or before[-2:] == ("is", "not"):
-        negation = [] if last == "not" else [TemplateCandidate("not", "keyword", "")]
-        return "test", [*word_candidates(index.words.tests.values(), "test"), *negation]
+        negation = [] if last == "not" else [TemplateCandidate("not", Kind.Keyword, "")]
+        return "test", [*word_candidates(index.words.tests.values(), Kind.Function), *negation]
     special = _of_statement(index, file, place, keyword, before)
     if special is not None:
         return special
     if _is_value(last):
         return "operator", keyword_candidates(_OPERATORS)
     named = [
-        TemplateCandidate(argument.name, "argument", f"of {called.name}", insert=f"{argument.name}=", rank=0)
+        TemplateCandidate(argument.name, Kind.Field, f"of {called.name}", insert=f"{argument.name}=", rank=0)
         for called in (called_at(index, file, place.offset) if last in ("(", ",") else ())
         for argument in called.arguments
     ]
@@ -377,11 +364,11 @@ def _in_string(place: _Place, around: CompletionContext) -> tuple[Where, Iterabl
     before = place.before
     keyword = before[0] if place.tag.body.kind == "statement" and before else ""
     if keyword in ("include", "import", "from", "extends"):
-        return "template", [TemplateCandidate(name, "template", "") for name in around.templates]
+        return "template", [TemplateCandidate(name, Kind.File, "") for name in around.templates]
     if before[-2:-1] in (("header",), ("globals",)) and before[-1] == "(":
-        return "family", [TemplateCandidate(name, "value", "") for name in around.families]
+        return "family", [TemplateCandidate(name, Kind.Value, "") for name in around.families]
     if before[-2:] in (("template_argument", "("), ("parameters", "["), ("get", "(")):
-        return "parameter", [TemplateCandidate(name, "parameter", detail) for name, detail in around.parameters]
+        return "parameter", [TemplateCandidate(name, Kind.Constant, detail) for name, detail in around.parameters]
     return "nothing", ()
 
 

@@ -261,29 +261,27 @@ class TemplateIndex:
         if known is not None:
             return known
         found: dict[Entity, None] = {}
-        seen: set[str] = set()
-        waiting = [path]
-        while waiting:
-            member = waiting.pop()
-            if member in seen:
-                continue
-            seen.add(member)
-            users = [(user, link) for user, link in self._users.get(member, ()) if link.with_context]
-            for user, link in users:
-                if link.keyword == "extends":
-                    symbol = user.names.top.symbols.get(name)
-                else:
-                    symbol = user.names.lookup(name, link.scope, link.start, link.branch, link.tag)
-                if symbol is not None:
-                    found[self._of_symbol(user, symbol)] = None
-                else:
-                    waiting.append(user.path)
+
+        def unbound(member: str) -> list[str]:
+            """The users of a template that do not bind the name either."""
+            users = [(user, link) for user, link in self.users(member) if link.with_context]
+            symbols = [(user, self._seen_by(user, link, name)) for user, link in users]
+            found.update({self._of_symbol(user, symbol): None for user, symbol in symbols if symbol is not None})
             extended = self._extended(member, name)
             found.update(dict.fromkeys(extended))
             if not extended and (not users or member.endswith(TOP_LEVEL)):
                 found[self._outside(path, name)] = None
+            return [user.path for user, symbol in symbols if symbol is None]
+
+        _reached(path, unbound)
         self._free[path, name] = answer = tuple(found) or (self._outside(path, name),)
         return answer
+
+    def _seen_by(self, user: TemplateFile, link: TemplateReference, name: str) -> BoundName | None:
+        """What a template that includes or extends another binds for it."""
+        if link.keyword == "extends":
+            return user.names.top.symbols.get(name)
+        return user.names.lookup(name, link.scope, link.start, link.branch, link.tag)
 
     def places(self, entity: Entity) -> Iterator[TemplatePlace]:
         """All mentions of `entity`, file by file."""
@@ -319,39 +317,29 @@ class TemplateIndex:
         known = self._families.get(path)
         if known is not None:
             return known
-        family: set[str] = set()
-        waiting = [path]
-        while waiting:
-            member = waiting.pop()
-            if member in family:
-                continue
-            family.add(member)
-            waiting += [user.path for user, link in self._users.get(member, ()) if link.keyword == "extends"]
-            for link in self.files[member].names.links:
-                if link.keyword == "extends" and (target := self._targets.get((member, link.start))) is not None:
-                    waiting.append(target)
-        answer = frozenset(family)
+        answer = frozenset(_reached(path, self._extending))
         self._families.update(dict.fromkeys(answer, answer))
         return answer
+
+    def _extending(self, path: str) -> list[str]:
+        """The templates that the one at `path` extends, and that extend it."""
+        links = (link for link in self.files[path].names.links if link.keyword == "extends")
+        targets = [self._targets.get((path, link.start)) for link in links]
+        users = [user.path for user, link in self.users(path) if link.keyword == "extends"]
+        return [*users, *(target for target in targets if target is not None)]
+
+    def readers(self, path: str) -> list[str]:
+        """The templates that include, import or extend the one at `path`, and that it sees."""
+        return [user.path for user, link in self.users(path) if link.with_context]
 
     def tops(self, path: str) -> frozenset[str]:
         """The templates that kernel files name and that see what is at `path`: itself, or what includes it."""
         known = self._tops.get(path)
         if known is not None:
             return known
-        seen: set[str] = set()
-        tops: set[str] = set()
-        waiting = [path]
-        while waiting:
-            member = waiting.pop()
-            if member in seen:
-                continue
-            seen.add(member)
-            users = [user.path for user, link in self._users.get(member, ()) if link.with_context]
-            if not users or member.endswith(TOP_LEVEL):
-                tops.add(member)
-            waiting += users
-        self._tops[path] = answer = frozenset(tops)
+        reached = _reached(path, self.readers)
+        answer = frozenset(one for one in reached if one.endswith(TOP_LEVEL) or not self.readers(one))
+        self._tops[path] = answer
         return answer
 
     def _paths_of(self, entity: Entity) -> Iterator[str]:
@@ -446,6 +434,18 @@ class TemplateIndex:
                     groups.update(dict.fromkeys(group, group))
         tops = self.tops(path)
         return InstanceParameter(name, next((groups[top] for top in tops if top in groups), tops))
+
+
+def _reached(start: str, following: Callable[[str], Iterable[str]]) -> Iterable[str]:
+    """`start` and everything that it leads to, each once."""
+    found: dict[str, None] = {}
+    waiting = [start]
+    while waiting:
+        member = waiting.pop()
+        if member not in found:
+            found[member] = None
+            waiting += following(member)
+    return found
 
 
 def parameters_of(index: TemplateIndex, path: str, *, besides: int = -1) -> list[str]:

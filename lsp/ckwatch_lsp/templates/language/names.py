@@ -9,6 +9,7 @@ do not see each other's bindings. A block sees the template's outermost names on
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ckwatch_lsp.templates.language.syntax import TemplateBlock, TemplateTag, TemplateTree
@@ -127,9 +128,7 @@ class TemplateNames:
 
         Bindings in the tag with the index `tag` do not count.
         """
-        own: NameScope | None = scope
-        here = True
-        while own is not None:
+        for own, here in self._outwards(scope):
             symbol = own.symbols.get(name)
             if symbol is not None and any(
                 (not here or (binding.start < offset and binding.tag != tag)) and _joinable(binding.branch, branch)
@@ -138,17 +137,20 @@ class TemplateNames:
                 return symbol
             if name in SPECIAL.get(own.kind, ()):
                 return BoundName(name, own)
-            own = self.top if own.kind == "block" and not own.scoped else own.parent
-            here = False
         return None
+
+    def _outwards(self, scope: NameScope) -> Iterator[tuple[NameScope, bool]]:
+        """A scope and those around it that it sees, each with True if it is the first."""
+        own: NameScope | None = scope
+        while own is not None:
+            yield own, own is scope
+            own = self.top if own.kind == "block" and not own.scoped else own.parent
 
     def visible(self, offset: int) -> dict[str, BoundName]:
         """All names that can be used at `offset`, those of inner scopes first."""
-        own: NameScope | None = self.scope_at(offset)
         branch = self.branch_at(offset)
-        here = True
         found: dict[str, BoundName] = {}
-        while own is not None:
+        for own, here in self._outwards(self.scope_at(offset)):
             for name, symbol in own.symbols.items():
                 if name not in found and any(
                     (not here or binding.end < offset) and _joinable(binding.branch, branch)
@@ -157,8 +159,6 @@ class TemplateNames:
                     found[name] = symbol
             for name in sorted(SPECIAL.get(own.kind, ())):
                 found.setdefault(name, BoundName(name, own))
-            own = self.top if own.kind == "block" and not own.scoped else own.parent
-            here = False
         return found
 
     def scope_at(self, offset: int) -> NameScope:

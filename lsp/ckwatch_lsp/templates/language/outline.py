@@ -1,61 +1,47 @@
-"""A template as an editor shows it: outline, folds, selection ranges, highlights and links to other templates."""
+"""A template as an editor shows it: outline, folds, selection ranges and highlights."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple
+
+from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import TextSymbol
 from ckwatch_lsp.templates.language.index import TemplateFile, TemplateIndex, TemplatePlace, TemplateTarget
 from ckwatch_lsp.templates.language.names import Mention
 from ckwatch_lsp.templates.language.syntax import TemplateBlock, TemplateTag, TemplateTree, bracket_pairs
 from ckwatch_lsp.templates.language.tags import Role
 
-OutlineKind = Literal["macro", "block", "variable", "module", "include"]
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineItem:
-    """One entry: `range` is all of it, `selection` its name."""
-
-    name: str
-    kind: OutlineKind
-    detail: str
-    range: Range
-    selection: Range
-    children: tuple[OutlineItem, ...] = ()
-
-
-_KINDS: dict[Role, OutlineKind] = {
-    Role.MACRO: "macro",
-    Role.BLOCK: "block",
-    Role.SET: "variable",
-    Role.MODULE: "module",
-    Role.IMPORTED: "module",
+_KINDS = {
+    Role.MACRO: types.SymbolKind.Function,
+    Role.BLOCK: types.SymbolKind.Class,
+    Role.SET: types.SymbolKind.Variable,
+    Role.MODULE: types.SymbolKind.Module,
+    Role.IMPORTED: types.SymbolKind.Module,
 }
 
 
-def outline(file: TemplateFile) -> tuple[OutlineItem, ...]:
+def outline(file: TemplateFile) -> tuple[TextSymbol, ...]:
     """The outline of `file`, in the order of the text. A variable appears where it is first set."""
     template, names = file.template, file.names
     blocks = {block.opener: block for block in template.blocks[1:]}
-    entries: list[tuple[int, int, str, OutlineKind, str, Mention | None]] = []
+    entries: list[tuple[int, int, str, types.SymbolKind, str, Mention | None]] = []
     for mention in names.mentions:
         kind = _KINDS.get(mention.role)
         if kind is None or (mention.role is Role.BLOCK and mention.tag not in blocks):
             continue
-        if kind == "variable" and (mention.scope.kind in _HIDING or _first(mention) is not mention):
+        if kind is types.SymbolKind.Variable and (mention.scope.kind in _HIDING or _first(mention) is not mention):
             continue
         tag = template.tags[mention.tag]
         block = blocks.get(mention.tag)
         end = template.end_of(block) if block is not None and _has_body(block) else tag.end
-        detail = signature(file, mention) if kind == "macro" else ""
+        detail = signature(file, mention) if kind is types.SymbolKind.Function else ""
         entries.append((tag.start, end, mention.name, kind, detail, mention))
     for link in names.links:
         if link.keyword in ("include", "extends"):
             tag = template.tags[link.tag]
-            entries.append((tag.start, tag.end, link.name, "include", link.keyword, None))
+            entries.append((tag.start, tag.end, link.name, types.SymbolKind.File, link.keyword, None))
     entries.sort(key=lambda entry: (entry[0], -entry[1]))
     return _nested(file, entries, 0, len(template.text))[0]
 
@@ -82,46 +68,35 @@ def _first(mention: Mention) -> Mention:
 
 
 def _nested(
-    file: TemplateFile, entries: list[tuple[int, int, str, OutlineKind, str, Mention | None]], first: int, end: int
-) -> tuple[tuple[OutlineItem, ...], int]:
+    file: TemplateFile, entries: list[tuple[int, int, str, types.SymbolKind, str, Mention | None]], first: int, end: int
+) -> tuple[tuple[TextSymbol, ...], int]:
     lines = file.template.lines
-    found: list[OutlineItem] = []
+    found: list[TextSymbol] = []
     at = first
     while at < len(entries) and entries[at][0] < end:
         start, stop, name, kind, detail, mention = entries[at]
-        children: tuple[OutlineItem, ...] = ()
+        children: tuple[TextSymbol, ...] = ()
         following = at + 1
-        if kind in ("macro", "block"):
+        if kind in (types.SymbolKind.Function, types.SymbolKind.Class):
             opener_end = file.template.tags[mention.tag].end if mention is not None else stop
             while following < len(entries) and entries[following][0] < opener_end:
                 following += 1
             children, following = _nested(file, entries, following, stop)
         selection = lines.range(mention.start, mention.end) if mention is not None else lines.range(start, stop)
-        found.append(OutlineItem(name, kind, detail, lines.range(start, stop), selection, children))
+        found.append(TextSymbol(name, kind, detail, lines.range(start, stop), selection, children))
         at = following
     return tuple(found), at
 
 
-FoldKind = Literal["region", "comment", "imports"]
-
-
-class TemplateFold(NamedTuple):
-    """Lines from `first` to `last`; `last` is folded away too."""
-
-    first: int
-    last: int
-    kind: FoldKind
-
-
-def folds(template: TemplateTree) -> list[TemplateFold]:
+def folds(template: TemplateTree) -> list[types.FoldingRange]:
     """All folds of more than one line, in order. The line that closes something stays visible."""
     lines = template.lines
-    found: set[TemplateFold] = set()
+    found: set[tuple[int, int, str]] = set()
 
-    def add(start: int, end: int, kind: FoldKind = "region", *, keep_last: bool = True) -> None:
+    def add(start: int, end: int, kind: str = "region", *, keep_last: bool = True) -> None:
         first, last = lines.line(start), lines.line(end) - keep_last
         if last > first:
-            found.add(TemplateFold(first, last, kind))
+            found.add((first, last, kind))
 
     for block in template.blocks[1:]:
         edges = [block.opener, *block.branches]
@@ -139,13 +114,11 @@ def folds(template: TemplateTree) -> list[TemplateFold]:
         else:
             add(pair.start, pair.end)
     found.update(_imports(template))
-    outermost: dict[int, TemplateFold] = {}
-    for fold in sorted(found, key=lambda fold: (fold.first, fold.last)):
-        outermost[fold.first] = fold
+    outermost = {first: types.FoldingRange(first, last, kind=kind) for first, last, kind in sorted(found)}
     return list(outermost.values())
 
 
-def _imports(template: TemplateTree) -> list[TemplateFold]:
+def _imports(template: TemplateTree) -> list[tuple[int, int, str]]:
     """Runs of lines that only import or include."""
     numbers = sorted(
         {
@@ -154,13 +127,12 @@ def _imports(template: TemplateTree) -> list[TemplateFold]:
             if tag.body.keyword in ("import", "from", "include") and tag.body.templates
         }
     )
-    found: list[TemplateFold] = []
+    found: list[tuple[int, int, str]] = []
     for number in numbers:
-        if found and found[-1].last == number - 1:
-            found[-1] = found[-1]._replace(last=number)
-        else:
-            found.append(TemplateFold(number, number, "imports"))
-    return [fold for fold in found if fold.last > fold.first]
+        joins = found and found[-1][1] == number - 1
+        first = found.pop()[0] if joins else number
+        found.append((first, number, "imports"))
+    return [fold for fold in found if fold[1] > fold[0]]
 
 
 def selection(template: TemplateTree, position: Position) -> list[Range]:
@@ -253,14 +225,7 @@ def _of_block(template: TemplateTree, block: TemplateBlock, offset: int) -> set[
     return found
 
 
-class TemplateHighlight(NamedTuple):
-    """One place; `write`: the name is given a value there."""
-
-    range: Range
-    kind: Literal["read", "write", "text"]
-
-
-def highlights(index: TemplateIndex, path: str, position: Position) -> list[TemplateHighlight]:
+def highlights(index: TemplateIndex, path: str, position: Position) -> list[tuple[Range, types.DocumentHighlightKind]]:
     """The places in the template at `path`, in order."""
     meaning = index.meaning(path, position)
     if meaning is not None:
@@ -268,10 +233,11 @@ def highlights(index: TemplateIndex, path: str, position: Position) -> list[Temp
         for entity in meaning.entities:
             if not isinstance(entity, TemplateTarget):
                 places.update(dict.fromkeys(index.places_in(path, entity)))
-        found = [TemplateHighlight(place.range, "write" if place.binds else "read") for place in places]
-        return sorted(found)
+        kinds = (types.DocumentHighlightKind.Read, types.DocumentHighlightKind.Write)
+        return sorted((place.range, kinds[place.binds]) for place in places)
     template = index.files[path].template
-    return [TemplateHighlight(reach, "text") for reach in _tags_of_block(template, template.lines.offset(position))]
+    reached = _tags_of_block(template, template.lines.offset(position))
+    return [(reach, types.DocumentHighlightKind.Text) for reach in reached]
 
 
 def _tags_of_block(template: TemplateTree, offset: int) -> list[Range]:
@@ -294,22 +260,3 @@ def _tags_of_block(template: TemplateTree, offset: int) -> list[Range]:
                 for each in tags
             ]
     return []
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateLink:
-    """The string at `range`, within its quotes, names the template `name`; `statement` is the tag's keyword, or
-    `hook` for `header("ck")` and `globals("ck")`."""
-
-    range: Range
-    name: str
-    statement: str
-
-
-def links(file: TemplateFile) -> list[TemplateLink]:
-    """All links of `file`, in order."""
-    lines = file.template.lines
-    return [
-        TemplateLink(lines.range(link.start, link.end), link.name, link.keyword)
-        for link in sorted(file.names.links, key=lambda link: link.start)
-    ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.templates.language.index import (
     BuiltinName,
@@ -25,10 +26,6 @@ from ckwatch_lsp.templates.language.tags import RESERVED, Role
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-class RenameRefusedError(Exception):
-    """Why something cannot be renamed, or not so: a sentence for a person."""
-
-
 @dataclass(frozen=True, slots=True)
 class Renaming:
     """The places of the new name: all of the old name's places; and the parameters that kernel files must rename
@@ -39,23 +36,23 @@ class Renaming:
 
 
 def renamable(index: TemplateIndex, path: str, position: Position) -> Meaning:
-    """Return the meaning of `position`. Raises RenameRefusedError if it cannot have another name."""
+    """Return the meaning of `position`. Raises CkwatchError if it cannot have another name."""
     meaning = index.meaning(path, position)
     if meaning is None:
-        raise RenameRefusedError("there is nothing here that can be renamed")
+        raise CkwatchError("there is nothing here that can be renamed")
     for entity in meaning.entities:
         if isinstance(entity, TemplateTarget):
-            raise RenameRefusedError("rename a template by renaming its file")
+            raise CkwatchError("rename a template by renaming its file")
         if isinstance(entity, BuiltinName):
             kind = "a variable of Jinja2" if entity.kind == "special" else f"a {entity.kind}"
-            raise RenameRefusedError(f"'{entity.name}' is {kind}, which has this name everywhere")
+            raise CkwatchError(f"'{entity.name}' is {kind}, which has this name everywhere")
     return meaning
 
 
 def rename(index: TemplateIndex, path: str, position: Position, new_name: str) -> Renaming:
     """All places of what is at `position`, of which none would mean something else under `new_name`.
 
-    Raises RenameRefusedError with the reason where that is not so.
+    Raises CkwatchError with the reason where that is not so.
     """
     meaning = renamable(index, path, position)
     _check_name(index, new_name)
@@ -82,11 +79,11 @@ def _descriptions(index: TemplateIndex, parameter: InstanceParameter) -> Iterato
 
 def _check_name(index: TemplateIndex, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise RenameRefusedError(f"'{name}' is not a name: letters, digits and underscores, no digit first")
+        raise CkwatchError(f"'{name}' is not a name: letters, digits and underscores, no digit first")
     if name in RESERVED or name in SPECIAL_NAMES:
-        raise RenameRefusedError(f"'{name}' is a word of Jinja2")
+        raise CkwatchError(f"'{name}' is a word of Jinja2")
     if name in index.words.hooks or name in index.words.globals:
-        raise RenameRefusedError(f"'{name}' is a name that every template has")
+        raise CkwatchError(f"'{name}' is a name that every template has")
 
 
 def _all_that_goes_with(index: TemplateIndex, entities: tuple[Entity, ...]) -> tuple[set[Entity], list[TemplatePlace]]:
@@ -124,7 +121,7 @@ def _check_edited(index: TemplateIndex, places: list[TemplatePlace], new_name: s
     if found != expected:
         path, reach = min(found ^ expected)
         name = path.rpartition("/")[2]
-        raise RenameRefusedError(f"'{new_name}' means something else in {name}, line {reach.start.line + 1}")
+        raise CkwatchError(f"'{new_name}' means something else in {name}, line {reach.start.line + 1}")
 
 
 def _edited(file: TemplateFile, ranges: list[Range], new_name: str) -> tuple[str, list[Range]]:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import SemanticToken
 from ckwatch_lsp.templates.language.index import BuiltinName, InstanceParameter, TemplateFile, TemplateIndex, Variable
 from ckwatch_lsp.templates.language.names import Mention
 from ckwatch_lsp.templates.language.syntax import TemplateTag, TextLines
 from ckwatch_lsp.templates.language.tags import Role
-
-TOKEN_TYPES = (
-    *("macro", "keyword", "variable", "parameter", "function", "namespace", "property", "class"),
-    *("string", "number", "operator", "comment"),
-)
-"""Of the protocol's standard types; `macro` are delimiters, `class` names of blocks."""
-
-TOKEN_MODIFIERS = ("declaration", "readonly", "modification", "defaultLibrary")
 
 _KINDS = {
     "begin": "macro",
@@ -37,26 +30,16 @@ _ROLES: dict[Role, str] = {
 _DELIMITERS_OF_RAW = re.compile(r"\A\{%[^%]*%\}|\{%[-+]?\s*endraw\s*[-+]?%\}\Z")
 
 
-class TokenSpan(NamedTuple):
-    """`length` code points of one line. `modifiers` are of `TOKEN_MODIFIERS`."""
-
-    line: int
-    column: int
-    length: int
-    type: str
-    modifiers: tuple[str, ...] = ()
-
-
 def semantic_tokens(
     index: TemplateIndex, path: str, first_line: int = 0, last_line: int | None = None
-) -> list[TokenSpan]:
+) -> list[SemanticToken]:
     """The tokens of the template at `path`, in order, without overlaps; of the lines up to `last_line` inclusive."""
     file = index.files[path]
     template = file.template
     lines = template.lines
     begin = lines.start(first_line)
     end = len(template.text) if last_line is None else lines.start(last_line + 1)
-    found: list[TokenSpan] = []
+    found: list[SemanticToken] = []
     for number, tag in enumerate(template.tags):
         if tag.end <= begin:
             continue
@@ -66,7 +49,7 @@ def semantic_tokens(
             found.extend(_by_line(lines, start, stop, kind, modifiers))
     if first_line or last_line is not None:
         last = lines.count if last_line is None else last_line
-        found = [token for token in found if first_line <= token.line <= last]
+        found = [token for token in found if first_line <= token.range.start.line <= last]
     return found
 
 
@@ -132,12 +115,14 @@ def _of_entity(index: TemplateIndex, file: TemplateFile, mention: Mention) -> tu
             return ("property" if mention.role is Role.ATTRIBUTE else "variable"), ()
 
 
-def _by_line(lines: TextLines, start: int, end: int, kind: str, modifiers: tuple[str, ...]) -> Iterator[TokenSpan]:
+def _by_line(lines: TextLines, start: int, end: int, kind: str, modifiers: tuple[str, ...]) -> Iterator[SemanticToken]:
     line = lines.line(start)
     while start < end:
         line_end = min(lines.end(line), end)
         if line_end > start:
-            yield TokenSpan(line, start - lines.start(line), line_end - start, kind, modifiers)
+            first = Position(line, start - lines.start(line))
+            reach = Range(first, Position(line, first.column + line_end - start))
+            yield SemanticToken(reach, kind, modifiers)
         line += 1
         start = lines.start(line)
         if line >= lines.count:

@@ -6,23 +6,10 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from ckwatch.model.text import Position
+from ckwatch.wire.language import WordParameter
 from ckwatch_lsp.templates.language.index import BuiltinName, Entity, TemplateFile, TemplateIndex
 from ckwatch_lsp.templates.language.syntax import TemplateTag, comment_above
 from ckwatch_lsp.templates.language.tags import TagCall
-
-
-@dataclass(frozen=True, slots=True)
-class CallArgument:
-    """A parameter of something that is called; `default` as written, None where there must be an argument.
-
-    `*names` and `**names` take any number.
-    """
-
-    name: str
-    default: str | None = None
-
-    def __str__(self) -> str:
-        return self.name if not self.default else f"{self.name}={self.default}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +17,13 @@ class CallableEntity:
     """Something that can be called. `doc` is text in Markdown."""
 
     name: str
-    arguments: tuple[CallArgument, ...]
+    arguments: tuple[WordParameter, ...]
     doc: str = ""
 
     @property
     def label(self) -> str:
         """The name with its parameters, as one writes them."""
-        return f"{self.name}({', '.join(map(str, self.arguments))})"
+        return f"{self.name}({', '.join(map(written, self.arguments))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +34,11 @@ class CallSignature:
     active: int | None
 
 
+def written(argument: WordParameter) -> str:
+    """A parameter as it is written: `name=default`."""
+    return f"{argument.name}={argument.default}" if argument.default else argument.name
+
+
 def callables(index: TemplateIndex, entities: tuple[Entity, ...]) -> list[CallableEntity]:
     """Those of `entities` that can be called."""
     found: list[CallableEntity] = []
@@ -54,14 +46,14 @@ def callables(index: TemplateIndex, entities: tuple[Entity, ...]) -> list[Callab
         if isinstance(entity, BuiltinName):
             word = index.words.of(entity.kind).get(entity.name)
             if word is not None and "(" in word.signature:
-                arguments = tuple(CallArgument(parameter.name, parameter.default) for parameter in word.parameters)
-                found.append(CallableEntity(word.name, arguments, word.doc))
+                found.append(CallableEntity(word.name, word.parameters, word.doc))
             continue
         macro = index.macro(entity)
         if macro is not None:
             file, mention = macro
             body = file.template.tags[mention.tag].body
-            arguments = tuple(CallArgument(body.words[each.word].text, each.default) for each in body.parameters)
+            named = ((body.words[each.word].text, each.default) for each in body.parameters)
+            arguments = tuple(WordParameter(name=name, default=default) for name, default in named)
             found.append(CallableEntity(mention.name, arguments, comment_above(file.template, mention.tag)))
     return found
 

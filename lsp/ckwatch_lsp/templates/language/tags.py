@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -148,6 +149,12 @@ class _TagParser:
         self.tokens = [token for token in body.tokens if token.kind not in ("begin", "end", "error")]
         self.texts = [body.source[token.start : token.end] for token in self.tokens]
         self.at = 0
+        self.opened: list[tuple[str, int, int]] = []
+        """Of an expression: the open brackets with their offsets and calls."""
+        self.chain = -1
+        """The word that a bracket, or what stands behind a dot, belongs to."""
+        self.after_value = False
+        self.inner = False
 
     def word(self, role: Role, *, inner: bool = False, root: int = -1, call: int = -1) -> int:
         """Take the present token as a word; its index."""
@@ -181,34 +188,24 @@ class _TagParser:
         keyword = self.body.keyword = self.text()
         self.word(Role.KEYWORD)
         self.body.opens = keyword in OPENING
-        match keyword:
-            case "for":
-                self._for()
-            case "set":
-                self._targets(Role.SET, "=")
-                self.body.opens = self.text() != "="
-                self.expression(inner=self.body.opens)
-            case "macro" | "call":
-                self._signature(keyword)
-            case "block":
-                if self.is_name():
-                    self.word(Role.BLOCK)
-                while self.is_name():
-                    self.body.scoped = self.body.scoped or self.text() == "scoped"
-                    self.word(Role.KEYWORD)
-            case "endblock":
-                if self.is_name():
-                    self.word(Role.BLOCK)
-            case "filter":
-                if self.is_name():
-                    self._dotted(Role.FILTER)
-                    self._parenthesis_after(len(self.body.words) - 1)
-            case "with":
-                self._with()
-            case "include" | "extends" | "import" | "from":
-                self._template(keyword)
-            case _:
-                self.expression()
+        _STATEMENTS.get(keyword, _TagParser.expression)(self)
+
+    def _set(self) -> None:
+        self._targets(Role.SET, "=")
+        self.body.opens = self.text() != "="
+        self.expression(inner=self.body.opens)
+
+    def _block(self) -> None:
+        if self.is_name():
+            self.word(Role.BLOCK)
+        while self.is_name() and self.body.opens:
+            self.body.scoped = self.body.scoped or self.text() == "scoped"
+            self.word(Role.KEYWORD)
+
+    def _filter(self) -> None:
+        if self.is_name():
+            self._dotted(Role.FILTER)
+            self.expression(first_callee=len(self.body.words) - 1)
 
     def _for(self) -> None:
         self._targets(Role.FOR, "in", inner=True)
@@ -236,9 +233,10 @@ class _TagParser:
             else:
                 self.word(role, inner=inner)
 
-    def _signature(self, keyword: str) -> None:
-        parameter_role = Role.MACRO_PARAMETER if keyword == "macro" else Role.CALL_PARAMETER
-        if keyword == "macro":
+    def _signature(self) -> None:
+        is_macro = self.body.keyword == "macro"
+        parameter_role = Role.MACRO_PARAMETER if is_macro else Role.CALL_PARAMETER
+        if is_macro:
             if not self.is_name() or self.text() in RESERVED:
                 self.expression()
                 return
@@ -284,8 +282,8 @@ class _TagParser:
             self.expression(stop=(",",))
             self.at += 1
 
-    def _template(self, keyword: str) -> None:
-        body = self.body
+    def _template(self) -> None:
+        body, keyword = self.body, self.body.keyword
         body.with_context = keyword in ("include", "extends")
         first = self.at
         stop = {"import": ("as", "with", "without"), "from": ("import",), "include": ("ignore", "with", "without")}
@@ -326,9 +324,6 @@ class _TagParser:
             self.at += 1
             self.word(role)
 
-    def _parenthesis_after(self, callee: int) -> None:
-        self.expression(first_callee=callee)
-
     def _parameter_name(self, bracket: str, call: int) -> None:
         """The string just passed, if it names a parameter of the instance."""
         words, token = self.body.words, self.tokens[self.at - 1]
@@ -350,65 +345,94 @@ class _TagParser:
 
     def expression(self, stop: tuple[str, ...] = (), *, inner: bool = False, first_callee: int = -1) -> None:
         """Read words and calls up to one of `stop` outside brackets, or the end."""
-        body, tokens, texts = self.body, self.tokens, self.texts
-        opened: list[tuple[str, int, int]] = []
-        chain = first_callee
-        after_value = first_callee >= 0
-        while self.at < len(tokens):
-            token, text = tokens[self.at], texts[self.at]
-            if not opened and text in stop and token.kind in ("name", "operator"):
+        self.opened, self.chain, self.after_value, self.inner = [], first_callee, first_callee >= 0, inner
+        while self.at < len(self.tokens):
+            token, text = self.tokens[self.at], self.texts[self.at]
+            if not self.opened and text in stop and token.kind in ("name", "operator"):
                 break
-            callee, chain = chain, -1
+            callee, self.chain = self.chain, -1
             if token.kind == "name":
-                previous = texts[self.at - 1] if self.at else ""
-                if previous == "." and after_value:
-                    root = callee if callee >= 0 and body.words[callee].role is Role.LOAD else -1
-                    chain = self.word(Role.ATTRIBUTE, root=root)
-                elif previous == "|":
-                    self._dotted(Role.FILTER)
-                    chain = len(body.words) - 1
-                elif text in RESERVED:
-                    self.word(Role.KEYWORD)
-                    after_value = text in CONSTANTS
-                    if text == "is":
-                        self.keyword("not")
-                        if self.is_name():
-                            self._dotted(Role.TEST)
-                            chain = len(body.words) - 1
-                            after_value = True
-                    continue
-                elif self.text(1) == "=" and opened and opened[-1][0] == "(" and previous in ("(", ","):
-                    call = opened[-1][2]
-                    if call >= 0:
-                        body.calls[call].keywords.append((text, token.start))
-                    self.word(Role.ARGUMENT, call=call)
-                else:
-                    chain = self.word(Role.LOAD, inner=inner)
-                after_value = True
+                self._name(text, callee)
                 continue
             self.at += 1
-            if token.kind != "operator":
-                if token.kind == "string" and opened:
-                    self._parameter_name(opened[-1][0], opened[-1][2])
-                after_value = True
+            if token.kind == "operator":
+                _OPERATORS.get(text, _TagParser._separator)(self, text, token, callee)
                 continue
-            if text in ("(", "[", "{"):
-                call = -1
-                if text == "(" and after_value:
-                    call = len(body.calls)
-                    body.calls.append(TagCall(callee, token.start, -1, [], []))
-                opened.append((text, token.start, call))
-                after_value = False
-            elif text in (")", "]", "}"):
-                if opened:
-                    _, start, call = opened.pop()
-                    body.brackets.append((start, token.end))
-                    if call >= 0:
-                        body.calls[call].close = token.start
-                after_value = True
-            elif text == "." and after_value:
-                chain = callee
-            else:
-                if text == "," and opened and opened[-1][2] >= 0:
-                    body.calls[opened[-1][2]].commas.append(token.start)
-                after_value = False
+            if token.kind == "string" and self.opened:
+                self._parameter_name(self.opened[-1][0], self.opened[-1][2])
+            self.after_value = True
+
+    def _name(self, text: str, callee: int) -> None:
+        """Take a name in an expression; `callee` is the word before it that it may belong to."""
+        words, previous = self.body.words, self.texts[self.at - 1] if self.at else ""
+        if previous == "." and self.after_value:
+            root = callee if callee >= 0 and words[callee].role is Role.LOAD else -1
+            self.chain = self.word(Role.ATTRIBUTE, root=root)
+        elif previous == "|":
+            self._dotted(Role.FILTER)
+            self.chain = len(words) - 1
+        elif text in RESERVED:
+            self._reserved(text)
+            return
+        elif self.text(1) == "=" and self.opened and self.opened[-1][0] == "(" and previous in ("(", ","):
+            call = self.opened[-1][2]
+            if call >= 0:
+                self.body.calls[call].keywords.append((text, self.tokens[self.at].start))
+            self.word(Role.ARGUMENT, call=call)
+        else:
+            self.chain = self.word(Role.LOAD, inner=self.inner)
+        self.after_value = True
+
+    def _reserved(self, text: str) -> None:
+        self.word(Role.KEYWORD)
+        self.after_value = text in CONSTANTS
+        if text == "is":
+            self.keyword("not")
+            if self.is_name():
+                self._dotted(Role.TEST)
+                self.chain = len(self.body.words) - 1
+                self.after_value = True
+
+    def _open(self, text: str, token: TagToken, callee: int) -> None:
+        call = -1
+        if text == "(" and self.after_value:
+            call = len(self.body.calls)
+            self.body.calls.append(TagCall(callee, token.start, -1, [], []))
+        self.opened.append((text, token.start, call))
+        self.after_value = False
+
+    def _close(self, _text: str, token: TagToken, _callee: int) -> None:
+        if self.opened:
+            _, start, call = self.opened.pop()
+            self.body.brackets.append((start, token.end))
+            if call >= 0:
+                self.body.calls[call].close = token.start
+        self.after_value = True
+
+    def _dot(self, text: str, token: TagToken, callee: int) -> None:
+        if self.after_value:
+            self.chain = callee
+        else:
+            self._separator(text, token, callee)
+
+    def _separator(self, text: str, token: TagToken, _callee: int) -> None:
+        if text == "," and self.opened and self.opened[-1][2] >= 0:
+            self.body.calls[self.opened[-1][2]].commas.append(token.start)
+        self.after_value = False
+
+
+_OPERATORS = {
+    **dict.fromkeys("([{", _TagParser._open),
+    **dict.fromkeys(")]}", _TagParser._close),
+    ".": _TagParser._dot,
+}
+
+_STATEMENTS: Mapping[str, Callable[[_TagParser], None]] = {
+    "for": _TagParser._for,
+    "set": _TagParser._set,
+    **dict.fromkeys(("macro", "call"), _TagParser._signature),
+    **dict.fromkeys(("block", "endblock"), _TagParser._block),
+    "filter": _TagParser._filter,
+    "with": _TagParser._with,
+    **dict.fromkeys(("include", "extends", "import", "from"), _TagParser._template),
+}

@@ -15,12 +15,12 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.outline import (
     HIGHLIGHT_LIMIT,
-    KernelFileSymbol,
     folds,
     highlights,
     selections,
     symbols,
 )
+from ckwatch_lsp.protocol.text_parts import TextSymbol
 from helpers.marked import marked
 
 
@@ -198,7 +198,7 @@ def test_names_that_can_be_taken() -> None:
         assert why_no_parameter_name(name), name
 
 
-def shown(symbol: KernelFileSymbol) -> object:
+def shown(symbol: TextSymbol) -> object:
     return [symbol.name, *(shown(child) for child in symbol.children)] if symbol.children else symbol.name
 
 
@@ -211,7 +211,7 @@ def test_symbols() -> None:
         ["i", "Tile", "Odd key"],
         ["s", "base", "where", ["sweep.parameters", "Tile", "Order"]],
     ]
-    assert [one.kind.value for one in found] == ["key", "table", "instance", "sweep"]
+    assert [one.kind.name for one in found] == ["Property", "Namespace", "Object", "Array"]
     for one in found:
         assert one.range.covers(one.selection)
         assert all(one.range.covers(child.range) for child in one.children)
@@ -220,7 +220,7 @@ def test_symbols() -> None:
 
 
 def test_folds() -> None:
-    found = [(one.start, one.end, one.comment) for one in folds(KernelFileText(TEXT).toml)]
+    found = [(one.start_line, one.end_line, one.kind == "comment") for one in folds(KernelFileText(TEXT).toml)]
     assert found == [(0, 1, True), (4, 5, False), (7, 10, False), (12, 15, False), (17, 22, False), (18, 21, False)]
 
 

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.text_parts import TextSymbol
 from ckwatch_lsp.templates.language.completion import CompletionContext, completion
 from ckwatch_lsp.templates.language.index import InstanceParameter, TemplateIndex
-from ckwatch_lsp.templates.language.outline import OutlineItem, folds, highlights, links, outline, selection
+from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
 from ckwatch_lsp.templates.language.semantic_tokens import semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_lsp.templates.language.syntax import TemplateTree
@@ -100,12 +101,12 @@ def check_all(text: str, offset: int) -> None:
     for around in pairwise(found := selection(template, position)):
         assert around[1].covers(around[0])
     assert found[-1] == Range(Position(0, 0), end)
-    for highlight in highlights(index, path, position):
-        check(highlight.range)
-    for link in links(index.files[path]):
-        check(link.range)
+    for reach, _ in highlights(index, path, position):
+        check(reach)
+    for link in index.files[path].names.links:
+        check(template.lines.range(link.start, link.end))
     for fold in folds(template):
-        assert 0 <= fold.first < fold.last < template.lines.count
+        assert 0 <= fold.start_line < fold.end_line < template.lines.count
     check_outline(outline(index.files[path]), Range(Position(0, 0), end))
     for signature in signatures(index, path, position):
         assert signature.active is None or 0 <= signature.active < len(signature.callable.arguments)
@@ -129,13 +130,12 @@ def check_tokens(index: TemplateIndex, path: str) -> None:
     lines = index.files[path].template.text.split("\n")
     tokens = semantic_tokens(index, path)
     for token in tokens:
-        assert 0 <= token.column < token.column + token.length <= len(lines[token.line])
-    assert all(
-        (before.line, before.column + before.length) <= (after.line, after.column) for before, after in pairwise(tokens)
-    )
+        reach = token.range
+        assert 0 <= reach.start.column < reach.end.column <= len(lines[reach.start.line])
+    assert all(before.range.end <= after.range.start for before, after in pairwise(tokens))
 
 
-def check_outline(entries: tuple[OutlineItem, ...], within: Range) -> None:
+def check_outline(entries: tuple[TextSymbol, ...], within: Range) -> None:
     for entry in entries:
         assert within.covers(entry.range)
         assert entry.range.covers(entry.selection)

@@ -112,23 +112,23 @@ def test_what_is_replaced(text: str, replaced: str) -> None:
 def detail(texts: Mapping[str, str], label: str) -> tuple[str, str, str]:
     index, path, position = index_of(texts)
     candidates = completion(index, path, position, AROUND).candidates
-    return next((each.kind, each.detail, each.doc) for each in candidates if each.label == label)
+    return next((each.kind.name, each.detail, each.doc) for each in candidates if each.label == label)
 
 
 def test_details() -> None:
     assert detail({"a.hip.j2": "{% import 'm.j2' as m %}{{ m.‸ }}", **MODULE}, "add") == (
-        "macro",
+        "Function",
         "add(a, b=1)",
         "Adds.",
     )
-    assert detail({"a.hip.j2": "{% set x = 1 + 2 %}{{ ‸ }}"}, "x") == ("variable", "set x = 1 + 2", "")
-    assert detail({"a.hip.j2": "{{ ‸ }}"}, "MPerBlock") == ("parameter", "128", "")
-    assert detail({"a.hip.j2": "{% set ds = 1 %}{% include 'b.j2' %}", "b.j2": "{{ ‸ }}"}, "ds")[0] == "variable"
+    assert detail({"a.hip.j2": "{% set x = 1 + 2 %}{{ ‸ }}"}, "x") == ("Variable", "set x = 1 + 2", "")
+    assert detail({"a.hip.j2": "{{ ‸ }}"}, "MPerBlock") == ("Constant", "128", "")
+    assert detail({"a.hip.j2": "{% set ds = 1 %}{% include 'b.j2' %}", "b.j2": "{{ ‸ }}"}, "ds")[0] == "Variable"
 
 
 def test_an_included_template_knows_the_modules_of_those_that_include_it() -> None:
     texts = {"a.hip.j2": "{% import 'm.j2' as m %}{% include 'b.j2' %}", "b.j2": "{{ m.‸ }}", **MODULE}
-    assert detail(texts, "add")[0] == "macro"
+    assert detail(texts, "add")[0] == "Function"
 
 
 def test_variables_come_first() -> None:

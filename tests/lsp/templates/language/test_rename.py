@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch_lsp.templates.language.index import TemplateIndex
-from ckwatch_lsp.templates.language.rename import RenameRefusedError, rename
+from ckwatch_lsp.templates.language.rename import rename
 from helpers.marked_templates import BUILT_IN, index_of
 
 
@@ -146,7 +147,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "name", "reason"), REFUSED)
 def test_refused(text: str, name: str, reason: str) -> None:
     index, path, position = index_of({"a.hip.j2": text})
-    with pytest.raises(RenameRefusedError) as refused:
+    with pytest.raises(CkwatchError) as refused:
         rename(index, path, position, name)
     assert str(refused.value) == reason
 
@@ -162,7 +163,7 @@ def test_what_is_renamed_keeps_its_places(place: tuple[str, int]) -> None:
     position = index.files[path].template.lines.position(offset)
     try:
         texts, _ = renamed(index, path, position, "quite_new")
-    except RenameRefusedError:
+    except CkwatchError:
         return
     before = rename(index, path, position, "quite_new").places
     again, _, _ = index_of(texts)

@@ -1,4 +1,4 @@
-"""Finds messages in what an editor sends: a header that says how long the body is, an empty line, the body.
+"""Finds messages of the language server protocol: a header that says how long the body is, an empty line, the body.
 
 Whatever arrives, the next whole message is found. A header that cannot be used is a problem of its own, and what
 follows it is passed over up to the next `Content-Length` that ends a line. In JSON a line cannot end like that, so
@@ -21,7 +21,7 @@ _TAIL = 64
 """Bytes of what is passed over that may be the beginning of `Content-Length: N`."""
 
 
-class FramingError(Exception):
+class FramingError(ValueError):
     """A header that does not say how long its message is, or says what cannot be."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch_lsp.protocol.editor_client import sentence_of
+from ckwatch_lsp.protocol.server import sentence_of
 
 ROWS = [
     (CkwatchError("no unit is called 'x'"), "no unit is called 'x'."),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch_lsp.protocol.framing import HEADER_LIMIT, MESSAGE_LIMIT, FramingError, MessageFramer
+from ckwatch.system.message_framing import HEADER_LIMIT, MESSAGE_LIMIT, FramingError, MessageFramer
 
 GOOD = b"Content-Length: 2\r\n\r\n{}"
 

@@ -1,0 +1,57 @@
+"""What languages find in a text, at places in code points: symbols with what is below them, and coloured pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lsprotocol import types
+
+from ckwatch.model.text import Range
+from ckwatch_lsp.protocol.position_encoding import PositionCodec
+
+
+@dataclass(frozen=True, slots=True)
+class TextSymbol:
+    """Something with a name. `range` is all of it, `selection` its name, `detail` says more in a few words."""
+
+    name: str
+    kind: types.SymbolKind
+    detail: str
+    range: Range
+    selection: Range
+    children: tuple[TextSymbol, ...] = ()
+
+
+def document_symbols(codec: PositionCodec, symbols: Iterable[TextSymbol]) -> list[types.DocumentSymbol]:
+    """An outline in the editor's units."""
+    return [
+        types.DocumentSymbol(
+            name=one.name or "?",
+            kind=one.kind,
+            range=codec.encode_range(one.range),
+            selection_range=codec.encode_range(one.selection),
+            detail=one.detail or None,
+            children=document_symbols(codec, one.children),
+        )
+        for one in symbols
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticToken:
+    """A piece of text with one of `TOKEN_TYPES`, on one line, and some of `TOKEN_MODIFIERS`."""
+
+    range: Range
+    type: str
+    modifiers: tuple[str, ...] = ()
+
+
+TOKEN_TYPES = (
+    *("keyword", "variable", "parameter", "property", "function", "macro", "namespace", "class", "type"),
+    *("string", "number", "comment", "operator", "decorator", "enumMember", "method", "typeParameter", "enum"),
+)
+TOKEN_MODIFIERS = (
+    *("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary"),
+    *("deprecated", "static", "abstract"),
+)
