@@ -17,11 +17,21 @@ from ckwatch.checks.rules.reference import (
     rules_of,
     rules_page,
 )
+from ckwatch.checks.rules.rule import rules
 
 
 def test_the_page_is_that_of_the_rules() -> None:
     path = Path(__file__).parents[3] / "docs" / "rules.md"
     assert path.read_text() == rules_page(), "write it again: python -m ckwatch.checks.rules > docs/rules.md"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["slug :must: M > 0  :source: here", "slug: Text.  :must: M > 0  :source: here  :is: new", "slug: Text.  :must: M"],
+)
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a rule"):
+        rules(text)
 
 
 def test_rules_of_a_parameter_reach_through_definitions() -> None:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from textwrap import dedent
 
 from ckwatch.checks.rules.expression import Expression, Lookup, Value, parse
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.parameter_types import ParameterType
+from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 
 class ParameterKind(StrEnum):
@@ -47,6 +48,25 @@ class TemplateParameter:
     type: ParameterType | None = None
     enumeration: str = ""
     aliases: tuple[str, ...] = ()
+
+
+POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
+
+
+def integer(name: str, default: str = "", *aliases: str, declared: ParameterType = POSITIVE) -> TemplateParameter:
+    """A parameter that takes integers, in kernel files those of `declared`."""
+    return TemplateParameter(name, ParameterKind.INTEGER, default, declared, aliases=aliases)
+
+
+def flag(name: str, default: str = "", *aliases: str) -> TemplateParameter:
+    """A parameter that is true or false."""
+    return TemplateParameter(name, ParameterKind.FLAG, default, ParameterType(ValueKind.FLAG), aliases=aliases)
+
+
+def word(name: str, enumeration: str, values: tuple[str, ...], default: str = "", *aliases: str) -> TemplateParameter:
+    """A parameter that takes `values` of a C++ enumeration."""
+    declared = ParameterType(ValueKind.CHOICE, values)
+    return TemplateParameter(name, ParameterKind.ENUMERATOR, default, declared, enumeration, aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +147,53 @@ class Rule:
     def guarding(self) -> tuple[str, ...]:
         """The names in `when`, unless that only asks for a kernel."""
         return tuple(name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
+
+
+_FIELD = re.compile(r"\s:(must|blame|when|after|is|asserted|source): ")
+_PROPERTIES = {"host", "codegen", "every-arch", "warning"}
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """Read rules from text, which has a block for each:
+
+        slug: The explanation, on as many lines as it takes.
+            :must: KPerBlock % AK1 == 0  :blame: AK1, KPerBlock  :when: HasKernel  :after: other-rule, another-rule
+            :is: warning host codegen every-arch  :asserted: words of a static_assert
+            :source: ck/header.hpp, the check in it
+
+    Raises ValueError for anything else.
+    """
+    return tuple(map(_rule, blocks(text)))
+
+
+def _rule(block: str) -> Rule:
+    head, *parts = _FIELD.split(block)
+    slug, colon, explanation = head.partition(": ")
+    fields = dict(zip(parts[::2], parts[1::2], strict=True))
+    properties = {*fields.get("is", "").split()}
+    repeated = len(fields) < len(parts) // 2
+    if not colon or repeated or not {"must", "source"} <= fields.keys() or properties - _PROPERTIES:
+        raise ValueError(f"not a rule: {block}")
+    blame, after = (tuple(fields[name].split(", ")) if name in fields else () for name in ("blame", "after"))
+    return Rule(
+        *(slug, fields["must"], blame, explanation, fields["source"], fields.get("when", "1"), after),
+        host="host" in properties,
+        codegen="codegen" in properties,
+        severity=Severity.WARNING if "warning" in properties else Severity.ERROR,
+        asserted_by=fields.get("asserted", ""),
+        every_arch="every-arch" in properties,
+    )
+
+
+def definitions(text: str) -> tuple[Definition, ...]:
+    """Read definitions from text: `name = formula  # meaning` each, further lines of one indented."""
+    pieces = (re.split(r" = | # ", block, maxsplit=2) for block in blocks(text))
+    return tuple(Definition(name, formula, meaning) for name, formula, meaning in pieces)
+
+
+def blocks(text: str) -> list[str]:
+    """The unindented lines of a text, each with the indented ones behind it."""
+    return [" ".join(block.split()) for block in re.split(r"\n(?=\S)", dedent(text).strip())]
 
 
 @dataclass(frozen=True, slots=True)
