@@ -39,10 +39,11 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     CompileStatus,
+    record_of,
 )
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
-from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
+from ckwatch.compile.store.entries import Artifact, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.store.turns import Turns
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
@@ -389,16 +390,8 @@ class Builder:
             return None, replace(
                 outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.HEADERS_CHANGED, message=message
             )
-        record = ArtifactRecord(
-            ok=outcome.status is CompileStatus.OK,
-            symbol=request.symbol,
-            arch=request.arch,
-            language=request.language.value,
-            toolchain=self._toolchain.identity,
-            source=request.language.source_name,
-            commands=outcome.commands,
-            exports=outcome.exports,
-        )
+        ok = outcome.status is CompileStatus.OK
+        record = record_of(request, self._toolchain, outcome.commands, ok=ok, exports=outcome.exports)
         try:
             artifact = self._store.publish(
                 build.key,
@@ -512,10 +505,3 @@ def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
     if outcome is None:
         return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.STORE_GONE, message)
     return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.STORE_GONE, message=message)
-
-
-async def build_artifact(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, on_event: OnBuildEvent = ignore
-) -> BuildOutcome:
-    """Build one source; see `Builder.build`. For more than one, keep a Builder."""
-    return await Builder(toolchain, store).build(request, DEFAULT_OPTIONS, on_event)

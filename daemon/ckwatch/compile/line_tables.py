@@ -6,11 +6,8 @@ object ten times as large. One with them is kept in the store under a key of its
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,14 +19,13 @@ from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.keys import request_key
-from ckwatch.compile.passes import OBJECT_OF, HeaderRefusedError, run_pass
+from ckwatch.compile.passes import OBJECT_OF, HeaderRefusedError, keep_product, run_pass
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.single_call import DEPENDENCIES
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
+from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
-from ckwatch.system.async_processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import ExitReason, run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -62,13 +58,11 @@ async def compile_with_lines(
     store: ArtifactStore,
     ladder: StagedCompiler | None,
     folder: Path,
-    *,
-    launch: Launcher = run_process,
 ) -> LinedCode:
     """Compile the device code of `request` in the empty folder `folder`, with the passes and precompiled headers of
     `ladder` where there are any, and store it. Raises ToolchainError when a program cannot be started."""
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, None, prefixes)
+    job = CompileJob(request, toolchain, folder, run_process, None, prefixes)
     if problem is not None:
         return LinedCode(None, unwritten(job, problem))
     plan = None if ladder is None else await ladder.plan(_with_lines(request))
@@ -78,7 +72,8 @@ async def compile_with_lines(
         headers, failure = await _by_passes(job, ladder, plan)
     if failure is not None:
         return LinedCode(None, failure)
-    kept = await anyio.to_thread.run_sync(_keep, job, headers, store)
+    how = (LINED_CODE_OBJECT, _LINED_FILE, tuple(headers), tuple(job.commands), request.source)
+    kept = await anyio.to_thread.run_sync(keep_product, store, _key(request, toolchain), job, *how)
     return LinedCode(kept or folder / _LINED_FILE)
 
 
@@ -117,48 +112,12 @@ async def _by_passes(
     return done.headers, None if ended else unfinished(job, linked, done.headers)
 
 
-def _keep(job: CompileJob, headers: Sequence[str], store: ArtifactStore) -> Path | None:
-    """Store it; None where that cannot be done."""
-    request, toolchain = job.request, job.toolchain
-    folders = (*request.include_folders, *toolchain.include_folders)
-    observer = HeaderObserver(store.contents, PathRoots(toolchain.roots))
-    observed = observer.observe(tuple(headers), (), folders, job.begun_ns)
-    if observed is None:
-        return None
-    record = ArtifactRecord(
-        ok=True,
-        symbol=request.symbol,
-        arch=request.arch,
-        language=request.language.value,
-        toolchain=toolchain.identity,
-        source=request.language.source_name,
-        commands=tuple(job.commands),
-    )
-    copy = job.folder / f"kept-{_LINED_FILE}"
-    with suppress(OSError, StoreError):
-        shutil.copyfile(job.folder / _LINED_FILE, copy)
-        publish = partial(
-            store.publish, _key(request, toolchain), observed, record, log="", products={LINED_CODE_OBJECT: copy}
-        )
-        return publish(source=request.source.encode("utf-8", "surrogateescape"), replace_existing=True).product(
-            LINED_CODE_OBJECT
-        )
-    return None
-
-
 def _with_lines(request: CompileRequest) -> CompileRequest:
     return replace(request, flags=(*request.flags, *LINE_TABLES))
 
 
 def _key(request: CompileRequest, toolchain: CompilerToolchain) -> str:
     roots = PathRoots(toolchain.roots)
-    more = ["device code with lines"]
-    return request_key(
-        _with_lines(request),
-        toolchain,
-        roots,
-        text=request.source,
-        arch=request.arch,
-        more=more,
-        products=[LINED_CODE_OBJECT],
-    )
+    how = {"text": request.source, "arch": request.arch}
+    more, products = ["device code with lines"], [LINED_CODE_OBJECT]
+    return request_key(_with_lines(request), toolchain, roots, **how, more=more, products=products)

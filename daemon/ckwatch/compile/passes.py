@@ -20,9 +20,9 @@ from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.keys import request_key
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus, record_of
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
+from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
@@ -150,7 +150,7 @@ class StoredDevicePass:
         """The pass, with its object in the job's folder; runs in a thread."""
         roots = PathRoots(self.toolchain.roots)
         artifact = self.store.lookup(self.key, roots)
-        headers = None if artifact is None else self.store.headers_of(artifact)
+        headers = None if artifact is None else self.store.header_set(artifact.headers)
         file = None if artifact is None else artifact.product(DEVICE_OBJECT)
         if headers is None or file is None:
             return None
@@ -161,27 +161,38 @@ class StoredDevicePass:
         return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
 
     def keep(self, done: PassResult, commands: tuple[CompilerCommand, ...]) -> None:
-        """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on. A store that
-        cannot be written is left alone."""
-        folders = (*self.request.include_folders, *self.toolchain.include_folders)
-        job, observer = done.job, HeaderObserver(self.store.contents, PathRoots(self.toolchain.roots))
-        observed = observer.observe(done.headers, (), folders, job.begun_ns)
-        if observed is None:
-            return
-        record = ArtifactRecord(
-            ok=True,
-            symbol=self.request.symbol,
-            arch=self.request.arch,
-            language=self.request.language.value,
-            toolchain=self.toolchain.identity,
-            source=self.request.language.source_name,
-            commands=commands,
-        )
-        copy = job.folder / f"kept-{OBJECT_OF[PassSide.DEVICE]}"
-        with suppress(OSError, StoreError):
-            shutil.copyfile(job.folder / OBJECT_OF[PassSide.DEVICE], copy)
-            publish = partial(self.store.publish, self.key, observed, record, log="", products={DEVICE_OBJECT: copy})
-            publish(source=self.text.encode("utf-8", "surrogateescape"), replace_existing=True)
+        """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on."""
+        file, headers = OBJECT_OF[PassSide.DEVICE], done.headers
+        keep_product(self.store, self.key, done.job, DEVICE_OBJECT, file, headers, commands, self.text)
+
+
+def keep_product(
+    store: ArtifactStore,
+    key: str,
+    job: CompileJob,
+    product: str,
+    file: str,
+    headers: tuple[str, ...],
+    commands: tuple[CompilerCommand, ...],
+    text: str,
+) -> Path | None:
+    """Store a copy of a job's `file`, which `commands` made of the source `text`, as the one product of an entry.
+
+    None where a header has changed meanwhile, or the store cannot be written. Blocks; call from a worker thread.
+    """
+    request, toolchain = job.request, job.toolchain
+    observer = HeaderObserver(store.contents, PathRoots(toolchain.roots))
+    folders = (*request.include_folders, *toolchain.include_folders)
+    observed = observer.observe(headers, (), folders, job.begun_ns)
+    if observed is None:
+        return None
+    record = record_of(request, toolchain, commands)
+    copy = job.folder / f"kept-{file}"
+    with suppress(OSError, StoreError):
+        shutil.copyfile(job.folder / file, copy)
+        publish = partial(store.publish, key, observed, record, log="", products={product: copy})
+        return publish(source=text.encode("utf-8", "surrogateescape"), replace_existing=True).product(product)
+    return None
 
 
 def stored_device_pass(

@@ -209,7 +209,7 @@ class SharedStore:
 
     def _add(self, artifact: Artifact, store: ArtifactStore) -> None:
         remote = self._connected()
-        headers = store.headers_of(artifact)
+        headers = store.header_set(artifact.headers)
         if remote is None or headers is None or artifact.size_bytes > PACKED_LIMIT_BYTES:
             return
         if time.monotonic() < self._refused_until:
