@@ -25,7 +25,6 @@ from ckwatch.compile.build_events import (
     CompilerStarting,
     OnBuildEvent,
     OnePassLeft,
-    compiler_sinks,
     ignore,
 )
 from ckwatch.compile.flags import link_flags
@@ -241,22 +240,13 @@ class Builder:
     def _key(self, request: CompileRequest, arch: str) -> str:
         known = self._keys.get(request)
         if known is None:
-            known = self._made_key(request, arch)
+            more = ["link:", *link_flags(request), "exports:", *request.exports]
+            products = [product.value for product in request.products]
+            known = request_key(request, self._toolchain, self._roots, arch=arch, more=more, products=products)
             if len(self._keys) >= _KEYS_KEPT:
                 self._keys.clear()
             self._keys[request] = known
         return known
-
-    def _made_key(self, request: CompileRequest, arch: str) -> str:
-        return request_key(
-            request,
-            self._toolchain,
-            self._roots,
-            text=request.source,
-            arch=arch,
-            more=["link:", *link_flags(request), "exports:", *request.exports],
-            products=[product.value for product in request.products],
-        )
 
     async def _arch(self, request: CompileRequest) -> str:
         if request.language is not Language.CPP:
@@ -349,14 +339,9 @@ class Builder:
             return await options.elsewhere(request, folder)
         if (ladder := self.ladder) is not None:
             return await ladder.compile(request, folder, options, on_event, checked=checked)
-        from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
+        from ckwatch.compile.single_call import compile_at_once  # loaded when something must be compiled
 
-        on_event(OnePassLeft())
-        on_said, on_used = compiler_sinks(on_event)
-        on_line = None if on_said is None else partial(on_said, None)
-        return await compile_source(
-            request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
-        )
+        return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
 
     async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
         """Report the host pass, which the next `build` of the same request does not repeat.

@@ -17,15 +17,14 @@ import anyio.to_thread
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished, unwritten
 from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.keys import request_key
-from ckwatch.compile.passes import OBJECT_OF, HeaderRefusedError, keep_product, run_pass
+from ckwatch.compile.passes import OBJECT_OF, keep_product
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
-from ckwatch.compile.single_call import DEPENDENCIES
+from ckwatch.compile.single_call import DEPENDENCIES, compiler_call
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
-from ckwatch.system.async_processes import ExitReason, run_process
+from ckwatch.system.async_processes import run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -81,35 +80,23 @@ async def _by_one_call(job: CompileJob) -> tuple[Sequence[str], CompileOutcome |
     request, toolchain = job.request, job.toolchain
     # Some flags are for the other pass.
     one_pass = ("--offload-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
-    arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, f"-cuid={source_id(request)}", *one_pass]
-    arguments += [*compile_flags(_with_lines(request), toolchain), *include_flags(request, toolchain)]
+    arguments = compiler_call(_with_lines(request), toolchain, f"-cuid={source_id(request)}", *one_pass)
     done = await job.run(
         [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", _LINED_FILE]
     )
     headers = await anyio.to_thread.run_sync(read_headers, job.folder, DEPENDENCIES, HEADER_LIST)
-    ended = done.exit_status == 0 and done.exit_reason is ExitReason.EXITED
-    return headers, None if ended else unfinished(job, done, tuple(headers))
+    return headers, None if done.succeeded else unfinished(job, done, tuple(headers))
 
 
 async def _by_passes(
     job: CompileJob, ladder: StagedCompiler, plan: CompilePlan
 ) -> tuple[Sequence[str], CompileOutcome | None]:
-    header = None
-    usual = await ladder.plan(job.request)
-    if usual is not None and ladder.precompile():
-        # Headers are precompiled without line tables; what comes of them has lines all the same.
-        header = await anyio.to_thread.run_sync(ladder.warming.find, job.request, PassSide.DEVICE, usual)
-    try:
-        done = await run_pass(job, PassSide.DEVICE, plan, header)
-    except HeaderRefusedError:
-        job.log.clear()
-        job.commands.clear()
-        done = await run_pass(job, PassSide.DEVICE, plan, None)
+    # Headers are precompiled without line tables; what comes of them has lines all the same.
+    done = await ladder.one_pass(job, PassSide.DEVICE, plan, await ladder.plan(job.request))
     if done.failure is not None:
         return done.headers, done.failure
     linked = await job.run(plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _LINED_FILE))
-    ended = linked.exit_status == 0 and linked.exit_reason is ExitReason.EXITED
-    return done.headers, None if ended else unfinished(job, linked, done.headers)
+    return done.headers, None if linked.succeeded else unfinished(job, linked, done.headers)
 
 
 def _with_lines(request: CompileRequest) -> CompileRequest:
@@ -117,7 +104,5 @@ def _with_lines(request: CompileRequest) -> CompileRequest:
 
 
 def _key(request: CompileRequest, toolchain: CompilerToolchain) -> str:
-    roots = PathRoots(toolchain.roots)
-    how = {"text": request.source, "arch": request.arch}
     more, products = ["device code with lines"], [LINED_CODE_OBJECT]
-    return request_key(_with_lines(request), toolchain, roots, **how, more=more, products=products)
+    return request_key(_with_lines(request), toolchain, PathRoots(toolchain.roots), more=more, products=products)

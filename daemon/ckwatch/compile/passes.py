@@ -75,8 +75,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     more = () if header is None else header.headers
     opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
     headers = tuple(sorted({*opened, *more}))
-    ended = finished.exit_status == 0 and finished.exit_reason is ExitReason.EXITED
-    return PassResult(side, job, headers, None if ended else unfinished(job, finished, headers))
+    return PassResult(side, job, headers, None if finished.succeeded else unfinished(job, finished, headers))
 
 
 def joined_log(passes: list[PassResult]) -> str:
@@ -202,13 +201,6 @@ def stored_device_pass(
     text = device_text(request.source)
     if text == request.source:
         return None
-    key = request_key(
-        request,
-        toolchain,
-        PathRoots(toolchain.roots),
-        text=text,
-        arch=request.arch,
-        more=["device pass"],
-        products=[DEVICE_OBJECT],
-    )
+    roots = PathRoots(toolchain.roots)
+    key = request_key(request, toolchain, roots, text=text, more=["device pass"], products=[DEVICE_OBJECT])
     return StoredDevicePass(key, text, request, toolchain, store)

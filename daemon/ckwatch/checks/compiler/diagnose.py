@@ -24,7 +24,14 @@ from ckwatch.checks.ck_parameters import InstanceParameters
 from ckwatch.checks.clang_output import TRANSIENT_KINDS, ClangMessage, ClangSeverity, MessageKind, transient_kind
 from ckwatch.checks.compiler.clarify import as_unterminated, clarified, with_brace, with_column
 from ckwatch.checks.compiler.fixes import flag_fixes, parameter_fixes, text_fixes
-from ckwatch.checks.compiler.joining import RELATED_LIMIT, Cause, Placed, without_consequences, without_repeats
+from ckwatch.checks.compiler.joining import (
+    INSTANCE,
+    RELATED_LIMIT,
+    Cause,
+    Placed,
+    without_consequences,
+    without_repeats,
+)
 from ckwatch.checks.compiler.locate import (
     ZERO,
     blamed_parameter,
@@ -207,8 +214,8 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
         code = finding.code if built_in else "clang/static-assertion"
         finding = replace(finding, code=code, message=f"{said['text']} ({finding.message})")
     diagnostic = _of_finding(message, finding, parameters, sources)
-    key = ("instance", finding.blamed or finding.key)
-    return Placed(key, message, diagnostic, Cause.PARAMETER, about_instance=True)
+    key = (INSTANCE, finding.blamed or finding.key)
+    return Placed(key, message, diagnostic, Cause.PARAMETER)
 
 
 def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed:
@@ -240,7 +247,7 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
         fixes = parameter_fixes(message, blamed, parameters, sources)
         diagnostic = replace(diagnostic, message=text, fixes=fixes)
         cause = Cause.GUESSED if built_in else Cause.PARAMETER
-        return Placed(("instance", blamed), message, diagnostic, cause, about_instance=True)
+        return Placed((INSTANCE, blamed), message, diagnostic, cause)
     if message.is_error and built_in:
         said = f"{shorten(message.text)}, in the template '{sources.unit.kernel.template}'"
         place = SourcePlace(sources.unit.instance.span, (Related(said, place.span), *place.chain))

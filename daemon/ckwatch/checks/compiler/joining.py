@@ -21,6 +21,8 @@ from ckwatch.model.text import Span
 RELATED_LIMIT = 40
 """Notes of one diagnostic that are kept as related information; the rest is in its detail."""
 
+INSTANCE = "instance"
+
 LINES_OF_STATEMENT = 100
 """How many lines of a statement are read to find what it declares."""
 
@@ -41,13 +43,13 @@ class Cause(IntEnum):
 
 @dataclass(slots=True)
 class Placed:
-    """A message and what is shown of it. `key` is that of its repeats: in other passes and instantiations."""
+    """A message and what is shown of it. `key` is that of its repeats: in other passes and instantiations; with
+    `INSTANCE` first, it is one about a parameter."""
 
     key: tuple[object, ...]
     message: ClangMessage
     diagnostic: Diagnostic
     cause: Cause
-    about_instance: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -72,7 +74,7 @@ def without_repeats(placed: Iterable[Placed]) -> list[Placed]:
     found: dict[tuple[object, ...], Placed] = {}
     for one in placed:
         known = found.setdefault(one.key, one)
-        if one.about_instance and known.diagnostic.message != one.diagnostic.message:
+        if one.key[0] == INSTANCE and known.diagnostic.message != one.diagnostic.message:
             known.add(f"also fails: {one.diagnostic.message}", None)
     return list(found.values())
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import ELEMENT_BYTES, MATRIX_ARCHS
 from ckwatch.checks.rules.rule import (
-    Definition,
     DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
+    computed,
     definitions,
     flag,
     integer,
@@ -70,10 +70,12 @@ WARP_TILES = {
 """By the type of Q, K and V: the warp tiles that WarpGemmDispatcher has with TransposeC, and for f8 the policy's."""
 
 
+@computed("sizeof_QKV = sizeof(QKVDataType)  # bytes of one element", "QKVDataType")
 def _bytes_of_element(lookup: Lookup) -> Value:
     return ELEMENT_BYTES[str(lookup("QKVDataType"))]
 
 
+@computed("WarpTile = Gemm0WarpTile as MxNxK  # the tile of one matrix product", "Gemm0WarpTile")
 def _warp_tile(lookup: Lookup) -> Value:
     tile = lookup("Gemm0WarpTile")
     if not isinstance(tile, tuple):
@@ -81,6 +83,7 @@ def _warp_tile(lookup: Lookup) -> Value:
     return "x".join(map(str, tile))
 
 
+@computed("WarpTiles = those of QKVDataType  # warp tiles that CK Tile has", "QKVDataType")
 def _warp_tiles(lookup: Lookup) -> Value:
     return WARP_TILES.get(str(lookup("QKVDataType")), ("none",))
 
@@ -93,7 +96,7 @@ DEFINITIONS = (
             probabilities and V
         """
     ),
-    Definition("sizeof_QKV", "sizeof(QKVDataType)", "bytes of one element", _bytes_of_element, ("QKVDataType",)),
+    _bytes_of_element,
     *definitions(
         """
         VElements = kN1 * kK1 / (max(NumGemm0Warps, NumGemm1Warps) * 64)  # elements of V that a thread loads
@@ -103,8 +106,8 @@ DEFINITIONS = (
         Async = Pipeline != 'qr'  # 1 where K reaches LDS without registers
         """
     ),
-    Definition("WarpTile", "Gemm0WarpTile as MxNxK", "the tile of one matrix product", _warp_tile, ("Gemm0WarpTile",)),
-    Definition("WarpTiles", "those of QKVDataType", "warp tiles that CK Tile has", _warp_tiles, ("QKVDataType",)),
+    _warp_tile,
+    _warp_tiles,
 )
 
 

@@ -18,6 +18,7 @@ from ckwatch.checks.rules.rule import (
     ParameterKind,
     Rule,
     TemplateParameter,
+    computed,
     definitions,
     flag,
     integer,
@@ -122,6 +123,10 @@ _TILE = ("WarpTileM", "WarpTileN", "WarpTileK")
 _TYPES = ("ADataType", "BDataType", "AccDataType")
 
 
+@computed(
+    "WarpTile = WarpTileMxWarpTileNxWarpTileK  # the tile of one matrix instruction, or of a few along K",
+    "WarpTileM, WarpTileN, WarpTileK",
+)
 def _warp_tile(lookup: Lookup) -> Value:
     return "x".join(str(value) for value in integers(lookup, *_TILE))
 
@@ -133,6 +138,11 @@ def _tiles_of(lookup: Lookup, keep: Callable[[str], bool] = bool) -> tuple[str, 
     return tuple(tile for tile, both in tiles.items() if (both or not transposed) and keep(tile)) or ("none",)
 
 
+@computed(
+    "InstructionTiles = those of WarpTiles for which the arch has a matrix instruction  "
+    "# the others are empty functions",
+    "ADataType, BDataType, AccDataType, TransposeC",
+)
 def _instruction_tiles(lookup: Lookup) -> Value:
     target, dtype = str(lookup("target")), str(lookup("ADataType"))
     if dtype == "I8" and target not in ("gfx942", "gfx950"):
@@ -142,6 +152,10 @@ def _instruction_tiles(lookup: Lookup) -> Value:
     return _tiles_of(lookup, lambda tile: tile not in without and (only is None or tile in only))
 
 
+@computed(
+    "TransposedTiles = those of WarpTiles that CK Tile can read transposed  # warp tiles for such operands",
+    "ADataType, BDataType, AccDataType, TransposeC",
+)
 def _transposed_tiles(lookup: Lookup) -> Value:
     """By `wg_attr_num_access` of the pipelines' policies, of which WarpGemmDispatcher has few forms."""
     elements = 8 // integers(lookup, "sizeof_ADataType")[0]
@@ -211,13 +225,7 @@ DEFINITIONS = (
         """
     ),
     *map(bytes_of, ("ADataType", "BDataType", "AccDataType", "CDataType")),
-    Definition(
-        "WarpTile",
-        "WarpTileMxWarpTileNxWarpTileK",
-        "the tile of one matrix instruction, or of a few along K",
-        _warp_tile,
-        _TILE,
-    ),
+    _warp_tile,
     Definition(
         "WarpTiles",
         "those of ADataType, BDataType and AccDataType",
@@ -225,25 +233,13 @@ DEFINITIONS = (
         _tiles_of,
         (*_TYPES, "TransposeC"),
     ),
-    Definition(
-        "InstructionTiles",
-        "those of WarpTiles for which the arch has a matrix instruction",
-        "the others are empty functions",
-        _instruction_tiles,
-        (*_TYPES, "TransposeC"),
-    ),
+    _instruction_tiles,
     Definition(
         "LoadsTransposed",
         "target == 'gfx950' and Pipeline != 'CompV5' and (ALayout == 'Col' or BLayout == 'Row')",
         "1 where gfx950's transposing reads from LDS are used",
     ),
-    Definition(
-        "TransposedTiles",
-        "those of WarpTiles that CK Tile can read transposed",
-        "warp tiles for such operands",
-        _transposed_tiles,
-        (*_TYPES, "TransposeC"),
-    ),
+    _transposed_tiles,
     *_operand("A", "M", "Row"),
     *_operand("B", "N", "Col"),
     *definitions(

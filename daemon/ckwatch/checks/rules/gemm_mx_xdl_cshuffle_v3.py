@@ -9,23 +9,21 @@ through LDS.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ckwatch.checks.rules.batched_gemm_xdl_cshuffle_v3 import OPERATION as BATCHED
 from ckwatch.checks.rules.expression import Lookup, UnknownValueError
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CLUSTER, PIPELINES
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.rule import (
-    Definition,
     DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
+    computed,
     definitions,
     integer,
     rules,
 )
-from ckwatch.model.diagnostics import Severity
 
 C_VECTOR = "CShuffleBlockTransferScalarPerVector_NPerBlock"
 
@@ -48,20 +46,16 @@ _BEHIND = {
     "GemmSpec": (TemplateParameter("ScaleBlockSize", ParameterKind.INTEGER),),
     C_CLUSTER: (integer(C_VECTOR),),
 }
-_DEFAULTS = {"ComputeTypeA": "ADataType", "ComputeTypeB": "BDataType"}
-
-_PARAMETERS = tuple(
-    one
-    for name, known in GEMM.parameters.items()
-    if name not in _WITHOUT
-    for one in (replace(known, default=_DEFAULTS.get(name, known.default)), *_BEHIND.get(name, ()))
-)
+_BATCHED = BATCHED.derived("", "", behind=_BEHIND)
+_PARAMETERS = [one for one in _BATCHED.parameters.values() if one.name not in _WITHOUT]
 
 
+@computed("Packed = 2 for F4, else 1  # elements in a byte", "ADataType")
 def _packed(lookup: Lookup) -> int:
     return 2 if lookup("ADataType") == "F4" else 1
 
 
+@computed("K0PerXdlops = K blocks of the matrix instruction  # lanes that share K", "XdlShape")
 def _k_blocks(lookup: Lookup) -> int:
     found = {"16x16": 4, "32x32": 2}.get(str(lookup("XdlShape")))
     if found is None:
@@ -76,9 +70,9 @@ _KEPT = (
 )
 _DEFINITIONS = (
     *(GEMM.definitions[name] for name in _KEPT),
-    Definition("CShuffleNXdl", "CShuffleNXdlPerWavePerShuffle", "XDL tiles of C along N in one shuffle"),
-    Definition("Packed", "2 for F4, else 1", "elements in a byte", _packed, ("ADataType",)),
-    Definition("K0PerXdlops", "K blocks of the matrix instruction", "lanes that share K", _k_blocks, ("XdlShape",)),
+    BATCHED.definitions["CShuffleNXdl"],
+    _packed,
+    _k_blocks,
     *definitions(
         """
         KPack = max(lcm_AK1_BK1, 32 / Packed)  # bytes of a lane along K in one step
@@ -113,24 +107,23 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             """
         ),
         *(
-            Rule(
-                f"mx-{low}-{slug}",
-                condition,
-                blame,
-                "A wave writes what its lanes load of "
-                f"{side} into LDS one behind the other: its threads must cover whole rows of the tile in their order.",
-                f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
-                when=in_lds,
-                after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),
-                severity=Severity.WARNING,
-                asserted_by=f"the threads that copy {side}",
-            )
+            one
             for slug, condition, blame in (
-                ("order", f"{dim} == 2 and {order} == (1, 0, 2)", (order, dim)),
-                ("depth", f"{cluster}[0] * {k1} == KPerBlock", (cluster, "KPerBlock", k1)),
-                ("vector", f"{cluster}[2] * {load} == {k1}", (cluster, load, k1)),
-                ("threads", f"product({cluster}) == BlockSize", (cluster, "BlockSize")),
-                ("rows", f"{rows}PerBlock % {cluster}[1] == 0", (f"{rows}PerBlock", cluster)),
+                ("order", f"{dim} == 2 and {order} == (1, 0, 2)", f"{order}, {dim}"),
+                ("depth", f"{cluster}[0] * {k1} == KPerBlock", f"{cluster}, KPerBlock, {k1}"),
+                ("vector", f"{cluster}[2] * {load} == {k1}", f"{cluster}, {load}, {k1}"),
+                ("threads", f"product({cluster}) == BlockSize", f"{cluster}, BlockSize"),
+                ("rows", f"{rows}PerBlock % {cluster}[1] == 0", f"{rows}PerBlock, {cluster}"),
+            )
+            for one in rules(
+                f"""
+                mx-{low}-{slug}: A wave writes what its lanes load of {side} into LDS one behind the other: its threads
+                    must cover whole rows of the tile in their order.
+                    :must: {condition}  :blame: {blame}  :when: {in_lds}  :is: warning
+                    :after: mx-{low}-cluster-rank, mx-{low}-cluster-threads, mx-{low}-load
+                    :asserted: the threads that copy {side}
+                    :source: {_COPY}, AreThreadClusterLengthsValid, which is not asserted
+                """
             )
         ),
         *rules(

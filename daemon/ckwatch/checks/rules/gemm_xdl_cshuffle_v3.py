@@ -15,8 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value, integers
-from ckwatch.checks.rules.matrix_instructions import MatrixInstruction, instruction, shapes
-from ckwatch.checks.rules.rule import Definition, ParameterKind, TemplateParameter, definitions, flag, integer, word
+from ckwatch.checks.rules.matrix_instructions import SHAPES, MatrixInstruction, instruction
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    TemplateParameter,
+    computed,
+    definitions,
+    flag,
+    integer,
+    word,
+)
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
@@ -154,12 +163,14 @@ def _sources(side: str) -> Definition:
     )
 
 
+@computed("XdlShape = MPerXDLxNPerXDL  # the tile of one matrix instruction", "MPerXDL, NPerXDL")
 def _shape(lookup: Lookup) -> str:
     return f"{lookup('MPerXDL')}x{lookup('NPerXDL')}"
 
 
+@computed("XdlShapes = those of ComputeTypeA  # the tiles with an instruction", "ComputeTypeA")
 def _shapes(lookup: Lookup) -> tuple[str, ...]:
-    return shapes(str(lookup("ComputeTypeA")))
+    return SHAPES.get(str(lookup("ComputeTypeA")), ())
 
 
 def matrix_instruction(lookup: Lookup, other: str = "ComputeTypeB", *, single_rate: bool) -> MatrixInstruction:
@@ -292,8 +303,8 @@ DEFINITIONS = (
             waves of 64 lanes is not empty (IsValidCompilationParameter)
         """
     ),
-    Definition("XdlShape", "MPerXDLxNPerXDL", "the tile of one matrix instruction", _shape, _XDL),
-    Definition("XdlShapes", "those of ComputeTypeA", "the tiles with an instruction", _shapes, ("ComputeTypeA",)),
+    _shape,
+    _shapes,
     Definition("lcm_AK1_BK1", "lcm(AK1, BK1)", "the smallest K that both LDS vectors divide"),
     gridwise_k_per_blk(_is_single_rate, "lcm_AK1_BK1", "KPerBlock"),
     Definition("KPack", "max(lcm_AK1_BK1, GridwiseKPerBlk)", "consecutive K values of a lane in one step"),

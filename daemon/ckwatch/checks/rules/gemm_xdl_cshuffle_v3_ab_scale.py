@@ -17,7 +17,6 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import GRID as GEMM_GRID
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.rule import (
     Definition,
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
@@ -37,8 +36,6 @@ _ADDED = {
     "BlockSize": tuple(integer(f"ScaleBlock{axis}") for axis in "MNK"),
 }
 """By the parameter behind which they stand."""
-
-PARAMETERS = tuple(parameter for one in GEMM.parameters.values() for parameter in (one, *_ADDED.get(one.name, ())))
 
 
 def _is_single_rate(lookup: Lookup) -> bool:
@@ -72,8 +69,6 @@ _DEFINITIONS = (
         """
     ),
 )
-
-_OTHERS = {"scheduler", "c-vector-atomic", "xdl-cycles", "a-buffer-loads", "b-buffer-loads"}
 
 
 def _as_here(rule: Rule) -> Rule:
@@ -160,11 +155,12 @@ _RULES = (
     *_buffer_loads("B", "N"),
 )
 
-OPERATION = DeviceOperation(
+_DERIVED = GEMM.derived(
     "DeviceGemmMultiD_ABScale_Xdl_CShuffle_V3",
     DEVICE,
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {**GEMM.definitions, **{definition.name: definition for definition in _DEFINITIONS}},
-    (*(_as_here(rule) for rule in GEMM.rules if rule.slug not in _OTHERS), *_RULES),
-    GEMM.spelling,
+    behind=_ADDED,
+    definitions=_DEFINITIONS,
+    without={"scheduler", "c-vector-atomic", "xdl-cycles", "a-buffer-loads", "b-buffer-loads"},
+    rules=_RULES,
 )
+OPERATION = replace(_DERIVED, rules=tuple(map(_as_here, _DERIVED.rules)))

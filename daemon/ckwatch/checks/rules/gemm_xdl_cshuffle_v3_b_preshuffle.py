@@ -8,13 +8,11 @@ The pipelines are others: v1, v2 and v3, with one or two buffers in LDS for A al
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ckwatch.checks.rules.expression import Lookup, integers
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import gridwise_k_per_blk
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK, THREAD, VECTORS, operand_rules
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, definitions, rules
+from ckwatch.checks.rules.rule import computed, definitions, rules
 
 _GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_multi_d_b_preshuffle.hpp"
 _SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_b_preshuffle_selector.hpp"
@@ -27,10 +25,18 @@ def _is_single_rate(lookup: Lookup) -> bool:
     return (compute in {"I8", "F8"} and k_per_block < 128) or (compute in {"F16", "BF16"} and vector <= 4)
 
 
+@computed(
+    "KGroup = 2 if a lane feeds 32 values of f8 to one instruction, else 1  "
+    "# parts in which a lane reads KPack elements of W",
+    "BDataType, GridwiseKPerBlk",
+)
 def _k_group(lookup: Lookup) -> int:
     return 2 if lookup("BDataType") == "F8" and lookup("GridwiseKPerBlk") == 32 else 1
 
 
+@computed(
+    "PipelineKGroup = KGroup, by the instruction that is issued  # as KGroup, for the pipeline", "ComputeTypeA, KPerBlk"
+)
 def _pipeline_k_group(lookup: Lookup) -> int:
     return 2 if lookup("ComputeTypeA") == "F8" and lookup("KPerBlk") == 32 else 1
 
@@ -53,20 +59,8 @@ _CHANGED = (
     ),
 )
 _NEW = (
-    Definition(
-        "KGroup",
-        "2 if a lane feeds 32 values of f8 to one instruction, else 1",
-        "parts in which a lane reads KPack elements of W",
-        _k_group,
-        ("BDataType", "GridwiseKPerBlk"),
-    ),
-    Definition(
-        "PipelineKGroup",
-        "KGroup, by the instruction that is issued",
-        "as KGroup, for the pipeline",
-        _pipeline_k_group,
-        ("ComputeTypeA", "KPerBlk"),
-    ),
+    _k_group,
+    _pipeline_k_group,
     *definitions(
         """
         KPackPerGroup = KPack / KGroup  # elements of W along K that a lane reads at once
@@ -77,11 +71,6 @@ _NEW = (
 )
 
 _OF_B_IN_LDS = {rule.slug for rule in operand_rules("B", "N", "BBlockTransferThreadClusterLengths_BK0_N_BK1")}
-_OTHERS = {"scheduler", "xdl-cycles", "a-buffer-loads"}
-_INHERITED = tuple(rule for rule in GEMM.rules if rule.slug not in _OF_B_IN_LDS | _OTHERS)
-_SLUGS = frozenset(rule.slug for rule in _INHERITED)
-_KEPT = tuple(replace(rule, after=tuple(slug for slug in rule.after if slug in _SLUGS)) for rule in _INHERITED)
-
 _V3_LOOP = "HasKernel and BlkGemmPipelineVer == 'v3'"
 _RULES = rules(
     f"""
@@ -136,11 +125,10 @@ _RULES = rules(
     """
 )
 
-OPERATION = DeviceOperation(
+OPERATION = GEMM.derived(
     "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle",
     "ck/tensor_operation/gpu/device/impl/device_gemm_multiple_d_xdl_cshuffle_v3_b_preshuffle.hpp",
-    GEMM.parameters,
-    {**GEMM.definitions, **{definition.name: definition for definition in (*_CHANGED, *_NEW)}},
-    (*_KEPT, *_RULES),
-    GEMM.spelling,
+    definitions=(*_CHANGED, *_NEW),
+    without={*_OF_B_IN_LDS, "scheduler", "xdl-cycles", "a-buffer-loads"},
+    rules=_RULES,
 )

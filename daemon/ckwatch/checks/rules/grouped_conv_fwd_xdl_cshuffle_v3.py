@@ -21,6 +21,7 @@ from ckwatch.checks.rules.rule import (
     ParameterKind,
     Rule,
     TemplateParameter,
+    computed,
     flag,
     integer,
     rules,
@@ -173,6 +174,11 @@ def _layouts_of(side: str) -> Definition:
     )
 
 
+@computed(
+    "Transposed = 1 for NGCHW, GKCYX, NGKHW and for NGCDHW, GKCZYX, NGKDHW  "
+    "# 1 where CK computes in copies with channels last",
+    "ALayout, BLayout, ELayout",
+)
 def _transposed(lookup: Lookup) -> Value:
     given = tuple(str(lookup(name)) for name in ("ALayout", "BLayout", "ELayout"))
     return int(given in {("NGCHW", "GKCYX", "NGKHW"), ("NGCDHW", "GKCZYX", "NGKDHW")})
@@ -193,13 +199,7 @@ _OWN = (
     _lds_elements("A", "M"),
     _lds_elements("B", "N"),
     *map(_layouts_of, "ABE"),
-    Definition(
-        "Transposed",
-        "1 for NGCHW, GKCYX, NGKHW and for NGCDHW, GKCZYX, NGKDHW",
-        "1 where CK computes in copies with channels last",
-        _transposed,
-        ("ALayout", "BLayout", "ELayout"),
-    ),
+    _transposed,
 )
 
 DEFINITIONS = {

@@ -14,15 +14,19 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, C_CLUSTER, C_VE
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_b_preshuffle import OPERATION as PRESHUFFLED
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, TemplateParameter, flag, rules
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    TemplateParameter,
+    computed,
+    flag,
+    rules,
+)
 
 _GRID = "ck/tensor_operation/gpu/grid/gridwise_moe_gemm.hpp"
 _SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_b_preshuffle_selector.hpp"
 _FUSED_V3 = BLOCK + "blockwise_gemm_pipeline_xdlops_b_preshuffle_gufusion_v3.hpp"
 _PREFETCHED_STAGES = 2
-_OWN_PARAMETERS = "BlkGemmPipelineVer"
-"""The last parameter before those that only this operation has."""
-
 _NEW_PARAMETERS = (
     TemplateParameter("ActivationOP", ParameterKind.ENUMERATOR, "gelu_and_mul", None, "Activation"),
     flag("NSwizzle", "false"),
@@ -33,16 +37,11 @@ _NEW_PARAMETERS = (
 )
 
 
-def _parameters() -> dict[str, TemplateParameter]:
-    """Those of the GEMM, with the new ones behind the pipeline."""
-    found: dict[str, TemplateParameter] = {}
-    for name, parameter in GEMM.parameters.items():
-        found[name] = parameter
-        if name == _OWN_PARAMETERS:
-            found |= {one.name: one for one in _NEW_PARAMETERS}
-    return found
-
-
+@computed(
+    "LoadInterval = matrix instructions between two loads of the hot loop (buffer_load_issue_point_interval)  "
+    "# those of both W in a stage, by its loads",
+    "MXdlPerWave, ALoads, BLoads, Instructions",
+)
 def _least_interval(lookup: Lookup) -> int:
     """The least number of matrix instructions between two loads of the hot loop of v3 for gate and up, by which it
     divides: 0 too where it divides by the loads of a stage that has none."""
@@ -57,6 +56,10 @@ def _least_interval(lookup: Lookup) -> int:
     return 0 if not less else min(each // more, each // less)
 
 
+@computed(
+    "Instructions = matrix instructions of a wave for a block tile  # C_MFMA_Inst_Num, of one W",
+    "MPerBlock, NPerBlock, KPerBlock, MPerXDL, NPerXDL, BlockSize, K0PerXdlops, KPerBlk",
+)
 def _instructions(lookup: Lookup) -> int:
     m, n, k, m_xdl, n_xdl, size = integers(
         lookup, "MPerBlock", "NPerBlock", "KPerBlock", "MPerXDL", "NPerXDL", "BlockSize"
@@ -69,35 +72,8 @@ _DEFINITIONS = (
     GEMM.definitions["CShuffleNXdl"],
     gridwise_k_per_blk(lambda _: False),
     Definition("BLoads", "NPerBlock * KPerBlock / (BlockSize * BBlockTransferSrcScalarPerVector)", "loads of one W"),
-    Definition(
-        "Instructions",
-        "matrix instructions of a wave for a block tile",
-        "C_MFMA_Inst_Num, of one W",
-        _instructions,
-        ("MPerBlock", "NPerBlock", "KPerBlock", "MPerXDL", "NPerXDL", "BlockSize", "K0PerXdlops", "KPerBlk"),
-    ),
-    Definition(
-        "LoadInterval",
-        "matrix instructions between two loads of the hot loop (buffer_load_issue_point_interval)",
-        "those of both W in a stage, by its loads",
-        _least_interval,
-        ("MXdlPerWave", "ALoads", "BLoads", "Instructions"),
-    ),
-)
-
-_OTHERS = {"c-vector-atomic"}
-_BLAME = {"preshuffled-k-group": ("AK1", "BK1")}
-"""Of rules that here follow from other parameters."""
-
-_INHERITED = tuple(rule for rule in PRESHUFFLED.rules if rule.slug not in _OTHERS)
-_SLUGS = frozenset(rule.slug for rule in _INHERITED)
-_KEPT = tuple(
-    replace(
-        rule,
-        blame=_BLAME.get(rule.slug, rule.blame),
-        after=tuple(slug for slug in rule.after if slug in _SLUGS),
-    )
-    for rule in _INHERITED
+    _instructions,
+    _least_interval,
 )
 
 _V3_LOOP = "HasKernel and BlkGemmPipelineVer == 'v3'"
@@ -152,11 +128,17 @@ _RULES = rules(
     """
 )
 
-OPERATION = DeviceOperation(
+_DERIVED = PRESHUFFLED.derived(
     "DeviceMoeGemm",
     "ck/tensor_operation/gpu/device/impl/device_moe_gemm.hpp",
-    _parameters(),
-    {**PRESHUFFLED.definitions, **{definition.name: definition for definition in _DEFINITIONS}},
-    (*_KEPT, *_RULES),
-    GEMM.spelling,
+    behind={"BlkGemmPipelineVer": _NEW_PARAMETERS},
+    definitions=_DEFINITIONS,
+    without={"c-vector-atomic"},
+    rules=_RULES,
+)
+_BLAME = {"preshuffled-k-group": ("AK1", "BK1")}
+"""Of rules that here follow from other parameters."""
+
+OPERATION = replace(
+    _DERIVED, rules=tuple(replace(rule, blame=_BLAME.get(rule.slug, rule.blame)) for rule in _DERIVED.rules)
 )

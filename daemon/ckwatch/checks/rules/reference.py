@@ -371,7 +371,7 @@ _CK_TILE_LAYERNORM: Mapping[str, ParameterDescription] = {
     ),
 }
 
-_DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
+DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
     "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceBatchedGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle": _GEMM_XDL_CSHUFFLE_V3,
@@ -402,12 +402,7 @@ KIND_NAMES: Mapping[ParameterKind, str] = {
 
 def parameter_description(device_operation: str, parameter: str) -> ParameterDescription | None:
     """Describe a parameter of a device operation; None for one that kernel files do not give."""
-    return _DESCRIPTIONS.get(device_operation, {}).get(parameter)
-
-
-def parameter_descriptions(device_operation: str) -> Mapping[str, ParameterDescription]:
-    """The parameters of a device operation that a kernel file may give."""
-    return _DESCRIPTIONS.get(device_operation, {})
+    return DESCRIPTIONS.get(device_operation, {}).get(parameter)
 
 
 def parameter_kind_name(device_operation: str, parameter: str) -> str:

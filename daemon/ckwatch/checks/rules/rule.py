@@ -6,8 +6,8 @@ The tables of each device operation are built from these types, and so is its do
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from textwrap import dedent
 
@@ -191,6 +191,15 @@ def definitions(text: str) -> tuple[Definition, ...]:
     return tuple(Definition(name, formula, meaning) for name, formula, meaning in pieces)
 
 
+def computed(text: str, uses: str) -> Callable[[Callable[[Lookup], Value]], Definition]:
+    """Make a definition of the function that computes it, by a text as for `definitions`: the formula is for people.
+
+    `uses`: the names that the function looks up, with commas between.
+    """
+    name, formula, meaning = re.split(r" = | # ", " ".join(text.split()), maxsplit=2)
+    return lambda compute: Definition(name, formula, meaning, compute, tuple(uses.split(", ")) if uses else ())
+
+
 def blocks(text: str) -> list[str]:
     """The unindented lines of a text, each with the indented ones behind it."""
     return [" ".join(block.split()) for block in re.split(r"\n(?=\S)", dedent(text).strip())]
@@ -215,6 +224,31 @@ class DeviceOperation:
     def __post_init__(self) -> None:
         names = {folded(alias): name for name, one in self.parameters.items() for alias in (name, *one.aliases)}
         object.__setattr__(self, "_folded", names)
+
+    def derived(
+        self,
+        name: str,
+        header: str,
+        *,
+        behind: Mapping[str, tuple[TemplateParameter, ...]] = {},
+        defaults: Mapping[str, str] = {},
+        definitions: Iterable[Definition] = (),
+        without: Collection[str] = (),
+        rules: tuple[Rule, ...] = (),
+    ) -> DeviceOperation:
+        """An operation that has most of this one: more parameters, each `behind` another, other `defaults`, other or
+        further `definitions`, and further `rules`, `without` some of these."""
+        parameters = {
+            one.name: replace(one, default=defaults.get(one.name, one.default))
+            for known in self.parameters.values()
+            for one in (known, *behind.get(known.name, ()))
+        }
+        named = {one.name: one for one in definitions}
+        kept = {rule.slug: rule for rule in self.rules if rule.slug not in without}
+        inherited = (replace(rule, after=tuple(filter(kept.__contains__, rule.after))) for rule in kept.values())
+        return DeviceOperation(
+            name, header, parameters, {**self.definitions, **named}, (*inherited, *rules), self.spelling
+        )
 
     def canonical(self, name: str) -> str | None:
         """The template parameter that `name` spells, as CK or as PyTorch Inductor writes it; None for another name."""

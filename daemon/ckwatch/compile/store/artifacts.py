@@ -110,7 +110,7 @@ class ArtifactStore:
         return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
 
     def lookup(self, key: str, roots: PathRoots, look: ContentSnapshot | None = None) -> Artifact | None:
-        """The entry for `key` (`fingerprint.compile_key`) whose headers are as they were; None if there is none.
+        """The entry for `key` (`keys.request_key`) whose headers are as they were; None if there is none.
 
         A damaged entry is removed. `look` spares looking at the same headers again within one build.
         """
@@ -198,43 +198,22 @@ class ArtifactStore:
         with storing_in(self.folder):
             if replace_existing:
                 self._discard(self.entry_folder(key, headers.key))
-            return self._publish(key, headers, record, source, log, products, work_folder)
-
-    def _publish(
-        self,
-        key: str,
-        headers: HeaderSet,
-        record: ArtifactRecord,
-        source: bytes,
-        log: str,
-        products: Mapping[str, Path],
-        work_folder: Path | None,
-    ) -> Artifact:
-        run = self._run_folder()
-        staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
-        try:
-            if staging is work_folder:
-                _remove_others(staging, {record.source, *(path.name for path in products.values())})
-            texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
-            files = {name: StoredFile(len(text), hashlib.sha256(text).hexdigest()) for name, text in texts.items()}
-            for name, text in texts.items():
-                if not flushed_if_holding(staging / name, text):
-                    write_flushed(staging / name, text)
-            for path in products.values():
-                target = staging / path.name
-                take_flushed(path, target)
-                files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
-            files = dict(sorted(files.items()))
-            artifact = Artifact(
-                key, headers.key, staging, record, files, {name: path.name for name, path in products.items()}
-            )
-            write_flushed(staging / META, artifact_to_json(artifact))
-            flush_folder(staging)
-            self._write_header_set(headers, run)
-            return self._install(replace(artifact, folder=self.entry_folder(key, headers.key)), staging)
-        finally:
-            if staging is not work_folder:
-                shutil.rmtree(staging, ignore_errors=True)
+            run = self._run_folder()
+            staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
+            try:
+                if staging is work_folder:
+                    _remove_others(staging, {record.source, *(path.name for path in products.values())})
+                texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
+                files = _staged(staging, texts, products)
+                named = {name: path.name for name, path in products.items()}
+                artifact = Artifact(key, headers.key, staging, record, files, named)
+                write_flushed(staging / META, artifact_to_json(artifact))
+                flush_folder(staging)
+                self._write_header_set(headers, run)
+                return self._install(replace(artifact, folder=self.entry_folder(key, headers.key)), staging)
+            finally:
+                if staging is not work_folder:
+                    shutil.rmtree(staging, ignore_errors=True)
 
     def _install(self, artifact: Artifact, staging: Path) -> Artifact:
         entry = artifact.folder
@@ -442,6 +421,20 @@ def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
         except OSError:
             return False
     return True
+
+
+def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Path]) -> dict[str, StoredFile]:
+    """Put the files of an entry into a folder, by their names."""
+    files = {}
+    for name, text in texts.items():
+        files[name] = StoredFile(len(text), hashlib.sha256(text).hexdigest())
+        if not flushed_if_holding(folder / name, text):
+            write_flushed(folder / name, text)
+    for path in products.values():
+        target = folder / path.name
+        take_flushed(path, target)
+        files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
+    return dict(sorted(files.items()))
 
 
 def _remove_others(folder: Path, kept: Container[str]) -> None:
