@@ -58,38 +58,8 @@ if TYPE_CHECKING:
     from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
 
 
-class _NvccDelegate:
-    """Tells a builder of `toolchain` whose a source is. `make` makes a builder with nvcc."""
-
-    def __init__(self, toolchain: CompilerToolchain, make: Callable[[NvccToolchain], Builder]) -> None:
-        self._toolchain = toolchain
-        self._make = make
-        self._made: Builder | None = None
-        self._finding = anyio.Lock()
-
-    async def builder_of(self, language: Language) -> Builder | None:
-        """The other builder that `language` needs, None where the asking one will do.
-
-        Raises ToolchainError where the language's compiler is not there; it is looked for again each time.
-        """
-        has_nvcc = isinstance(self._toolchain, NvccToolchain)
-        if has_nvcc == (language is Language.CU):
-            return None
-        if has_nvcc:
-            raise ToolchainError(
-                f"there is no compiler for *.{language}.j2 templates, only {self._toolchain.hipcc}",
-                "Run `ckwatch toolchain install`, or set ROCM_PATH.",
-            )
-        async with self._finding:
-            if self._made is None:
-                from ckwatch.compile.toolchain.nvcc import find_nvcc
-
-                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
-                self._made = self._make(replace(nvcc, workspace=self._toolchain.roots.get("workspace")))
-        return self._made
-
-
 _ATTEMPTS = 3
+_GONE = "the artifact store was deleted while this was being compiled"
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
 _LOOKS_APART_S = 0.04
@@ -157,7 +127,30 @@ class Builder:
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
         self._checks = PendingHostPasses(toolchain, store)
-        self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch, shared=shared))
+        self._cuda: Builder | None = None
+        self._finding_nvcc = anyio.Lock()
+
+    async def _other(self, language: Language) -> Builder | None:
+        """The builder with nvcc that `language` needs, None where this one will do.
+
+        Raises ToolchainError where the language's compiler is not there; it is looked for again each time.
+        """
+        has_nvcc = isinstance(self._toolchain, NvccToolchain)
+        if has_nvcc == (language is Language.CU):
+            return None
+        if has_nvcc:
+            raise ToolchainError(
+                f"there is no compiler for *.{language}.j2 templates, only {self._toolchain.hipcc}",
+                "Run `ckwatch toolchain install`, or set ROCM_PATH.",
+            )
+        async with self._finding_nvcc:
+            if self._cuda is None:
+                from ckwatch.compile.toolchain.nvcc import find_nvcc
+
+                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
+                nvcc = replace(nvcc, workspace=self._toolchain.roots.get("workspace"))
+                self._cuda = Builder(nvcc, self._store, launch=self._launch, shared=self._shared)
+        return self._cuda
 
     def rest(self) -> None:
         """Nothing is to be built: forget what can be worked out again."""
@@ -179,7 +172,7 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             return await other.key(request)
         arch = await self._arch(request)
         known = self._keys.get(request)
@@ -199,7 +192,7 @@ class Builder:
         self, request: CompileRequest, take: Callable[[BuildOutcome], _Taken], look: ContentSnapshot | None = None
     ) -> _Taken | None:
         """Return what `take` makes of the stored outcome of `request`. It runs in the thread that has looked."""
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             return await other.find_and(request, take, look)
         arch = await self._arch(request)
 
@@ -217,7 +210,7 @@ class Builder:
         Raises ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full
         one is a `fault`).
         """
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             compiled = other.compiled
             result = await other.build(request, replace(options, elsewhere=None), on_event)
             self.compiled += other.compiled - compiled
@@ -280,7 +273,7 @@ class Builder:
             except StoreError as error:
                 if not error.no_space:
                     raise
-                return build.outcome(None, _without_space(error, None))
+                return build.outcome(None, _transient(CompileFault.NO_SPACE, str(error)))
             if checked is None:
                 claim.folder = None
             try:
@@ -320,9 +313,9 @@ class Builder:
         except (OSError, CkwatchError):
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
-            return _without_store(None)
+            return _transient(CompileFault.STORE_GONE, _GONE)
         if outcome.status is not CompileStatus.OK and await anyio.to_thread.run_sync(self._store.disturbed, folder):
-            return _without_store(outcome)
+            return _transient(CompileFault.STORE_GONE, _GONE, outcome)
         return outcome
 
     async def _compile_in(
@@ -333,7 +326,7 @@ class Builder:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
             on_event(OnePassLeft())
-            return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
+            return _transient(CompileFault.UNREADABLE_HEADER, _UNREADABLE, log=refused)
         if options.elsewhere is not None:
             on_event(OnePassLeft())
             return await options.elsewhere(request, folder)
@@ -368,13 +361,9 @@ class Builder:
             path, reason = next((one for one in found if one[1] is not None), ("", None))
             if reason is not None:
                 message = f"'{path}' was included, which is {reason}"
-                return None, replace(
-                    outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.UNREADABLE_HEADER, message=message
-                )
+                return None, _transient(CompileFault.UNREADABLE_HEADER, message, outcome)
             message = "headers changed while they were being compiled"
-            return None, replace(
-                outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.HEADERS_CHANGED, message=message
-            )
+            return None, _transient(CompileFault.HEADERS_CHANGED, message, outcome)
         ok = outcome.status is CompileStatus.OK
         record = record_of(request, self._toolchain, outcome.commands, ok=ok, exports=outcome.exports)
         try:
@@ -390,10 +379,10 @@ class Builder:
             )
         except StoreError as error:
             if self._store.disturbed(folder):
-                return None, _without_store(outcome)
+                return None, _transient(CompileFault.STORE_GONE, _GONE, outcome)
             if not error.no_space:
                 raise
-            return None, _without_space(error, outcome)
+            return None, _transient(CompileFault.NO_SPACE, str(error), outcome)
         return artifact, outcome
 
     @asynccontextmanager
@@ -479,14 +468,9 @@ def _try_lock(path: Path) -> tuple[bool, int | None]:
         return False, None
 
 
-def _without_space(error: StoreError, outcome: CompileOutcome | None) -> CompileOutcome:
-    if outcome is None:
-        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.NO_SPACE, str(error))
-    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.NO_SPACE, message=str(error))
-
-
-def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
-    message = "the artifact store was deleted while this was being compiled"
-    if outcome is None:
-        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.STORE_GONE, message)
-    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.STORE_GONE, message=message)
+def _transient(
+    fault: CompileFault, message: str, outcome: CompileOutcome | None = None, log: str = ""
+) -> CompileOutcome:
+    """An outcome, or none of which anything is known, as one that says nothing of the kernel."""
+    outcome = outcome or CompileOutcome(CompileStatus.TRANSIENT, log, (), 0)
+    return replace(outcome, status=CompileStatus.TRANSIENT, fault=fault, message=message)

@@ -24,7 +24,6 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerTool
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
-from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
@@ -135,34 +134,25 @@ def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:
 DEVICE_OBJECT = "device-object"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDevicePass:
-    """One in the store, under `key`; `text` is what the device can see."""
+def device_pass_key(request: CompileRequest, toolchain: CompilerToolchain, text: str) -> str:
+    """The key of the device pass of a request, of which the device can see `text`."""
+    roots = PathRoots(toolchain.roots)
+    return request_key(request, toolchain, roots, text=text, more=["device pass"], products=[DEVICE_OBJECT])
 
-    key: str
-    text: str
-    request: CompileRequest
-    toolchain: CompilerToolchain
-    store: ArtifactStore
 
-    def find(self, job: CompileJob) -> PassResult | None:
-        """The pass, with its object in the job's folder; runs in a thread."""
-        roots = PathRoots(self.toolchain.roots)
-        artifact = self.store.lookup(self.key, roots)
-        headers = None if artifact is None else self.store.header_set(artifact.headers)
-        file = None if artifact is None else artifact.product(DEVICE_OBJECT)
-        if headers is None or file is None:
-            return None
-        try:
-            (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(self.store.load(file))
-        except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
-            return None
-        return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
-
-    def keep(self, done: PassResult, commands: tuple[CompilerCommand, ...]) -> None:
-        """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on."""
-        file, headers = OBJECT_OF[PassSide.DEVICE], done.headers
-        keep_product(self.store, self.key, done.job, DEVICE_OBJECT, file, headers, commands, self.text)
+def find_device_pass(job: CompileJob, key: str, store: ArtifactStore) -> PassResult | None:
+    """The stored pass, with its object in the job's folder. Blocks; call from a worker thread."""
+    roots = PathRoots(job.toolchain.roots)
+    artifact = store.lookup(key, roots)
+    headers = None if artifact is None else store.header_set(artifact.headers)
+    file = None if artifact is None else artifact.product(DEVICE_OBJECT)
+    if headers is None or file is None:
+        return None
+    try:
+        (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(store.load(file))
+    except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
+        return None
+    return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
 
 
 def keep_product(
@@ -192,15 +182,3 @@ def keep_product(
         publish = partial(store.publish, key, observed, record, log="", products={product: copy})
         return publish(source=text.encode("utf-8", "surrogateescape"), replace_existing=True).product(product)
     return None
-
-
-def stored_device_pass(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore
-) -> StoredDevicePass | None:
-    """The device pass of `request`; None when the device can see all of the source."""
-    text = device_text(request.source)
-    if text == request.source:
-        return None
-    roots = PathRoots(toolchain.roots)
-    key = request_key(request, toolchain, roots, text=text, more=["device pass"], products=[DEVICE_OBJECT])
-    return StoredDevicePass(key, text, request, toolchain, store)

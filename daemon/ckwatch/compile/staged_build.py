@@ -30,14 +30,17 @@ from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unw
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.passes import (
+    DEVICE_OBJECT,
     OBJECT_OF,
     HeaderRefusedError,
     OnPassLine,
     PassResult,
+    device_pass_key,
     failed,
+    find_device_pass,
     joined_log,
+    keep_product,
     run_pass,
-    stored_device_pass,
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
@@ -47,6 +50,7 @@ from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.targets import Language
+from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import Launcher
 
 HEADERS_WORTH = 3
@@ -207,16 +211,19 @@ class StagedCompiler:
     async def _device_pass(self, job: CompileJob, plan: CompilePlan, keeping: TaskGroup, *, force: bool) -> PassResult:
         """The device pass, from the store where only host code changed since an earlier compile; else it is put there
         while the compile goes on."""
-        reuse = stored_device_pass(job.request, self._toolchain, self._store)
-        if reuse is None:
+        text = device_text(job.request.source)
+        if text == job.request.source:
             return await self.one_pass(job, PassSide.DEVICE, plan)
+        key = device_pass_key(job.request, self._toolchain, text)
         if not force:
-            found = await anyio.to_thread.run_sync(reuse.find, job)
+            found = await anyio.to_thread.run_sync(find_device_pass, job, key, self._store)
             if found is not None:
                 return found
         done = await self.one_pass(job, PassSide.DEVICE, plan)
         if done.failure is None and not done.log.strip():
-            keeping.start_soon(anyio.to_thread.run_sync, reuse.keep, done, tuple(job.commands))
+            what = (DEVICE_OBJECT, OBJECT_OF[PassSide.DEVICE], done.headers, tuple(job.commands), text)
+            keep = partial(keep_product, self._store, key, job, *what)
+            keeping.start_soon(anyio.to_thread.run_sync, keep)
         return done
 
     async def one_pass(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import ELEMENT_BYTES, MATRIX_ARCHS
 from ckwatch.checks.rules.rule import (
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
@@ -19,6 +18,7 @@ from ckwatch.checks.rules.rule import (
     definitions,
     flag,
     integer,
+    operation,
     rules,
     word,
 )
@@ -214,10 +214,4 @@ RULES = (
     ),
 )
 
-OPERATION = DeviceOperation(
-    NAME,
-    KERNEL,
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {definition.name: definition for definition in DEFINITIONS},
-    RULES,
-)
+OPERATION = operation(NAME, KERNEL, PARAMETERS, DEFINITIONS, RULES)

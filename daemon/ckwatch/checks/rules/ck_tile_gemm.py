@@ -14,7 +14,6 @@ from ckwatch.checks.rules.expression import Lookup, Value, integers
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import MATRIX_ARCHS, bytes_of, lds_bytes
 from ckwatch.checks.rules.rule import (
     Definition,
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
@@ -22,6 +21,7 @@ from ckwatch.checks.rules.rule import (
     definitions,
     flag,
     integer,
+    operation,
     rules,
     word,
 )
@@ -407,10 +407,4 @@ RULES = (
     ),
 )
 
-OPERATION = DeviceOperation(
-    NAME,
-    "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp",
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {definition.name: definition for definition in DEFINITIONS},
-    RULES,
-)
+OPERATION = operation(NAME, "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp", PARAMETERS, DEFINITIONS, RULES)

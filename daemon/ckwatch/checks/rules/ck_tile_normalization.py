@@ -7,16 +7,14 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from ckwatch.checks.rules.rule import (
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
     definitions,
     flag,
     integer,
+    operation,
     rules,
     word,
 )
@@ -142,12 +140,7 @@ LAYERNORM_RULES = (
 )
 
 
-def _operation(name: str, parameters: Sequence[TemplateParameter], rules: tuple[Rule, ...]) -> DeviceOperation:
-    by_name: Mapping[str, TemplateParameter] = {parameter.name: parameter for parameter in parameters}
-    return DeviceOperation(name, SHAPE, by_name, {one.name: one for one in DEFINITIONS}, rules)
-
-
 OPERATIONS = (
-    _operation(RMSNORM, RMSNORM_PARAMETERS, RMSNORM_RULES),
-    _operation(LAYERNORM, LAYERNORM_PARAMETERS, LAYERNORM_RULES),
+    operation(RMSNORM, SHAPE, RMSNORM_PARAMETERS, DEFINITIONS, RMSNORM_RULES),
+    operation(LAYERNORM, SHAPE, LAYERNORM_PARAMETERS, DEFINITIONS, LAYERNORM_RULES),
 )

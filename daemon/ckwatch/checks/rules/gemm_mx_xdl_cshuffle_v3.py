@@ -15,13 +15,13 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CL
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.rule import (
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
     computed,
     definitions,
     integer,
+    operation,
     rules,
 )
 
@@ -231,14 +231,7 @@ _RULES = (
     ),
 )
 
-OPERATION = DeviceOperation(
-    "DeviceGemmMX_Xdl_CShuffleV3",
-    _DEVICE,
-    {parameter.name: parameter for parameter in _PARAMETERS},
-    {definition.name: definition for definition in _DEFINITIONS},
-    _RULES,
-    GEMM.spelling,
-)
+OPERATION = operation("DeviceGemmMX_Xdl_CShuffleV3", _DEVICE, _PARAMETERS, _DEFINITIONS, _RULES, GEMM.spelling)
 
 PIPELINE_VERSIONS = tuple(name for name in PIPELINES if name in ("v1", "v3"))
 """Values of `BlkGemmPipelineVer`."""

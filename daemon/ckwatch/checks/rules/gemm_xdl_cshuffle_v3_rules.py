@@ -20,7 +20,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     MATRIX_ARCHS,
     PARAMETERS,
 )
-from ckwatch.checks.rules.rule import DeviceOperation, Rule, rules
+from ckwatch.checks.rules.rule import Rule, operation, rules
 
 GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp"
 BLOCK = "ck/tensor_operation/gpu/block/"
@@ -263,11 +263,11 @@ RULES = (
 )
 """In the order in which they are checked: a rule comes after those that it names in `after`."""
 
-OPERATION = DeviceOperation(
+OPERATION = operation(
     "DeviceGemmMultiD_Xdl_CShuffle_V3",
     "ck/tensor_operation/gpu/device/impl/device_gemm_multiple_d_xdl_cshuffle_v3.hpp",
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {definition.name: definition for definition in DEFINITIONS},
+    PARAMETERS,
+    DEFINITIONS,
     RULES,
     {"MPerXDL": "MPerXdl", "NPerXDL": "NPerXdl"},
 )

@@ -17,13 +17,13 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import C_CLUSTER, C_VECTORS
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
 from ckwatch.checks.rules.rule import (
     Definition,
-    DeviceOperation,
     ParameterKind,
     Rule,
     TemplateParameter,
     computed,
     flag,
     integer,
+    operation,
     rules,
     word,
 )
@@ -202,14 +202,14 @@ _OWN = (
     _transposed,
 )
 
-DEFINITIONS = {
-    one.name: one
-    for one in (
-        *(_definition(one) for one in GEMM.definitions.values() if not _FOLDED_LAYOUT.fullmatch(one.name)),
-        *_OWN,
-    )
-    if one.name not in ("AtomicVector", "NumDTensor")
-}
+DEFINITIONS = (
+    *(
+        _definition(one)
+        for one in GEMM.definitions.values()
+        if not _FOLDED_LAYOUT.fullmatch(one.name) and one.name not in ("AtomicVector", "NumDTensor")
+    ),
+    *_OWN,
+)
 
 _TRANSFORM = "ck/tensor_operation/operator_transform/transform_conv_fwd_to_gemm.hpp"
 _CHANNELS_FIRST_A = "('NGCW', 'NGCHW', 'NGCDHW')"
@@ -309,11 +309,6 @@ _OWN_RULES = (
 RULES = (*(_rule(one) for one in GEMM.rules if one.slug not in _NOT_HERE), *_OWN_RULES)
 """In the order in which they are checked."""
 
-OPERATION = DeviceOperation(
-    "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3",
-    HEADER,
-    {parameter.name: parameter for parameter in PARAMETERS},
-    DEFINITIONS,
-    RULES,
-    GEMM.spelling,
+OPERATION = operation(
+    "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3", HEADER, PARAMETERS, DEFINITIONS, RULES, GEMM.spelling
 )

@@ -238,17 +238,15 @@ class DeviceOperation:
     ) -> DeviceOperation:
         """An operation that has most of this one: more parameters, each `behind` another, other `defaults`, other or
         further `definitions`, and further `rules`, `without` some of these."""
-        parameters = {
-            one.name: replace(one, default=defaults.get(one.name, one.default))
+        parameters = (
+            replace(one, default=defaults.get(one.name, one.default))
             for known in self.parameters.values()
             for one in (known, *behind.get(known.name, ()))
-        }
-        named = {one.name: one for one in definitions}
+        )
         kept = {rule.slug: rule for rule in self.rules if rule.slug not in without}
         inherited = (replace(rule, after=tuple(filter(kept.__contains__, rule.after))) for rule in kept.values())
-        return DeviceOperation(
-            name, header, parameters, {**self.definitions, **named}, (*inherited, *rules), self.spelling
-        )
+        every = (*self.definitions.values(), *definitions)
+        return operation(name, header, parameters, every, (*inherited, *rules), self.spelling)
 
     def canonical(self, name: str) -> str | None:
         """The template parameter that `name` spells, as CK or as PyTorch Inductor writes it; None for another name."""
@@ -280,6 +278,19 @@ class DeviceOperation:
                 found[name] = definition
                 found.update((inner.name, inner) for inner in self.definitions_of(definition.uses))
         return tuple(found.values())
+
+
+def operation(
+    name: str,
+    header: str,
+    parameters: Iterable[TemplateParameter],
+    definitions: Iterable[Definition],
+    rules: tuple[Rule, ...],
+    spelling: Mapping[str, str] = {},
+) -> DeviceOperation:
+    """Make a device operation; of definitions of one name the last counts."""
+    by_name = {one.name: one for one in parameters}, {one.name: one for one in definitions}
+    return DeviceOperation(name, header, *by_name, rules, spelling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,10 @@ def discover(
                 manifest = None
             try:
                 if manifest is not None:
-                    _settle(manifest)
+                    try:
+                        relocate.settle(manifest.root, installations.MANIFEST)
+                    except ToolchainError as error:
+                        raise _UnusableError(error.message) from error
                 return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
             except _UnusableError as error:
                 looked.append(f"{source}: {error}")
@@ -142,13 +145,6 @@ def discover(
 
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
-
-
-def _settle(manifest: ToolchainManifest) -> None:
-    try:
-        relocate.settle(manifest.root, installations.MANIFEST)
-    except ToolchainError as error:
-        raise _UnusableError(error.message) from error
 
 
 def _candidates(
