@@ -27,7 +27,7 @@ from ckwatch.checks.compiler.fixes import flag_fixes, parameter_fixes, text_fixe
 from ckwatch.checks.compiler.joining import (
     INSTANCE,
     RELATED_LIMIT,
-    Cause,
+    ErrorCause,
     Placed,
     without_consequences,
     without_repeats,
@@ -195,7 +195,7 @@ def _about_flag(message: ClangMessage, sources: Sources) -> Placed | None:
         return None
     diagnostic = _built(message, SourcePlace(flag.span), sources)
     diagnostic = replace(diagnostic, fixes=flag_fixes(message, flag))
-    return Placed(_key(message, diagnostic), message, diagnostic, Cause.FLAG)
+    return Placed(_key(message, diagnostic), message, diagnostic, ErrorCause.FLAG)
 
 
 def _about_instance(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed | None:
@@ -215,7 +215,7 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
         finding = replace(finding, code=code, message=f"{said['text']} ({finding.message})")
     diagnostic = _of_finding(message, finding, parameters, sources)
     key = (INSTANCE, finding.blamed or finding.key)
-    return Placed(key, message, diagnostic, Cause.PARAMETER)
+    return Placed(key, message, diagnostic, ErrorCause.PARAMETER)
 
 
 def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed:
@@ -223,7 +223,7 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
     unterminated = as_unterminated(message, sources)
     message, place = unterminated or (with_column(message, sources), symbol_place(message, sources))
     related: tuple[Related, ...] = ()
-    cause = Cause.TEXT
+    cause = ErrorCause.TEXT
     if place is not None:
         pass
     elif sources.rendered.is_at(message.path):
@@ -232,7 +232,7 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
         place = place_in_own_header(message, sources)
     elif message.path:
         place = instantiation(message, sources)
-        cause = Cause.VAGUE if place is None else Cause.ELSEWHERE
+        cause = ErrorCause.VAGUE if place is None else ErrorCause.ELSEWHERE
         place = place or inclusion(message, sources)
         related = _header_related(message, sources)
     place = place or kernel_file_place(message, sources)
@@ -246,12 +246,12 @@ def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: 
         text = f"{diagnostic.message} ({blamed} = {value_words(parameters.values[blamed])})"
         fixes = parameter_fixes(message, blamed, parameters, sources)
         diagnostic = replace(diagnostic, message=text, fixes=fixes)
-        cause = Cause.GUESSED if built_in else Cause.PARAMETER
+        cause = ErrorCause.GUESSED if built_in else ErrorCause.PARAMETER
         return Placed((INSTANCE, blamed), message, diagnostic, cause)
     if message.is_error and built_in:
         said = f"{shorten(message.text)}, in the template '{sources.unit.kernel.template}'"
         place = SourcePlace(sources.unit.instance.span, (Related(said, place.span), *place.chain))
-        cause = Cause.ELSEWHERE
+        cause = ErrorCause.ELSEWHERE
     # the kernel file's places of the parameters that were printed there
     related += tuple(
         Related(f"{name} = {value_words(parameters.values[name])} is set here", parameters.spans[name])

@@ -27,7 +27,7 @@ LINES_OF_STATEMENT = 100
 """How many lines of a statement are read to find what it declares."""
 
 
-class Cause(IntEnum):
+class ErrorCause(IntEnum):
     """The cause of an error, the most telling last."""
 
     VAGUE = 0
@@ -49,7 +49,7 @@ class Placed:
     key: tuple[object, ...]
     message: ClangMessage
     diagnostic: Diagnostic
-    cause: Cause
+    cause: ErrorCause
 
     @property
     def is_error(self) -> bool:
@@ -85,7 +85,7 @@ def without_consequences(placed: list[Placed], sources: Sources) -> list[Placed]
     errors = [one for one in placed if one.is_error]
     flag, parameter, guessed = (
         next((one for one in errors if one.cause is cause), None)
-        for cause in (Cause.FLAG, Cause.PARAMETER, Cause.GUESSED)
+        for cause in (ErrorCause.FLAG, ErrorCause.PARAMETER, ErrorCause.GUESSED)
     )
     elsewhere: dict[Span, Placed] = {}
     leaders: list[tuple[Placed, PlacedMessage]] = []
@@ -95,9 +95,9 @@ def without_consequences(placed: list[Placed], sources: Sources) -> list[Placed]
     def leader_of_error(one: Placed, mine: PlacedMessage) -> Placed | None:
         if flag is not None:
             return flag
-        if one.cause is Cause.GUESSED:
+        if one.cause is ErrorCause.GUESSED:
             return parameter or guessed
-        if one.cause <= Cause.ELSEWHERE:
+        if one.cause <= ErrorCause.ELSEWHERE:
             known = parameter or guessed or elsewhere.setdefault(one.diagnostic.span, one)
             if known is not one:
                 return known
@@ -158,7 +158,7 @@ def _told(one: Placed, sources: Sources) -> PlacedMessage:
     user's code led to it."""
     message = one.message
     foreign = bool(message.path) and not sources.is_users(message.path)
-    if one.cause <= Cause.ELSEWHERE:
+    if one.cause <= ErrorCause.ELSEWHERE:
         led = (note for note in message.notes if is_context(note) and sources.rendered.is_at(note.path))
         user = next(led, message)
         message = replace(message, path=user.path, position=user.position)
@@ -171,4 +171,4 @@ def _told(one: Placed, sources: Sources) -> PlacedMessage:
             break
         statement.insert(0, text)
         number -= 1
-    return PlacedMessage(message, line, "\n".join(statement), one.cause is Cause.VAGUE, foreign)
+    return PlacedMessage(message, line, "\n".join(statement), one.cause is ErrorCause.VAGUE, foreign)
