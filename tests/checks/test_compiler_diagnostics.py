@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ckwatch.checks.clang_output import parse_clang_log
-from ckwatch.checks.compiler_diagnostics import NO_INPUTS, CompilerInputs, diagnose
+from ckwatch.checks.compiler.diagnose import diagnose
+from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source

@@ -8,7 +8,8 @@ import pytest
 
 import ckwatch_templates
 from ckwatch.checks.clang_output import byte_column, parse_clang_log
-from ckwatch.checks.compiler_diagnostics import NO_INPUTS, CompilerInputs, diagnose
+from ckwatch.checks.compiler.diagnose import diagnose
+from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs
 from ckwatch.model.compiler_flags import GivenFlag
 from ckwatch.model.diagnostics import Diagnostic, Fix
 from ckwatch.model.kernels import Unit

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.checks.rules.checker import OPERATIONS
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.parameter_types import declarations
 from ckwatch.workspace.loading import load_workspace
@@ -89,7 +89,7 @@ def test_every_parameter_of_a_built_in_template_has_a_type() -> None:
     assert declared["cutlass/gemm_universal.cu.j2"] >= {"ThreadblockM", "WarpK", "Stages", "Operator", "AlignmentA"}
     assert "Parameters" in declared["ck/gemm_instance.j2"]
     for operation in OPERATIONS.values():
-        names = parameter_descriptions(operation.name)
+        names = DESCRIPTIONS[operation.name]
         assert [name for name in names if operation.parameters[name].type is None] == []
 
 

@@ -63,7 +63,7 @@ def function_from(*instructions: str, symbol: str = "kernel") -> DisassembledFun
 def folded_lines(document: ListingText) -> Iterator[str]:
     """The lines with only the main loop open, each closed fold as its marked first line; without a main loop, all."""
     with_main = any(fold.main for fold in document.folds)
-    closed = {fold.first: fold.last for fold in document.folds if with_main and not fold.main}
+    closed = {fold.start: fold.end for fold in document.folds if with_main and not fold.main}
     line = 0
     while line < len(document.lines):
         last = closed.get(line)
@@ -275,13 +275,12 @@ def check(listing: Listing, document: ListingText) -> None:
     assert len(document.rows) == len(document.lines)
     open_until: list[int] = []
     for fold in document.folds:
-        assert fold.first < fold.last < len(document.lines)
-        while open_until and open_until[-1] < fold.first:
+        assert fold.start < fold.end < len(document.lines)
+        while open_until and open_until[-1] < fold.start:
             open_until.pop()
-        assert not open_until or fold.last <= open_until[-1]
-        assert len(open_until) == fold.depth
-        open_until.append(fold.last)
-        assert "▾" in document.lines[fold.first]
+        assert not open_until or fold.end <= open_until[-1]
+        assert document.lines[fold.start].index("▾") == 2 * len(open_until)
+        open_until.append(fold.end)
     kept = [line.replace("▸", "▾", 1) for line in folded_lines(document)]
     everything = iter(document.lines)
     assert all(line in everything for line in kept)  # some of the lines, in their order
@@ -295,7 +294,7 @@ def check(listing: Listing, document: ListingText) -> None:
 def _hidden(document: ListingText) -> set[int]:
     if not any(fold.main for fold in document.folds):
         return set()
-    return {line for fold in document.folds if not fold.main for line in range(fold.first + 1, fold.last + 1)}
+    return {line for fold in document.folds if not fold.main for line in range(fold.start + 1, fold.end + 1)}
 
 
 @pytest.mark.parametrize(

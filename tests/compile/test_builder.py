@@ -26,7 +26,7 @@ from ckwatch.compile.build_events import (
     OnePassLeft,
     ProcessorUsed,
 )
-from ckwatch.compile.builder import Builder, build_artifact
+from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.store import content_hashes
 from ckwatch.compile.store.artifacts import ArtifactStore
@@ -162,25 +162,25 @@ async def test_header_that_appears_compiles(script: Script, store: ArtifactStore
     mine = tmp_path / "mine"
     mine.mkdir()
     request = request_with(include_folders=(mine,))
-    await build_artifact(request, toolchain, store)
-    assert (await build_artifact(request, toolchain, store)).from_store
+    await Builder(toolchain, store).build(request)
+    assert (await Builder(toolchain, store).build(request)).from_store
     (mine / "a b.h").write_text("int c;")
-    assert not (await build_artifact(request, toolchain, store)).from_store
+    assert not (await Builder(toolchain, store).build(request)).from_store
 
 
 async def test_missing_header_that_appears_compiles(script: Script, store: ArtifactStore) -> None:
     toolchain = script("echo \"kernel.hip:1:1: fatal error: 'ck/no.hpp' file not found\" >&2; exit 1")
-    first = await build_artifact(REQUEST, toolchain, store)
+    first = await Builder(toolchain, store).build(REQUEST)
     assert (first.ok, first.artifact is None) == (False, False)
-    assert (await build_artifact(REQUEST, toolchain, store)).from_store
+    assert (await Builder(toolchain, store).build(REQUEST)).from_store
     (toolchain.include_folders[0] / "ck").mkdir()
     (toolchain.include_folders[0] / "ck" / "no.hpp").touch()
-    assert not (await build_artifact(REQUEST, toolchain, store)).from_store
+    assert not (await Builder(toolchain, store).build(REQUEST)).from_store
 
 
 async def test_failures_are_kept(script: Script, store: ArtifactStore) -> None:
     toolchain = script(FAILS)
-    first = await build_artifact(REQUEST, toolchain, store)
+    first = await Builder(toolchain, store).build(REQUEST)
     assert (first.ok, first.fault, first.log) == (False, None, "kernel.hip:1:5: error: no\n")
     second = await Builder(toolchain, store, launch=never).build(REQUEST)
     assert (second.ok, second.from_store, second.log) == (False, True, first.log)
@@ -190,11 +190,11 @@ async def test_failures_are_kept(script: Script, store: ArtifactStore) -> None:
     "text", ["kill -9 $$", "kill -SEGV $$", "echo 'LLVM ERROR: out of memory' >&2; exit 1", "exit 5"]
 )
 async def test_faults_of_the_host_are_not_kept(script: Script, store: ArtifactStore, text: str) -> None:
-    result = await build_artifact(REQUEST, script(text), store)
+    result = await Builder(script(text), store).build(REQUEST)
     assert result.artifact is None
     assert result.fault is not None
     assert result.message
-    assert (await build_artifact(REQUEST, script(COMPILES), store)).ok
+    assert (await Builder(script(COMPILES), store).build(REQUEST)).ok
 
 
 async def test_force(builder: Builder, launch: Counting) -> None:
@@ -258,7 +258,7 @@ async def test_cancelled_compile_leaves_nothing_and_the_next_takes_over(script: 
             await asked.wait()
         group.cancel_scope.cancel()
     assert list(store.locks.iterdir()) == []
-    assert (await build_artifact(REQUEST, script(), store)).ok
+    assert (await Builder(script(), store).build(REQUEST)).ok
     store.close()
     assert list((store.folder / "runs").iterdir()) == []
 
@@ -274,7 +274,7 @@ async def test_header_edited_during_a_compile(script: Script, store: ArtifactSto
 
 async def test_header_edited_again_and_again(script: Script, store: ArtifactStore) -> None:
     edit = 'echo "int b;" >> "{folder}/a b.h"\n'
-    result = await build_artifact(REQUEST, script(edit + COMPILES), store)
+    result = await Builder(script(edit + COMPILES), store).build(REQUEST)
     assert (result.ok, result.fault) == (False, CompileFault.HEADERS_CHANGED)
 
 
@@ -350,7 +350,7 @@ async def test_no_space_to_store(builder: Builder, monkeypatch: pytest.MonkeyPat
 async def test_store_that_cannot_be_written(toolchain: FakeToolchain, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with ArtifactStore(tmp_path / "file") as store, pytest.raises(StoreError, match="cannot be written"):
-        await build_artifact(REQUEST, toolchain, store)
+        await Builder(toolchain, store).build(REQUEST)
 
 
 @pytest.fixture

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from ckwatch.compile.keys import compile_key, flags_depend_on_places
-from ckwatch.compile.store.header_sets import HeaderSet
+from ckwatch.compile.keys import flags_depend_on_places, request_key
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.model.targets import Language
+from fakes.fake_compiler import REQUEST, FakeToolchain
 
 
 @pytest.mark.parametrize(
@@ -16,35 +22,24 @@ def test_flags_that_make_places_count(flag: str, expected: bool) -> None:
     assert flags_depend_on_places(["-O3", flag]) is expected
 
 
-def test_compile_key_counts_each_part() -> None:
-    def key(
-        tokens: str = "t",
-        language: str = "hip",
-        flags: tuple[str, ...] = ("-O3", "-DA"),
-        arch: str = "gfx942",
-        toolchain: str = "c",
-        folders: tuple[str, ...] = ("a", "b"),
-        products: tuple[str, ...] = ("x", "y"),
-    ) -> str:
-        return compile_key(
-            tokens=tokens,
-            language=language,
-            flags=flags,
-            arch=arch,
-            toolchain=toolchain,
-            include_folders=folders,
-            products=products,
-        )
+def test_key_counts_each_part() -> None:
+    compiler = FakeToolchain(Path("hipcc"), Path("clang++"), Path("bundler"))
+    request = replace(REQUEST, flags=("-O3", "-DA"), include_folders=(Path("/a"), Path("/b")))
+
+    def key(more: str = "x", products: tuple[str, ...] = ("x", "y"), toolchain: str = "c", **changes: Any) -> str:
+        named = replace(compiler, identity=toolchain)
+        return request_key(replace(request, **changes), named, PathRoots({}), more=[more], products=products)
 
     keys = [
         key(),
-        key(tokens="u"),
-        key(language="cpp"),
+        key(source="int u;"),
+        key(language=Language.CPP),
         key(flags=("-DA", "-O3")),
         key(arch="gfx90a"),
         key(toolchain="d"),
-        key(folders=("b", "a")),
+        key(include_folders=(Path("/b"), Path("/a"))),
         key(products=("x",)),
+        key(more="y"),
     ]
     assert len(set(keys)) == len(keys)
     assert key(products=("y", "x")) == key()

@@ -25,7 +25,7 @@ class FakeToolchain:
     cpp_arguments: tuple[str, ...] = ()
     link_arguments: tuple[str, ...] = ("-L/rocm/lib",)
     include_folders: tuple[Path, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath, "CPATH": "/hidden"})
+    environment: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
     identity: str = "compiler 1"
     roots: Mapping[str, Path] = field(default_factory=dict)
     openmp: bool = True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.checks.clang_output import ClangMessage, parse_clang_log
-from ckwatch.checks.compiler_diagnostics import diagnose
+from ckwatch.checks.compiler.diagnose import diagnose
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Unit
 from ckwatch.model.source_map import Segment, Site, SiteFrame, SiteKind, SourceMap

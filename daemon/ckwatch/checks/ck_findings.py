@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ckwatch.checks.ck_parameters import CK_SPELLINGS, InstanceParameters, value_text
+from ckwatch.checks.ck_parameters import CK_SPELLINGS, InstanceParameters
 from ckwatch.checks.clang_output import ClangMessage
 from ckwatch.checks.cpp_expression import spelled
+from ckwatch.checks.parameter_values import value_words
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.static_assertion import FailedRequirement, read_requirement, statement
 from ckwatch.model.kernels import ParameterValue, is_integers
@@ -72,10 +73,10 @@ def _slice_finding(
     block = _first_sequence(requirement)
     names = [cluster]
     if block is None or len(block) != len(lengths) or 0 in lengths:
-        outcome = f"{cluster} = {value_text(lengths)}"
+        outcome = f"{cluster} = {value_words(lengths)}"
     else:
         rest = tuple(length % threads for length, threads in zip(block, lengths, strict=True))
-        outcome = f"{value_text(block)} % {value_text(lengths)} = {value_text(rest)}"
+        outcome = f"{value_words(block)} % {value_words(lengths)} = {value_words(rest)}"
         names = [name for name, over in zip(SLICES.get(cluster, ()), rest, strict=False) if over] + names
 
     def fixes(name: str, other: ParameterValue) -> bool:
@@ -111,7 +112,7 @@ def _size_finding(parameters: InstanceParameters, cluster: str, lengths: tuple[i
     names = ("BlockSize", cluster)
     return CkFinding(
         "ck/thread-cluster-size",
-        f"product({cluster}) <= BlockSize: {product} = {prod(lengths)}, BlockSize = {value_text(size)}",
+        f"product({cluster}) <= BlockSize: {product} = {prod(lengths)}, BlockSize = {value_words(size)}",
         names,
         parameters.blamed(names, fixes),
         ("thread-cluster", cluster, "size"),
@@ -268,7 +269,7 @@ def _agrees(requirement: FailedRequirement, name: str, own: str, parameters: Ins
     if bound is None:
         return True
     value = parameters.values[own]
-    return "".join(bound) == value_text(value)
+    return "".join(bound) == value_words(value)
 
 
 def _finding_of_pattern(message: ClangMessage, parameters: InstanceParameters, arch: str) -> CkFinding | None:
@@ -284,7 +285,7 @@ def _finding_of_pattern(message: ClangMessage, parameters: InstanceParameters, a
             continue
         values: Mapping[str, str] = {
             "arch": arch,
-            **{name: value_text(value) for name, value in parameters.values.items()},
+            **{name: value_words(value) for name, value in parameters.values.items()},
             **{name: value for name, value in match.groupdict().items() if value is not None},
         }
         text = pattern.explanation.format_map(_KeepsUnknownNames(values))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from ckwatch.checks.rules.rule import folded
 from ckwatch.model.kernels import Kernel, ParameterValue, Unit
 
 ALIASES: dict[str, str] = {
@@ -54,11 +55,6 @@ _SIDES = (
 )
 
 
-def normalised(name: str) -> str:
-    """Case and underscores do not tell CK's names apart."""
-    return name.replace("_", "").lower()
-
-
 class InstanceParameters:
     """The parameters of a unit's instance, as names inside CK's headers refer to them."""
 
@@ -67,7 +63,7 @@ class InstanceParameters:
         self.spans = unit.instance.spans
         self.kernel: Kernel = unit.kernel
         self._instance = unit.instance.name
-        self._by_name = {normalised(name): name for name in self.values}
+        self._by_name = {folded(name): name for name in self.values}
 
     def meant_by(self, name: str, statements: Sequence[str] = ()) -> tuple[str, ...]:
         """The instance parameters that `name` of a header stands for, () when it is none.
@@ -75,7 +71,7 @@ class InstanceParameters:
         `statements` are the header statements along the template backtrace, innermost first: they decide between the
         transfers of A, B and C, which share their code.
         """
-        key = normalised(name)
+        key = folded(name)
         if key in self._by_name:
             return (self._by_name[key],)
         pattern = ALIASES.get(key) or DERIVED.get(key)
@@ -87,7 +83,7 @@ class InstanceParameters:
 
     def same_as(self, name: str, statements: Sequence[str] = ()) -> str | None:
         """The one instance parameter whose value `name` of a header is; None when there is none, or several."""
-        meant = () if normalised(name) in DERIVED else self.meant_by(name, statements)
+        meant = () if folded(name) in DERIVED else self.meant_by(name, statements)
         return meant[0] if len(meant) == 1 else None
 
     def side(self, statements: Iterable[str]) -> str:
@@ -124,12 +120,3 @@ class InstanceParameters:
             return name in self.spans, fixing, rarity, smaller, known.index(name)
 
         return max(known, key=rank)
-
-
-def value_text(value: ParameterValue) -> str:
-    """A parameter's value as a person writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(value_text, value))}]"
-    return str(value)

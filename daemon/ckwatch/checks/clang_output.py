@@ -21,7 +21,7 @@ lld's `>>> referenced by`). Text format and category names: `clang/lib/Frontend/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -290,7 +290,7 @@ class ClangTextParser:
             option=option,
             category=category,
             include_chain=self._chains.get(path, ()),
-            kind=_fault(text) or (MessageKind.BACKEND if _is_backend(text, category) else MessageKind.COMPILER),
+            kind=_kind_of(text, category),
         )
 
     def _add_fixit(self, match: re.Match[str]) -> None:
@@ -317,37 +317,52 @@ class ClangTextParser:
 
 def _unlocated(line: str) -> ClangMessage | None:
     """A message of the driver, a linker or the back end, without a place."""
-    match = _TOOL.match(line)
-    if match:
-        text, option, category = _split_suffix(match["text"])
-        kind = _fault(text) or (MessageKind.LINKER if _is_linker(match["tool"], text) else MessageKind.DRIVER)
-        return _plain(ClangSeverity(match["severity"]), text, kind, option, category, match["tool"])
-    match = _BARE.match(line)
-    if match:
-        text, option, category = _split_suffix(match["text"].removeprefix("<unknown>:0:0: "))
-        kind = _fault(text) or (MessageKind.BACKEND if _is_backend(text, category) else MessageKind.COMPILER)
-        return _plain(ClangSeverity(match["severity"]), text, kind, option, category)
-    match = _GNU_UNDEFINED.match(line)
-    if match:
-        return _plain(ClangSeverity.ERROR, match["text"], MessageKind.LINKER, tool="ld")
-    match = _GNU_LD.match(line)
-    if match:
-        severity = ClangSeverity.WARNING if match["text"].startswith("warning: ") else ClangSeverity.ERROR
-        text = match["text"].removeprefix("warning: ")
-        return _plain(severity, text, _fault(text) or MessageKind.LINKER, tool=match["tool"])
-    match = _LLVM_OPTION.match(line)
-    if match:
-        severity = ClangSeverity.NOTE if match["text"].startswith("Did you mean") else ClangSeverity.ERROR
-        return _plain(severity, match["text"], MessageKind.DRIVER, tool=match["tool"])
-    match = _LLVM_ERROR.match(line)
-    if match:
-        return _plain(ClangSeverity.FATAL, match["text"], _fault(match["text"]) or MessageKind.BACKEND)
-    if _CRASH_START.match(_excerpt(line)):
-        return _plain(ClangSeverity.FATAL, line, MessageKind.CRASH)
+    for pattern, read in _UNLOCATED:
+        match = pattern.match(line)
+        if match is not None:
+            return read(match)
     fault = _fault(line)
-    if fault in (MessageKind.OUT_OF_MEMORY, MessageKind.NO_SPACE, MessageKind.KILLED):
-        return _plain(ClangSeverity.FATAL, line, fault)
-    return None
+    if _CRASH_START.match(_excerpt(line)):
+        fault = MessageKind.CRASH
+    elif fault is MessageKind.CRASH:
+        return None
+    return None if fault is None else _plain(ClangSeverity.FATAL, line, fault)
+
+
+def _of_tool(match: re.Match[str]) -> ClangMessage:
+    text, option, category = _split_suffix(match["text"])
+    kind = _fault(text) or (MessageKind.LINKER if _is_linker(match["tool"], text) else MessageKind.DRIVER)
+    return _plain(ClangSeverity(match["severity"]), text, kind, option, category, match["tool"])
+
+
+def _of_nobody(match: re.Match[str]) -> ClangMessage:
+    text, option, category = _split_suffix(match["text"].removeprefix("<unknown>:0:0: "))
+    return _plain(ClangSeverity(match["severity"]), text, _kind_of(text, category), option, category)
+
+
+def _of_gnu_linker(match: re.Match[str]) -> ClangMessage:
+    severity = ClangSeverity.WARNING if match["text"].startswith("warning: ") else ClangSeverity.ERROR
+    text = match["text"].removeprefix("warning: ")
+    return _plain(severity, text, _fault(text) or MessageKind.LINKER, tool=match["tool"])
+
+
+def _of_llvm_option(match: re.Match[str]) -> ClangMessage:
+    severity = ClangSeverity.NOTE if match["text"].startswith("Did you mean") else ClangSeverity.ERROR
+    return _plain(severity, match["text"], MessageKind.DRIVER, tool=match["tool"])
+
+
+_UNLOCATED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], ClangMessage]], ...] = (
+    (_TOOL, _of_tool),
+    (_BARE, _of_nobody),
+    (_GNU_UNDEFINED, lambda match: _plain(ClangSeverity.ERROR, match["text"], MessageKind.LINKER, tool="ld")),
+    (_GNU_LD, _of_gnu_linker),
+    (_LLVM_OPTION, _of_llvm_option),
+    (
+        _LLVM_ERROR,
+        lambda match: _plain(ClangSeverity.FATAL, match["text"], _fault(match["text"]) or MessageKind.BACKEND),
+    ),
+)
+"""The first that matches counts."""
 
 
 def _plain(
@@ -362,8 +377,10 @@ def _is_linker(tool: str, text: str) -> bool:
     return _LINKERS.match(name) is not None or "linker command failed" in text or "link command failed" in text
 
 
-def _is_backend(text: str, category: str) -> bool:
-    return category in ("Backend Issue", "SourceMgr Reported Issue") or _BACKEND.match(text) is not None
+def _kind_of(text: str, category: str) -> MessageKind:
+    """Who speaks in a message that names no tool."""
+    of_backend = category in ("Backend Issue", "SourceMgr Reported Issue") or _BACKEND.match(text) is not None
+    return _fault(text) or (MessageKind.BACKEND if of_backend else MessageKind.COMPILER)
 
 
 def _fault(text: str) -> MessageKind | None:

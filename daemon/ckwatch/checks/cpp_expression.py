@@ -7,8 +7,9 @@ toward zero as in C++ ([expr.mul]); arithmetic is not reduced to 64 bits, as no 
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ckwatch.model.arithmetic import ZeroDivisorError, divide, remainder
 
@@ -272,9 +273,9 @@ class _Evaluator:
             return self.unary()
         left = self.binary(level + 1)
         while self.peek() in _LEVELS[level]:
-            operator = self.tokens[self.at]
+            symbol = self.tokens[self.at]
             self.at += 1
-            left = _apply(operator, left, self.binary(level + 1))
+            left = _apply(symbol, left, self.binary(level + 1))
         return left
 
     def unary(self) -> int:
@@ -301,41 +302,32 @@ class _Evaluator:
         raise NotArithmeticError(lexeme)
 
 
-def _apply(operator: str, left: int, right: int) -> int:
-    match operator:
-        case "||":
-            return int(bool(left) or bool(right))
-        case "&&":
-            return int(bool(left) and bool(right))
-        case "==" | "!=" | "<" | ">" | "<=" | ">=":
-            return int(
-                {
-                    "==": left == right,
-                    "!=": left != right,
-                    "<": left < right,
-                    ">": left > right,
-                    "<=": left <= right,
-                    ">=": left >= right,
-                }[operator]
-            )
-        case "/" | "%":
-            try:
-                return divide(left, right) if operator == "/" else remainder(left, right)
-            except ZeroDivisorError as error:
-                raise NotArithmeticError(str(error)) from None
-        case "<<" | ">>":
-            if not 0 <= right < 64:
-                raise NotArithmeticError("shift out of range")
-            return left << right if operator == "<<" else left >> right
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "|":
-            return left | right
-        case "^":
-            return left ^ right
-        case _:
-            return left & right
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "||": lambda left, right: left != 0 or right != 0,
+    "&&": lambda left, right: left != 0 and right != 0,
+    "|": operator.or_,
+    "^": operator.xor,
+    "&": operator.and_,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": divide,
+    "%": remainder,
+}
+
+
+def _apply(symbol: str, left: int, right: int) -> int:
+    if symbol in ("<<", ">>") and not 0 <= right < 64:
+        raise NotArithmeticError("shift out of range")
+    try:
+        return int(_OPERATORS[symbol](left, right))
+    except ZeroDivisorError as error:
+        raise NotArithmeticError(str(error)) from None

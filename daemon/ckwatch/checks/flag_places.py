@@ -13,7 +13,6 @@ COMMAND_LINE = ("<command line>", "<command-line>", "<built-in>")
 
 _SHORTEST = 2
 _DEFINITION = re.compile(r"#\s*define\s+(?P<name>[^\s(]+)")
-_LIBRARY = re.compile(r"(?:cannot find|unable to find library) (?P<flag>-l\S+?)(?::|$)")
 _INVALID_DEFINE = re.compile(r"macro name|macro parameter|in macro|macro definition")
 
 

@@ -12,9 +12,10 @@ from collections.abc import Collection
 from ckwatch.checks.rules.checker import ELEMENT_TYPES, MATRIX_LAYOUTS
 from ckwatch.checks.rules.rule import folded
 from ckwatch.model.contractions import Contraction
-from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import ParameterValue, Tensor, Unit
 from ckwatch.model.tensors import DTYPES, LAYOUTS
+from ckwatch.model.text import Span
 
 _SPELLINGS = {
     "dtype": ("{}datatype", "{}elementdtype", "datatype{}"),
@@ -81,15 +82,18 @@ def _given(value: ParameterValue, what: str) -> str | None:
     return word if _CONVOLUTION_LAYOUT.fullmatch(word) else MATRIX_LAYOUTS.get(word)
 
 
+def kernel_file_error(
+    unit: Unit, code: str, message: str, span: Span, related: tuple[Related, ...] = (), fixes: tuple[Fix, ...] = ()
+) -> Diagnostic:
+    """An error of one unit's kernel file."""
+    code = f"kernel-file/{code}"
+    return Diagnostic(Severity.ERROR, Source.KERNEL_FILE, code, message, span, related, fixes=fixes, units=(unit.id,))
+
+
 def _mismatch(unit: Unit, name: str, what: str, message: str, key: str) -> Diagnostic:
     spans = unit.kernel.operation_spans
     place = next((spans[one] for one in (f"{key}.{what}", key) if one in spans), None)
-    return Diagnostic(
-        Severity.ERROR,
-        Source.KERNEL_FILE,
-        f"kernel-file/{what}-mismatch",
-        f"{message}: the kernel would take memory for what it is not",
-        unit.instance.spans.get(name, unit.instance.span),
-        (Related("the operation says so here", place),) if place is not None else (),
-        units=(unit.id,),
-    )
+    related = (Related("the operation says so here", place),) if place is not None else ()
+    message = f"{message}: the kernel would take memory for what it is not"
+    span = unit.instance.spans.get(name, unit.instance.span)
+    return kernel_file_error(unit, f"{what}-mismatch", message, span, related)

@@ -15,30 +15,26 @@ from ckwatch.model.text import Position
 from ckwatch.render.tokens import TokenIndex
 
 
-def rebase(
-    messages: Sequence[ClangMessage], *, path: str, old: str, new: str, new_path: str | None = None
-) -> list[ClangMessage]:
+def rebase(messages: Sequence[ClangMessage], *, path: str, old: str, new: str) -> list[ClangMessage]:
     """`messages` with every place in the file `path`, whose text was `old`, moved to where it is in `new`.
 
-    Places in other files stay. With `new_path`, the file's name changes too.
+    Places in other files stay.
     """
-    new_path = path if new_path is None else new_path
-    if old == new and new_path == path:
+    if old == new:
         return list(messages)
-    mover = _Rebaser(path, new_path, old, new)
+    mover = _Rebaser(path, old, new)
     return [mover.message(message) for message in messages]
 
 
 def position_rebaser(path: str, *, old: str, new: str) -> Callable[[ClangPosition], ClangPosition]:
     """Moves places in the file `path` as `rebase` does. A place without a column (0) moves with the first token of its
     line and gets none."""
-    return _Rebaser(path, path, old, new).place
+    return _Rebaser(path, old, new).place
 
 
 class _Rebaser:
-    def __init__(self, path: str, new_path: str, old: str, new: str) -> None:
+    def __init__(self, path: str, old: str, new: str) -> None:
         self.path = path
-        self.new_path = new_path
         self.old_tokens = TokenIndex(old)
         self.new_tokens = TokenIndex(new)
         self.old_lines = old.split("\n")
@@ -48,21 +44,18 @@ class _Rebaser:
         here = message.path == self.path
         return replace(
             message,
-            path=self.new_path if here else message.path,
             position=self.place(message.position) if here and message.position is not None else message.position,
             ranges=tuple(self.range(entry) for entry in message.ranges) if here else message.ranges,
             notes=tuple(self.message(note) for note in message.notes),
             include_chain=tuple(self.inclusion(step) for step in message.include_chain),
             fixits=tuple(
-                replace(fixit, path=self.new_path, range=self.range(fixit.range)) if fixit.path == self.path else fixit
+                replace(fixit, range=self.range(fixit.range)) if fixit.path == self.path else fixit
                 for fixit in message.fixits
             ),
         )
 
     def inclusion(self, step: Inclusion) -> Inclusion:
-        if step.path != self.path:
-            return step
-        return Inclusion(self.new_path, self.line(step.line))
+        return replace(step, line=self.line(step.line)) if step.path == self.path else step
 
     def line(self, number: int) -> int:
         line = _line(self.old_lines, number)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ckwatch.checks.blame import parameter_behind
-from ckwatch.checks.operands import operand_mismatches
+from ckwatch.checks.operands import kernel_file_error, operand_mismatches
 from ckwatch.checks.parameter_values import ValueProblem, value_problem, value_words
 from ckwatch.checks.rule_diagnostics import rule_diagnostics, unchecked_diagnostics
 from ckwatch.checks.rules.argument_types import SourceNames, violated_type
@@ -132,15 +132,9 @@ def unsupported_operations(unit: Unit, rendered: Rendered) -> Iterator[Diagnosti
     for found in UNSUPPORTED.finditer(rendered.text):
         places = (kernel.operation_spans[key] for key in found[2].split() if key in kernel.operation_spans)
         origin = rendered.source_map.origin_of_range(found.start(), found.start() + 1)
-        yield Diagnostic(
-            Severity.ERROR,
-            Source.KERNEL_FILE,
-            "kernel-file/unsupported",
-            re.sub(r"\\(.)", r"\1", found[1]),
-            next(places, kernel.template_span),
-            () if origin is None else (Related("the template says so here", origin.span),),
-            units=(unit.id,),
-        )
+        related = () if origin is None else (Related("the template says so here", origin.span),)
+        message = re.sub(r"\\(.)", r"\1", found[1])
+        yield kernel_file_error(unit, "unsupported", message, next(places, kernel.template_span), related)
 
 
 def unused_parameters(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:
@@ -165,15 +159,10 @@ def _misspelt(unit: Unit, name: str, meant: str | None) -> Diagnostic:
     span = unit.kernel.key_span(unit.instance, name)
     hint = f"; did you mean '{meant}'?" if meant else ""
     fixable = meant is not None and meant not in unit.instance.parameters and span in unit.kernel.key_spans.values()
-    return Diagnostic(
-        Severity.ERROR,
-        Source.KERNEL_FILE,
-        "kernel-file/unused-parameter",
-        f"no template reads the parameter '{name}'{hint}",
-        span,
-        (Related(f"the template is '{unit.kernel.template}'", unit.kernel.template_span),),
-        fixes=(Fix(span, meant),) if fixable and meant is not None else (),
-    )
+    related = (Related(f"the template is '{unit.kernel.template}'", unit.kernel.template_span),)
+    fixes = (Fix(span, meant),) if fixable and meant is not None else ()
+    message = f"no template reads the parameter '{name}'{hint}"
+    return kernel_file_error(unit, "unused-parameter", message, span, related, fixes)
 
 
 def wrong_values(unit: Unit, outcome: RenderOutcome, builtin: str) -> dict[str, Diagnostic]:
@@ -211,7 +200,7 @@ def _swept_elements(unit: Unit, name: str, declared: ParameterType) -> Diagnosti
     message = (
         f"`{name}` must be an array of {length}, and a sweep takes each element by itself: write [[…]] for one array"
     )
-    return Diagnostic(Severity.ERROR, Source.KERNEL_FILE, "kernel-file/wrong-type", message, span, units=(unit.id,))
+    return kernel_file_error(unit, "wrong-type", message, span)
 
 
 def declared_types(unit: Unit, outcome: RenderOutcome, builtin: str) -> dict[str, ParameterType]:
@@ -269,15 +258,7 @@ def _wrong_value(unit: Unit, name: str, problem: ValueProblem) -> Diagnostic:
     span, meant = unit.instance.spans.get(name), problem.meant
     fixable = span is not None and meant is not None and not unit.instance.is_derived(name)
     fixes = (Fix(span, toml_value(meant)),) if fixable and span is not None and meant is not None else ()
-    return Diagnostic(
-        Severity.ERROR,
-        Source.KERNEL_FILE,
-        f"kernel-file/{problem.code}",
-        problem.message,
-        span or unit.instance.span,
-        fixes=fixes,
-        units=(unit.id,),
-    )
+    return kernel_file_error(unit, problem.code, problem.message, span or unit.instance.span, fixes=fixes)
 
 
 def _follows(one: Diagnostic, wrong: Mapping[str, Diagnostic], builtin: str) -> bool:
@@ -298,10 +279,7 @@ def _other_template(unit: Unit, outcome: RenderOutcome, builtin: str) -> Diagnos
     message = (
         f"no instance sets {names}, which `{unit.kernel.template}` needs: these are parameters of another template"
     )
-    return Diagnostic(
-        *(Severity.ERROR, Source.KERNEL_FILE, "kernel-file/other-template", message, unit.kernel.template_span),
-        units=(unit.id,),
-    )
+    return kernel_file_error(unit, "other-template", message, unit.kernel.template_span)
 
 
 def _at_its_cause(unit: Unit, one: Diagnostic, outcome: RenderOutcome, builtin: str) -> Diagnostic:

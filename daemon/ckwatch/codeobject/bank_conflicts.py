@@ -292,15 +292,13 @@ def bank_conflicts(
         if block > header and block not in loop:
             continue
         sure = block in certain and block not in elsewhere
-        for index in range(flow.blocks[block].first, flow.blocks[block].last + 1):
+        for index in flow.members([block]):
             instruction = instructions[index]
             if not sure:
                 wave.forget(instruction)
                 continue
-            if block in loop and traits(instruction.mnemonic).kind in (
-                InstructionKind.LDS_READ,
-                InstructionKind.LDS_WRITE,
-            ):
+            kind = traits(instruction.mnemonic).kind
+            if block in loop and kind in (InstructionKind.LDS_READ, InstructionKind.LDS_WRITE):
                 turns = _turns(instruction, wave, known)
                 if turns is not None:
                     found.append(LdsAccess(index, turns))

@@ -7,7 +7,7 @@ Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". Loops that share their
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ckwatch.codeobject.disassembly import Instruction
@@ -51,6 +51,11 @@ class ControlFlow:
     indirect: tuple[int, ...] = ()
     irreducible: int = 0
     dominators: tuple[int, ...] = ()
+
+    def members(self, blocks: Iterable[int]) -> Iterator[int]:
+        """The instructions of some blocks, by their numbers."""
+        for block in blocks:
+            yield from range(self.blocks[block].first, self.blocks[block].last + 1)
 
     def dominating(self, block: int) -> list[int]:
         """The blocks that every way to `block` passes, the entry first, `block` last."""

@@ -10,6 +10,7 @@ argument types of a CK kernel repeat all its template arguments.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -259,7 +260,7 @@ class _Demangler:
                 found = self._template(found, of_function)
             elif self._next() == "T":
                 found = self._parameter()
-            elif self._pair() in ("Dt", "DT"):
+            elif self._take("Dt") or self._take("DT"):
                 found = self._decltype()
             else:
                 found = self._unqualified(found)
@@ -417,48 +418,41 @@ class _Demangler:
             if self._next() != "I":
                 return self._add(found)
             return self._add(self._template(self._add(found)))
-        return self._add(self._compound(first, pair))
+        return self._add(self._compound())
 
-    def _compound(self, first: str, pair: str) -> NameNode:
-        if first in _WRAPPERS:
-            self._at += 1
-            return self._wrapped(_WRAPPERS[first], self._type())
-        if pair == "Dp":
-            self._at += 2
-            return self._type()
-        if pair in ("Dt", "DT"):
-            return self._decltype()
-        if self._take("Dv"):
-            count = self._digits()
-            self._expect("_")
-            return self._node(NameNodeKind.JOINED, f"{HOLE} vector[{count}]", self._type())
-        if self._take("DB") or self._take("DU"):
-            sign = "unsigned " if self._text[self._at - 1] == "U" else ""
-            return self._named(f"{sign}_BitInt({self._until('_')})")
-        if self._take("U"):
-            space = self._unqualified(None)
-            if self._next() == "I":
-                self._template_arguments()
-            return self._node(NameNodeKind.JOINED, f"{HOLE} {HOLE}", self._type(), space)
-        if self._take("u"):
-            return self._unqualified(None)
-        if self._take("A"):
-            count = self._until("_")
-            return self._node(NameNodeKind.JOINED, f"{HOLE} [{count}]", self._type())
-        if self._take("M"):
-            owner, member = self._type(), self._type()
-            if member.kind is NameNodeKind.FUNCTION:
-                return self._function(f"{HOLE}::*", member, owner)
-            return self._node(NameNodeKind.JOINED, f"{HOLE} {HOLE}::*", member, owner)
-        if self._take("F"):
-            self._take("Y")
-            parts = []
-            while not self._take("E"):
-                parts.append(self._type())
-            if not parts:
-                raise ValueError(f"{self._text} has a function that returns nothing")
-            return self._node(NameNodeKind.FUNCTION, "", *parts)
+    def _compound(self) -> NameNode:
+        for prefix, pattern in _WRAPPERS.items():
+            if self._take(prefix):
+                return self._wrapped(pattern, self._type())
+        for prefix, read in _COMPOUNDS.items():
+            if self._take(prefix):
+                return read(self)
         return self._name()
+
+    def _array(self, pattern: str) -> NameNode:
+        count = self._until("_")
+        return self._node(NameNodeKind.JOINED, pattern.format(HOLE, count), self._type())
+
+    def _in_address_space(self) -> NameNode:
+        space = self._unqualified(None)
+        if self._next() == "I":
+            self._template_arguments()
+        return self._node(NameNodeKind.JOINED, f"{HOLE} {HOLE}", self._type(), space)
+
+    def _member_pointer(self) -> NameNode:
+        owner, member = self._type(), self._type()
+        if member.kind is NameNodeKind.FUNCTION:
+            return self._function(f"{HOLE}::*", member, owner)
+        return self._node(NameNodeKind.JOINED, f"{HOLE} {HOLE}::*", member, owner)
+
+    def _function_type(self) -> NameNode:
+        self._take("Y")
+        parts = []
+        while not self._take("E"):
+            parts.append(self._type())
+        if not parts:
+            raise ValueError(f"{self._text} has a function that returns nothing")
+        return self._node(NameNodeKind.FUNCTION, "", *parts)
 
     def _wrapped(self, pattern: str, inner: NameNode) -> NameNode:
         if inner.kind is NameNodeKind.PACK:
@@ -478,7 +472,6 @@ class _Demangler:
     # -- expressions
 
     def _decltype(self) -> NameNode:
-        self._at += 2
         found = self._expression()
         self._expect("E")
         return self._node(NameNodeKind.JOINED, f"decltype({HOLE})", found)
@@ -506,6 +499,22 @@ class _Demangler:
         return self._node(
             NameNodeKind.JOINED, f"({HOLE} {_OPERATORS[operator]} {HOLE})", self._expression(), self._expression()
         )
+
+
+_COMPOUNDS: Mapping[str, Callable[[_Demangler], NameNode]] = {
+    "Dp": lambda at: at._type(),
+    "Dt": lambda at: at._decltype(),
+    "DT": lambda at: at._decltype(),
+    "Dv": lambda at: at._array("{} vector[{}]"),
+    "DB": lambda at: at._named(f"_BitInt({at._until('_')})"),
+    "DU": lambda at: at._named(f"unsigned _BitInt({at._until('_')})"),
+    "U": lambda at: at._in_address_space(),
+    "u": lambda at: at._unqualified(None),
+    "A": lambda at: at._array("{} [{}]"),
+    "M": lambda at: at._member_pointer(),
+    "F": lambda at: at._function_type(),
+}
+"""Readers of what follows a prefix of a type, except for `_WRAPPERS`."""
 
 
 def _returns(name: NameNode) -> bool:

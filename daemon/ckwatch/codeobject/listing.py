@@ -156,31 +156,23 @@ def _without_padding(instructions: tuple[Instruction, ...]) -> tuple[Instruction
 def _innermost(flow: ControlFlow, count: int) -> list[int | None]:
     found: list[int | None] = [None] * count
     for number, loop in enumerate(flow.loops):
-        for block in loop.own:
-            for index in range(flow.blocks[block].first, flow.blocks[block].last + 1):
-                found[index] = number
+        for index in flow.members(loop.own):
+            found[index] = number
     return found
 
 
 def _loops(flow: ControlFlow, instructions: Sequence[Instruction], main: MainLoop | None) -> tuple[ListingLoop, ...]:
     chosen = _number_of(main, flow)
-    found = []
-    for number, loop in enumerate(flow.loops):
-        members = (
-            instructions[index]
-            for block in loop.blocks
-            for index in range(flow.blocks[block].first, flow.blocks[block].last + 1)
+    return tuple(
+        ListingLoop(
+            header=flow.blocks[loop.header].first,
+            depth=loop.depth,
+            parent=loop.parent,
+            mix=mix_of(instructions[index] for index in flow.members(loop.blocks)),
+            main=number == chosen,
         )
-        found.append(
-            ListingLoop(
-                header=flow.blocks[loop.header].first,
-                depth=loop.depth,
-                parent=loop.parent,
-                mix=mix_of(members),
-                main=number == chosen,
-            )
-        )
-    return tuple(found)
+        for number, loop in enumerate(flow.loops)
+    )
 
 
 def _number_of(main: MainLoop | None, flow: ControlFlow) -> int | None:

@@ -28,27 +28,11 @@ _SHARES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListingFold:
-    """Lines `first` to `last` of a document, both included, that close to `first`, which says what they hold: `label`.
-
-    Folds are nested or apart. `loop`: a loop or a part of one, else straight code. `main` holds the main loop or is
-    it.
-    """
-
-    first: int
-    last: int
-    depth: int
-    label: str
-    loop: bool = False
-    main: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListingText:
     """A listing as text. `rows` has for each line the row that it shows, None for headings and source lines."""
 
     lines: tuple[str, ...]
-    folds: tuple[ListingFold, ...]
+    folds: tuple[IsaFold, ...]
     rows: tuple[int | None, ...]
 
 
@@ -67,11 +51,11 @@ def listing_text_of(
     layout = _Layout(listing, roots or {}, comments=comments)
     layout.head()
     layout.region(0, len(listing.rows), ())
-    return ListingText(lines=tuple(layout.lines), folds=tuple(sorted(layout.folds, key=_from)), rows=tuple(layout.rows))
-
-
-def _from(fold: ListingFold) -> tuple[int, int]:
-    return fold.first, -fold.last
+    return ListingText(
+        lines=tuple(layout.lines),
+        folds=tuple(sorted(layout.folds, key=lambda fold: (fold.start, -fold.end))),
+        rows=tuple(layout.rows),
+    )
 
 
 class _Layout:
@@ -81,7 +65,7 @@ class _Layout:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
-        self.folds: list[ListingFold] = []
+        self.folds: list[IsaFold] = []
         self._comment = "; " if comments else ""
         self._roots = roots
         self._parts: Counter[int] = Counter()
@@ -117,9 +101,8 @@ class _Layout:
             main = bool(inner) and any(
                 self.listing.loops[number].main for index in members for number in self._chains[index]
             )
-            last_line = len(self.lines) - 1
             self.folds.append(
-                ListingFold(first=line, last=last_line, depth=depth, label=label, loop=bool(inner), main=main)
+                IsaFold(start=line, end=len(self.lines) - 1, kind="loop" if inner else "block", label=label, main=main)
             )
 
     def _sources(self, loop: int, depth: int) -> None:
@@ -225,6 +208,7 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
     document = listing_text_of(listing, roots=roots, comments=True)
     general = _explanations(listing)
+    end, heading = len(document.lines) - 1, document.lines[0].removeprefix("; ")
     lines = tuple(
         _view_line(number, listing.rows[row], general, rendered)
         for number, row in enumerate(document.rows)
@@ -233,7 +217,7 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
     return IsaView(
         text="\n".join([*document.lines, ""]),
         lines=lines,
-        folds=_view_folds(document),
+        folds=(IsaFold(start=0, end=end, kind="function", label=heading), *document.folds),
         mnemonics={mnemonic: text for mnemonic, text in general.items() if text},
         has_lines=any(row.frames for row in listing.rows),
         notes=listing.notes,
@@ -266,16 +250,4 @@ def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendere
         span=span,
         header="" if header is None else f"{header.path}:{header.line}",
         explanation="" if row.explanation == general[mnemonic] else row.explanation,
-    )
-
-
-def _view_folds(document: ListingText) -> tuple[IsaFold, ...]:
-    last = len(document.lines) - 1
-    whole = IsaFold(start=0, end=last, kind="function", label=document.lines[0].removeprefix("; "))
-    return (whole, *map(_view_fold, document.folds))
-
-
-def _view_fold(fold: ListingFold) -> IsaFold:
-    return IsaFold(
-        start=fold.first, end=fold.last, kind="loop" if fold.loop else "block", label=fold.label, main=fold.main
     )

@@ -151,7 +151,7 @@ def main_loop(function: DisassembledFunction, wavefront_size: int, arch: str) ->
     if not flow.loops:
         return FoundLoop(None, notes=(_why_none(instructions), *notes))
     chosen = max(flow.loops, key=lambda loop: _weight(loop, flow, instructions))
-    members = list(_members(chosen.blocks, flow))
+    members = list(flow.members(chosen.blocks))
     body = tuple(instructions[index] for index in members)
     waits = waits_of(body, arch)
     banks, no_conflict = _banks(instructions, flow, chosen, members, wavefront_size, arch)
@@ -183,13 +183,8 @@ def flops_of(body: Iterable[Instruction], wavefront_size: int) -> int:
     return matrix or wavefront_size * sum(each.flops for each in found)
 
 
-def _members(blocks: Iterable[int], flow: ControlFlow) -> Iterable[int]:
-    for block in blocks:
-        yield from range(flow.blocks[block].first, flow.blocks[block].last + 1)
-
-
 def _weight(loop: NaturalLoop, flow: ControlFlow, instructions: Sequence[Instruction]) -> tuple[int, int, int]:
-    own = [traits(instructions[index].mnemonic) for index in _members(loop.own, flow)]
+    own = [traits(instructions[index].mnemonic) for index in flow.members(loop.own)]
     rounds = _ROUNDS_PER_LEVEL**loop.depth
     matrix = sum(each.flops for each in own if each.kind is InstructionKind.MFMA)
     moved = sum(each.bytes for each in own)
@@ -237,7 +232,7 @@ def _around(
     if len(chosen.blocks) > 1:
         notes.append(f"the main loop has {len(chosen.blocks)} blocks; all of them count as if each ran once a round")
     if chosen.parent is not None:
-        outer = [instructions[index] for index in _members(flow.loops[chosen.parent].own, flow)]
+        outer = [instructions[index] for index in flow.members(flow.loops[chosen.parent].own)]
         loaded = _moved(outer, InstructionKind.GLOBAL_LOAD) * wavefront_size
         notes.append(
             f"the main loop is inside another one of {len(outer)} more instructions, which load at most {loaded} bytes"

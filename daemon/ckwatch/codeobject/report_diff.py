@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, OccupancyLimit, main_kernel
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, Occupancy, OccupancyLimit, main_kernel
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Span
@@ -13,7 +13,7 @@ from ckwatch.model.text import Span
 FigureValue = float | str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class KernelFigure:
     """A figure of a kernel: its name and unit, how to read it, and whether more of it is worse (None: neither)."""
 
@@ -41,49 +41,37 @@ def _in_loop(read: Callable[[MainLoop], FigureValue]) -> Callable[[KernelReport]
     return lambda kernel: None if kernel.loop is None else read(kernel.loop)
 
 
+def _in_occupancy(read: Callable[[Occupancy], FigureValue]) -> Callable[[KernelReport], FigureValue]:
+    return lambda kernel: None if kernel.occupancy is None else read(kernel.occupancy)
+
+
 def _percent(part: float | None) -> FigureValue:
     return None if part is None else 100 * part
 
 
 FIGURES = (
-    KernelFigure(name="VGPR", of=lambda kernel: kernel.resources.vgprs),
-    KernelFigure(name="AGPR", of=lambda kernel: kernel.resources.agprs),
-    KernelFigure(name="SGPR", of=lambda kernel: kernel.resources.sgprs),
-    KernelFigure(name="spilled VGPR", of=lambda kernel: kernel.resources.vgpr_spills),
-    KernelFigure(name="spilled SGPR", of=lambda kernel: kernel.resources.sgpr_spills),
-    KernelFigure(name="scratch", of=lambda kernel: kernel.resources.scratch_bytes, unit=" B"),
-    KernelFigure(name="LDS", of=lambda kernel: kernel.resources.lds_bytes, unit=" B"),
-    KernelFigure(name="workgroup", of=lambda kernel: kernel.resources.workgroup_size, more_is_worse=None),
-    KernelFigure(name="kernarg", of=lambda kernel: kernel.resources.kernarg_bytes, unit=" B", more_is_worse=None),
+    KernelFigure("VGPR", lambda kernel: kernel.resources.vgprs),
+    KernelFigure("AGPR", lambda kernel: kernel.resources.agprs),
+    KernelFigure("SGPR", lambda kernel: kernel.resources.sgprs),
+    KernelFigure("spilled VGPR", lambda kernel: kernel.resources.vgpr_spills),
+    KernelFigure("spilled SGPR", lambda kernel: kernel.resources.sgpr_spills),
+    KernelFigure("scratch", lambda kernel: kernel.resources.scratch_bytes, " B"),
+    KernelFigure("LDS", lambda kernel: kernel.resources.lds_bytes, " B"),
+    KernelFigure("workgroup", lambda kernel: kernel.resources.workgroup_size, more_is_worse=None),
+    KernelFigure("kernarg", lambda kernel: kernel.resources.kernarg_bytes, " B", more_is_worse=None),
+    KernelFigure("occupancy", _in_occupancy(lambda found: found.waves_per_simd), more_is_worse=False),
+    KernelFigure("limited by", _in_occupancy(lambda found: str(found.limited_by)), more_is_worse=None),
     KernelFigure(
-        name="occupancy",
-        of=lambda kernel: None if kernel.occupancy is None else kernel.occupancy.waves_per_simd,
-        more_is_worse=False,
+        "loop instructions", _in_loop(lambda loop: sum(loop.mix.values()) if loop.mix else None), more_is_worse=None
     ),
-    KernelFigure(
-        name="limited by",
-        of=lambda kernel: None if kernel.occupancy is None else str(kernel.occupancy.limited_by),
-        more_is_worse=None,
-    ),
-    KernelFigure(
-        name="loop instructions",
-        of=_in_loop(lambda loop: sum(loop.mix.values()) if loop.mix else None),
-        more_is_worse=None,
-    ),
-    KernelFigure(name="loop LDS reads", of=_in_loop(lambda loop: loop.lds_read_bytes), unit=" B", more_is_worse=None),
-    KernelFigure(name="loop LDS writes", of=_in_loop(lambda loop: loop.lds_write_bytes), unit=" B", more_is_worse=None),
-    KernelFigure(
-        name="loop global loads", of=_in_loop(lambda loop: loop.global_load_bytes), unit=" B", more_is_worse=None
-    ),
-    KernelFigure(
-        name="loop global stores", of=_in_loop(lambda loop: loop.global_store_bytes), unit=" B", more_is_worse=None
-    ),
-    KernelFigure(name="loop FLOPs", of=_in_loop(lambda loop: loop.flops), more_is_worse=None),
-    KernelFigure(name="loop FLOP/B", of=_in_loop(lambda loop: loop.intensity), more_is_worse=False),
-    KernelFigure(name="predicted loop clocks", of=_in_loop(lambda loop: loop.clocks), more_is_worse=None),
-    KernelFigure(
-        name="predicted MFMA use", of=_in_loop(lambda loop: _percent(loop.matrix_use)), unit=" %", more_is_worse=False
-    ),
+    KernelFigure("loop LDS reads", _in_loop(lambda loop: loop.lds_read_bytes), " B", more_is_worse=None),
+    KernelFigure("loop LDS writes", _in_loop(lambda loop: loop.lds_write_bytes), " B", more_is_worse=None),
+    KernelFigure("loop global loads", _in_loop(lambda loop: loop.global_load_bytes), " B", more_is_worse=None),
+    KernelFigure("loop global stores", _in_loop(lambda loop: loop.global_store_bytes), " B", more_is_worse=None),
+    KernelFigure("loop FLOPs", _in_loop(lambda loop: loop.flops), more_is_worse=None),
+    KernelFigure("loop FLOP/B", _in_loop(lambda loop: loop.intensity), more_is_worse=False),
+    KernelFigure("predicted loop clocks", _in_loop(lambda loop: loop.clocks), more_is_worse=None),
+    KernelFigure("predicted MFMA use", _in_loop(lambda loop: _percent(loop.matrix_use)), " %", more_is_worse=False),
 )
 """All that is compared, in the order in which it is reported. Figures of a loop are of one iteration of one wave:
 whether more of them is worse depends on how much one iteration does."""
@@ -107,14 +95,14 @@ def all_figures(before: KernelReport | None, now: KernelReport | None) -> tuple[
     }
     mix = {kind: None for one in (now, before) if one is not None and one.loop for kind in one.loop.mix}
     more = (
-        *(KernelFigure(name=f"waves per SIMD by {limit}", of=_by(limit), more_is_worse=None) for limit in allowed),
-        *(KernelFigure(name=f"loop: {kind}", of=_of_kind(kind), more_is_worse=None) for kind in mix),
+        *(KernelFigure(f"waves per SIMD by {limit}", _by(limit), more_is_worse=None) for limit in allowed),
+        *(KernelFigure(f"loop: {kind}", _of_kind(kind), more_is_worse=None) for kind in mix),
     )
     return _compared((*FIGURES, *more), before, now)
 
 
 def _by(limit: str) -> Callable[[KernelReport], FigureValue]:
-    return lambda kernel: None if kernel.occupancy is None else kernel.occupancy.by.get(OccupancyLimit(limit))
+    return _in_occupancy(lambda found: found.by.get(OccupancyLimit(limit)))
 
 
 def _of_kind(kind: str) -> Callable[[KernelReport], FigureValue]:

@@ -25,7 +25,6 @@ from ckwatch.compile.build_events import (
     CompilerStarting,
     OnBuildEvent,
     OnePassLeft,
-    compiler_sinks,
     ignore,
 )
 from ckwatch.compile.flags import link_flags
@@ -39,10 +38,11 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     CompileStatus,
+    record_of,
 )
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
-from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
+from ckwatch.compile.store.entries import Artifact, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.store.turns import Turns
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
@@ -58,38 +58,8 @@ if TYPE_CHECKING:
     from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
 
 
-class _NvccDelegate:
-    """Tells a builder of `toolchain` whose a source is. `make` makes a builder with nvcc."""
-
-    def __init__(self, toolchain: CompilerToolchain, make: Callable[[NvccToolchain], Builder]) -> None:
-        self._toolchain = toolchain
-        self._make = make
-        self._made: Builder | None = None
-        self._finding = anyio.Lock()
-
-    async def builder_of(self, language: Language) -> Builder | None:
-        """The other builder that `language` needs, None where the asking one will do.
-
-        Raises ToolchainError where the language's compiler is not there; it is looked for again each time.
-        """
-        has_nvcc = isinstance(self._toolchain, NvccToolchain)
-        if has_nvcc == (language is Language.CU):
-            return None
-        if has_nvcc:
-            raise ToolchainError(
-                f"there is no compiler for *.{language}.j2 templates, only {self._toolchain.hipcc}",
-                "Run `ckwatch toolchain install`, or set ROCM_PATH.",
-            )
-        async with self._finding:
-            if self._made is None:
-                from ckwatch.compile.toolchain.nvcc import find_nvcc
-
-                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
-                self._made = self._make(replace(nvcc, workspace=self._toolchain.roots.get("workspace")))
-        return self._made
-
-
 _ATTEMPTS = 3
+_GONE = "the artifact store was deleted while this was being compiled"
 _UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
 _LOOKS_APART_S = 0.04
@@ -157,7 +127,30 @@ class Builder:
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
         self._checks = PendingHostPasses(toolchain, store)
-        self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch, shared=shared))
+        self._cuda: Builder | None = None
+        self._finding_nvcc = anyio.Lock()
+
+    async def _other(self, language: Language) -> Builder | None:
+        """The builder with nvcc that `language` needs, None where this one will do.
+
+        Raises ToolchainError where the language's compiler is not there; it is looked for again each time.
+        """
+        has_nvcc = isinstance(self._toolchain, NvccToolchain)
+        if has_nvcc == (language is Language.CU):
+            return None
+        if has_nvcc:
+            raise ToolchainError(
+                f"there is no compiler for *.{language}.j2 templates, only {self._toolchain.hipcc}",
+                "Run `ckwatch toolchain install`, or set ROCM_PATH.",
+            )
+        async with self._finding_nvcc:
+            if self._cuda is None:
+                from ckwatch.compile.toolchain.nvcc import find_nvcc
+
+                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
+                nvcc = replace(nvcc, workspace=self._toolchain.roots.get("workspace"))
+                self._cuda = Builder(nvcc, self._store, launch=self._launch, shared=self._shared)
+        return self._cuda
 
     def rest(self) -> None:
         """Nothing is to be built: forget what can be worked out again."""
@@ -179,7 +172,7 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             return await other.key(request)
         arch = await self._arch(request)
         known = self._keys.get(request)
@@ -199,7 +192,7 @@ class Builder:
         self, request: CompileRequest, take: Callable[[BuildOutcome], _Taken], look: ContentSnapshot | None = None
     ) -> _Taken | None:
         """Return what `take` makes of the stored outcome of `request`. It runs in the thread that has looked."""
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             return await other.find_and(request, take, look)
         arch = await self._arch(request)
 
@@ -217,7 +210,7 @@ class Builder:
         Raises ToolchainError when the compiler cannot be started, StoreError when the store cannot be written (a full
         one is a `fault`).
         """
-        if (other := await self._cuda.builder_of(request.language)) is not None:
+        if (other := await self._other(request.language)) is not None:
             compiled = other.compiled
             result = await other.build(request, replace(options, elsewhere=None), on_event)
             self.compiled += other.compiled - compiled
@@ -240,22 +233,13 @@ class Builder:
     def _key(self, request: CompileRequest, arch: str) -> str:
         known = self._keys.get(request)
         if known is None:
-            known = self._made_key(request, arch)
+            more = ["link:", *link_flags(request), "exports:", *request.exports]
+            products = [product.value for product in request.products]
+            known = request_key(request, self._toolchain, self._roots, arch=arch, more=more, products=products)
             if len(self._keys) >= _KEYS_KEPT:
                 self._keys.clear()
             self._keys[request] = known
         return known
-
-    def _made_key(self, request: CompileRequest, arch: str) -> str:
-        return request_key(
-            request,
-            self._toolchain,
-            self._roots,
-            text=request.source,
-            arch=arch,
-            more=["link:", *link_flags(request), "exports:", *request.exports],
-            products=[product.value for product in request.products],
-        )
 
     async def _arch(self, request: CompileRequest) -> str:
         if request.language is not Language.CPP:
@@ -289,7 +273,7 @@ class Builder:
             except StoreError as error:
                 if not error.no_space:
                     raise
-                return build.outcome(None, _without_space(error, None))
+                return build.outcome(None, _transient(CompileFault.NO_SPACE, str(error)))
             if checked is None:
                 claim.folder = None
             try:
@@ -329,9 +313,9 @@ class Builder:
         except (OSError, CkwatchError):
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
-            return _without_store(None)
+            return _transient(CompileFault.STORE_GONE, _GONE)
         if outcome.status is not CompileStatus.OK and await anyio.to_thread.run_sync(self._store.disturbed, folder):
-            return _without_store(outcome)
+            return _transient(CompileFault.STORE_GONE, _GONE, outcome)
         return outcome
 
     async def _compile_in(
@@ -342,20 +326,15 @@ class Builder:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
             on_event(OnePassLeft())
-            return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
+            return _transient(CompileFault.UNREADABLE_HEADER, _UNREADABLE, log=refused)
         if options.elsewhere is not None:
             on_event(OnePassLeft())
             return await options.elsewhere(request, folder)
         if (ladder := self.ladder) is not None:
             return await ladder.compile(request, folder, options, on_event, checked=checked)
-        from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
+        from ckwatch.compile.single_call import compile_at_once  # loaded when something must be compiled
 
-        on_event(OnePassLeft())
-        on_said, on_used = compiler_sinks(on_event)
-        on_line = None if on_said is None else partial(on_said, None)
-        return await compile_source(
-            request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
-        )
+        return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
 
     async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
         """Report the host pass, which the next `build` of the same request does not repeat.
@@ -382,23 +361,11 @@ class Builder:
             path, reason = next((one for one in found if one[1] is not None), ("", None))
             if reason is not None:
                 message = f"'{path}' was included, which is {reason}"
-                return None, replace(
-                    outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.UNREADABLE_HEADER, message=message
-                )
+                return None, _transient(CompileFault.UNREADABLE_HEADER, message, outcome)
             message = "headers changed while they were being compiled"
-            return None, replace(
-                outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.HEADERS_CHANGED, message=message
-            )
-        record = ArtifactRecord(
-            ok=outcome.status is CompileStatus.OK,
-            symbol=request.symbol,
-            arch=request.arch,
-            language=request.language.value,
-            toolchain=self._toolchain.identity,
-            source=request.language.source_name,
-            commands=outcome.commands,
-            exports=outcome.exports,
-        )
+            return None, _transient(CompileFault.HEADERS_CHANGED, message, outcome)
+        ok = outcome.status is CompileStatus.OK
+        record = record_of(request, self._toolchain, outcome.commands, ok=ok, exports=outcome.exports)
         try:
             artifact = self._store.publish(
                 build.key,
@@ -412,10 +379,10 @@ class Builder:
             )
         except StoreError as error:
             if self._store.disturbed(folder):
-                return None, _without_store(outcome)
+                return None, _transient(CompileFault.STORE_GONE, _GONE, outcome)
             if not error.no_space:
                 raise
-            return None, _without_space(error, outcome)
+            return None, _transient(CompileFault.NO_SPACE, str(error), outcome)
         return artifact, outcome
 
     @asynccontextmanager
@@ -501,21 +468,9 @@ def _try_lock(path: Path) -> tuple[bool, int | None]:
         return False, None
 
 
-def _without_space(error: StoreError, outcome: CompileOutcome | None) -> CompileOutcome:
-    if outcome is None:
-        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.NO_SPACE, str(error))
-    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.NO_SPACE, message=str(error))
-
-
-def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
-    message = "the artifact store was deleted while this was being compiled"
-    if outcome is None:
-        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.STORE_GONE, message)
-    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.STORE_GONE, message=message)
-
-
-async def build_artifact(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, on_event: OnBuildEvent = ignore
-) -> BuildOutcome:
-    """Build one source; see `Builder.build`. For more than one, keep a Builder."""
-    return await Builder(toolchain, store).build(request, DEFAULT_OPTIONS, on_event)
+def _transient(
+    fault: CompileFault, message: str, outcome: CompileOutcome | None = None, log: str = ""
+) -> CompileOutcome:
+    """An outcome, or none of which anything is known, as one that says nothing of the kernel."""
+    outcome = outcome or CompileOutcome(CompileStatus.TRANSIENT, log, (), 0)
+    return replace(outcome, status=CompileStatus.TRANSIENT, fault=fault, message=message)

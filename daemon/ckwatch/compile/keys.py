@@ -36,56 +36,35 @@ def flags_depend_on_places(flags: Iterable[str]) -> bool:
     return any(_LINE_TABLES.fullmatch(flag) for flag in flags)
 
 
-def compile_key(
-    *,
-    tokens: str,
-    language: str,
-    flags: Sequence[str],
-    arch: str,
-    toolchain: str,
-    include_folders: Sequence[str],
-    products: Iterable[str] = (),
-) -> str:
-    """The first level: SHA-256, in hex, of everything that is known before a compile, headers apart.
-
-    `tokens` is the `token_key` of the rendered source with its final name, `arch` the resolved one (never `native`),
-    `toolchain` the compiler's identity. The order of flags and of include folders counts, that of products does not.
-    """
-    parts = {
-        "arch": arch,
-        "flags": list(flags),
-        "include_folders": list(include_folders),
-        "language": language,
-        "products": sorted(products),
-        "tokens": tokens,
-        "toolchain": toolchain,
-        "version": 1,
-    }
-    return digest(parts)
-
-
 def request_key(
     request: CompileRequest,
     toolchain: CompilerToolchain,
     roots: PathRoots,
     *,
-    text: str,
-    arch: str,
     more: Sequence[str],
     products: Iterable[str],
+    text: str | None = None,
+    arch: str | None = None,
 ) -> str:
-    """The first-level key of `text`, compiled as `request` asks; `more` is what else makes a difference."""
+    """The first level: SHA-256, in hex, of everything that is known before a compile, headers apart.
+
+    `more` is what else makes a difference. `text` is compiled as `request` asks, by default its own source, and `arch`
+    the resolved one (never `native`). The order of flags and of include folders counts, that of products does not.
+    """
     flags = compile_flags(request, toolchain)
+    places = flags_depend_on_places(flags)
     folders = (*request.include_folders, *toolchain.include_folders)
-    return compile_key(
-        tokens=token_key(text, places=flags_depend_on_places(flags)),
-        language=request.language.value,
-        flags=[roots.shorten_text(flag) for flag in (*flags, *more)],
-        arch=arch,
-        toolchain=toolchain.identity,
-        include_folders=[roots.shorten(f"{folder}/") for folder in folders],
-        products=products,
-    )
+    parts = {
+        "arch": request.arch if arch is None else arch,
+        "flags": [roots.shorten_text(flag) for flag in (*flags, *more)],
+        "include_folders": [roots.shorten(f"{folder}/") for folder in folders],
+        "language": request.language.value,
+        "products": sorted(products),
+        "tokens": token_key(request.source if text is None else text, places=places),
+        "toolchain": toolchain.identity,
+        "version": 1,
+    }
+    return digest(parts)
 
 
 _CPU_MEMO = "host-cpu.json"

@@ -6,11 +6,8 @@ object ten times as large. One with them is kept in the store under a key of its
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +17,14 @@ import anyio.to_thread
 from ckwatch.compile.compile_job import CompileJob, source_id, unfinished, unwritten
 from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
-from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.keys import request_key
-from ckwatch.compile.passes import OBJECT_OF, HeaderRefusedError, run_pass
+from ckwatch.compile.passes import OBJECT_OF, keep_product
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
-from ckwatch.compile.single_call import DEPENDENCIES
+from ckwatch.compile.single_call import DEPENDENCIES, compiler_call
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import ArtifactRecord, StoreError
-from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
+from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
-from ckwatch.system.async_processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -62,13 +57,11 @@ async def compile_with_lines(
     store: ArtifactStore,
     ladder: StagedCompiler | None,
     folder: Path,
-    *,
-    launch: Launcher = run_process,
 ) -> LinedCode:
     """Compile the device code of `request` in the empty folder `folder`, with the passes and precompiled headers of
     `ladder` where there are any, and store it. Raises ToolchainError when a program cannot be started."""
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, None, prefixes)
+    job = CompileJob(request, toolchain, folder, run_process, None, prefixes)
     if problem is not None:
         return LinedCode(None, unwritten(job, problem))
     plan = None if ladder is None else await ladder.plan(_with_lines(request))
@@ -78,7 +71,8 @@ async def compile_with_lines(
         headers, failure = await _by_passes(job, ladder, plan)
     if failure is not None:
         return LinedCode(None, failure)
-    kept = await anyio.to_thread.run_sync(_keep, job, headers, store)
+    how = (LINED_CODE_OBJECT, _LINED_FILE, tuple(headers), tuple(job.commands), request.source)
+    kept = await anyio.to_thread.run_sync(keep_product, store, _key(request, toolchain), job, *how)
     return LinedCode(kept or folder / _LINED_FILE)
 
 
@@ -86,64 +80,23 @@ async def _by_one_call(job: CompileJob) -> tuple[Sequence[str], CompileOutcome |
     request, toolchain = job.request, job.toolchain
     # Some flags are for the other pass.
     one_pass = ("--offload-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
-    arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, f"-cuid={source_id(request)}", *one_pass]
-    arguments += [*compile_flags(_with_lines(request), toolchain), *include_flags(request, toolchain)]
+    arguments = compiler_call(_with_lines(request), toolchain, f"-cuid={source_id(request)}", *one_pass)
     done = await job.run(
         [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", _LINED_FILE]
     )
     headers = await anyio.to_thread.run_sync(read_headers, job.folder, DEPENDENCIES, HEADER_LIST)
-    ended = done.exit_status == 0 and done.exit_reason is ExitReason.EXITED
-    return headers, None if ended else unfinished(job, done, tuple(headers))
+    return headers, None if done.succeeded else unfinished(job, done, tuple(headers))
 
 
 async def _by_passes(
     job: CompileJob, ladder: StagedCompiler, plan: CompilePlan
 ) -> tuple[Sequence[str], CompileOutcome | None]:
-    header = None
-    usual = await ladder.plan(job.request)
-    if usual is not None and ladder.precompile():
-        # Headers are precompiled without line tables; what comes of them has lines all the same.
-        header = await anyio.to_thread.run_sync(ladder.warming.find, job.request, PassSide.DEVICE, usual)
-    try:
-        done = await run_pass(job, PassSide.DEVICE, plan, header)
-    except HeaderRefusedError:
-        job.log.clear()
-        job.commands.clear()
-        done = await run_pass(job, PassSide.DEVICE, plan, None)
+    # Headers are precompiled without line tables; what comes of them has lines all the same.
+    done = await ladder.one_pass(job, PassSide.DEVICE, plan, await ladder.plan(job.request))
     if done.failure is not None:
         return done.headers, done.failure
     linked = await job.run(plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _LINED_FILE))
-    ended = linked.exit_status == 0 and linked.exit_reason is ExitReason.EXITED
-    return done.headers, None if ended else unfinished(job, linked, done.headers)
-
-
-def _keep(job: CompileJob, headers: Sequence[str], store: ArtifactStore) -> Path | None:
-    """Store it; None where that cannot be done."""
-    request, toolchain = job.request, job.toolchain
-    folders = (*request.include_folders, *toolchain.include_folders)
-    observer = HeaderObserver(store.contents, PathRoots(toolchain.roots))
-    observed = observer.observe(tuple(headers), (), folders, job.begun_ns)
-    if observed is None:
-        return None
-    record = ArtifactRecord(
-        ok=True,
-        symbol=request.symbol,
-        arch=request.arch,
-        language=request.language.value,
-        toolchain=toolchain.identity,
-        source=request.language.source_name,
-        commands=tuple(job.commands),
-    )
-    copy = job.folder / f"kept-{_LINED_FILE}"
-    with suppress(OSError, StoreError):
-        shutil.copyfile(job.folder / _LINED_FILE, copy)
-        publish = partial(
-            store.publish, _key(request, toolchain), observed, record, log="", products={LINED_CODE_OBJECT: copy}
-        )
-        return publish(source=request.source.encode("utf-8", "surrogateescape"), replace_existing=True).product(
-            LINED_CODE_OBJECT
-        )
-    return None
+    return done.headers, None if linked.succeeded else unfinished(job, linked, done.headers)
 
 
 def _with_lines(request: CompileRequest) -> CompileRequest:
@@ -151,14 +104,5 @@ def _with_lines(request: CompileRequest) -> CompileRequest:
 
 
 def _key(request: CompileRequest, toolchain: CompilerToolchain) -> str:
-    roots = PathRoots(toolchain.roots)
-    more = ["device code with lines"]
-    return request_key(
-        _with_lines(request),
-        toolchain,
-        roots,
-        text=request.source,
-        arch=request.arch,
-        more=more,
-        products=[LINED_CODE_OBJECT],
-    )
+    more, products = ["device code with lines"], [LINED_CODE_OBJECT]
+    return request_key(_with_lines(request), toolchain, PathRoots(toolchain.roots), more=more, products=products)

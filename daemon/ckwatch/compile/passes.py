@@ -20,11 +20,10 @@ from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.keys import request_key
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus, record_of
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import ArtifactRecord, CompilerCommand, LostArtifactError, StoreError
+from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
-from ckwatch.render.tokens import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
@@ -75,8 +74,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     more = () if header is None else header.headers
     opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
     headers = tuple(sorted({*opened, *more}))
-    ended = finished.exit_status == 0 and finished.exit_reason is ExitReason.EXITED
-    return PassResult(side, job, headers, None if ended else unfinished(job, finished, headers))
+    return PassResult(side, job, headers, None if finished.succeeded else unfinished(job, finished, headers))
 
 
 def joined_log(passes: list[PassResult]) -> str:
@@ -136,68 +134,51 @@ def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:
 DEVICE_OBJECT = "device-object"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDevicePass:
-    """One in the store, under `key`; `text` is what the device can see."""
-
-    key: str
-    text: str
-    request: CompileRequest
-    toolchain: CompilerToolchain
-    store: ArtifactStore
-
-    def find(self, job: CompileJob) -> PassResult | None:
-        """The pass, with its object in the job's folder; runs in a thread."""
-        roots = PathRoots(self.toolchain.roots)
-        artifact = self.store.lookup(self.key, roots)
-        headers = None if artifact is None else self.store.headers_of(artifact)
-        file = None if artifact is None else artifact.product(DEVICE_OBJECT)
-        if headers is None or file is None:
-            return None
-        try:
-            (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(self.store.load(file))
-        except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
-            return None
-        return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
-
-    def keep(self, done: PassResult, commands: tuple[CompilerCommand, ...]) -> None:
-        """Store a pass that went well and was made by `commands`; runs in a thread, while the job goes on. A store that
-        cannot be written is left alone."""
-        folders = (*self.request.include_folders, *self.toolchain.include_folders)
-        job, observer = done.job, HeaderObserver(self.store.contents, PathRoots(self.toolchain.roots))
-        observed = observer.observe(done.headers, (), folders, job.begun_ns)
-        if observed is None:
-            return
-        record = ArtifactRecord(
-            ok=True,
-            symbol=self.request.symbol,
-            arch=self.request.arch,
-            language=self.request.language.value,
-            toolchain=self.toolchain.identity,
-            source=self.request.language.source_name,
-            commands=commands,
-        )
-        copy = job.folder / f"kept-{OBJECT_OF[PassSide.DEVICE]}"
-        with suppress(OSError, StoreError):
-            shutil.copyfile(job.folder / OBJECT_OF[PassSide.DEVICE], copy)
-            publish = partial(self.store.publish, self.key, observed, record, log="", products={DEVICE_OBJECT: copy})
-            publish(source=self.text.encode("utf-8", "surrogateescape"), replace_existing=True)
+def device_pass_key(request: CompileRequest, toolchain: CompilerToolchain, text: str) -> str:
+    """The key of the device pass of a request, of which the device can see `text`."""
+    roots = PathRoots(toolchain.roots)
+    return request_key(request, toolchain, roots, text=text, more=["device pass"], products=[DEVICE_OBJECT])
 
 
-def stored_device_pass(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore
-) -> StoredDevicePass | None:
-    """The device pass of `request`; None when the device can see all of the source."""
-    text = device_text(request.source)
-    if text == request.source:
+def find_device_pass(job: CompileJob, key: str, store: ArtifactStore) -> PassResult | None:
+    """The stored pass, with its object in the job's folder. Blocks; call from a worker thread."""
+    roots = PathRoots(job.toolchain.roots)
+    artifact = store.lookup(key, roots)
+    headers = None if artifact is None else store.header_set(artifact.headers)
+    file = None if artifact is None else artifact.product(DEVICE_OBJECT)
+    if headers is None or file is None:
         return None
-    key = request_key(
-        request,
-        toolchain,
-        PathRoots(toolchain.roots),
-        text=text,
-        arch=request.arch,
-        more=["device pass"],
-        products=[DEVICE_OBJECT],
-    )
-    return StoredDevicePass(key, text, request, toolchain, store)
+    try:
+        (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(store.load(file))
+    except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
+        return None
+    return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
+
+
+def keep_product(
+    store: ArtifactStore,
+    key: str,
+    job: CompileJob,
+    product: str,
+    file: str,
+    headers: tuple[str, ...],
+    commands: tuple[CompilerCommand, ...],
+    text: str,
+) -> Path | None:
+    """Store a copy of a job's `file`, which `commands` made of the source `text`, as the one product of an entry.
+
+    None where a header has changed meanwhile, or the store cannot be written. Blocks; call from a worker thread.
+    """
+    request, toolchain = job.request, job.toolchain
+    observer = HeaderObserver(store.contents, PathRoots(toolchain.roots))
+    folders = (*request.include_folders, *toolchain.include_folders)
+    observed = observer.observe(headers, (), folders, job.begun_ns)
+    if observed is None:
+        return None
+    record = record_of(request, toolchain, commands)
+    copy = job.folder / f"kept-{file}"
+    with suppress(OSError, StoreError):
+        shutil.copyfile(job.folder / file, copy)
+        publish = partial(store.publish, key, observed, record, log="", products={product: copy})
+        return publish(source=text.encode("utf-8", "surrogateescape"), replace_existing=True).product(product)
+    return None

@@ -440,7 +440,7 @@ class HeaderWarmup:
                 timeout_s=WARMUP_TIME_LIMIT_S,
                 nice=nice,
             )
-            if finished.exit_status != 0 or finished.exit_reason is not ExitReason.EXITED:
+            if not finished.succeeded:
                 if finished.exit_reason is ExitReason.EXITED and finished.exit_status > 0:
                     self.headers.failed(wanted)
                 return False

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import ckwatch_templates
 from ckwatch.checks.clang_output import parse_clang_log
-from ckwatch.checks.compiler_diagnostics import NO_INPUTS, CompilerInputs, diagnose
+from ckwatch.checks.compiler.diagnose import diagnose
+from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs
 from ckwatch.checks.line_directives import without_line_directives
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.checks.places import ReadLine

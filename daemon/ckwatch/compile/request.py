@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ckwatch.compile.store.entries import Artifact, CompilerCommand, wall_s
+from ckwatch.compile.store.entries import Artifact, ArtifactRecord, CompilerCommand, wall_s
 from ckwatch.model.targets import Language
 
 
@@ -90,6 +90,20 @@ class CompilerToolchain(Protocol):
     def roots(self) -> Mapping[str, Path]: ...
     @property
     def openmp(self) -> bool: ...
+
+
+def record_of(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    commands: tuple[CompilerCommand, ...],
+    *,
+    ok: bool = True,
+    exports: tuple[str, ...] = (),
+) -> ArtifactRecord:
+    """The record of a compile by `commands`."""
+    language = request.language
+    names = (request.symbol, request.arch, language.value, toolchain.identity, language.source_name)
+    return ArtifactRecord(ok, *names, commands, exports)
 
 
 class CompileStatus(StrEnum):

@@ -20,6 +20,7 @@ import anyio.to_thread
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import elf
+from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, compiler_sinks
 from ckwatch.compile.compile_job import (
     CompileJob,
     OnStageUsed,
@@ -43,12 +44,22 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import EXPORTS, HEADER_LIST, TEMPORARY, prepare
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import ExitReason, Launcher, OnLine, ProcessResult, run_process
+from ckwatch.system.async_processes import Launcher, OnLine, ProcessResult, run_process
 
 OBJECT = "kernel.o"
 SHARED_OBJECT = "kernel.so"
 DEPENDENCIES = "kernel.d"
 SOURCE_ID_SYMBOL = "__hip_cuid_"
+
+
+async def compile_at_once(
+    request: CompileRequest, toolchain: CompilerToolchain, folder: Path, launch: Launcher, on_event: OnBuildEvent
+) -> CompileOutcome:
+    """Compile in `folder` as `compile_source`, which tells `on_event`."""
+    on_event(OnePassLeft())
+    on_said, on_used = compiler_sinks(on_event)
+    on_line = None if on_said is None else partial(on_said, None)
+    return await compile_source(request, toolchain, folder=folder, on_line=on_line, launch=launch, on_used=on_used)
 
 
 async def compile_source(
@@ -68,16 +79,14 @@ async def compile_source(
     """
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
-    if request.language is Language.CU:
-        return await compile_cu(request, toolchain, folder=folder, on_line=on_line, launch=launch, on_used=on_used)
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
     job = CompileJob(request, toolchain, folder, launch, on_line, prefixes, on_used=on_used)
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
     headers = await anyio.to_thread.run_sync(_taken, request, folder)
-    if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
-        return unfinished(job, compiled, headers)
+    if not compiled.succeeded:
+        return _unfinished(job, compiled, headers)
     return await linked(job, headers, None)
 
 
@@ -85,7 +94,11 @@ def _taken(request: CompileRequest, folder: Path) -> tuple[str, ...]:
     """The headers of a compile that has ended; its object is made ready to be linked. For a thread."""
     if request.language is Language.HIP:
         weaken_source_id(folder / OBJECT)
-    return read_headers(folder, DEPENDENCIES, HEADER_LIST)
+    headers = read_headers(folder, DEPENDENCIES, HEADER_LIST)
+    if request.language is not Language.CU:
+        return headers
+    # without the way through nvcc's own folder (`bin/../targets`)
+    return tuple(sorted(path for path in {*map(os.path.normpath, headers)} if not path.startswith("/proc/")))
 
 
 def weaken_source_id(file: Path) -> None:
@@ -100,8 +113,8 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
     where it is at hand."""
     request, folder = job.request, job.folder
     done = await job.run(link_command(request, job.toolchain))
-    if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
-        return unfinished(job, done, headers)
+    if not done.succeeded:
+        return _unfinished(job, done, headers)
     files = {ProductKind.OBJECT: folder / OBJECT, ProductKind.SHARED_OBJECT: folder / SHARED_OBJECT}
     files[ProductKind.DEPENDENCIES] = folder / DEPENDENCIES
     try:
@@ -112,9 +125,9 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
     except OSError as error:
         return unwritten(job, error)
     except ValueError as error:
-        return job.outcome(
-            CompileStatus.TRANSIENT, fault=CompileFault.HOST, message=f"the compiler left a damaged object: {error}"
-        )
+        who = "nvcc" if request.language is Language.CU else "the compiler"
+        message = f"{who} left a damaged object: {error}"
+        return job.outcome(CompileStatus.TRANSIENT, fault=CompileFault.HOST, message=message)
     return ended(job, files, headers, exports)
 
 
@@ -135,37 +148,47 @@ def write_dependencies(file: Path, headers: tuple[str, ...]) -> None:
     file.write_bytes(format_dependency_file(SHARED_OBJECT, headers).encode("utf-8", "surrogateescape"))
 
 
-def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
-    """The call that makes an object of the source in the folder that it runs in."""
-    hip = request.language is Language.HIP
-    arguments = (
-        [str(toolchain.hipcc), *toolchain.hip_arguments] if hip else [str(toolchain.clangxx), *toolchain.cpp_arguments]
-    )
-    if hip:
-        # By default the id that tells equal names of different objects apart is made from the source's folder.
-        arguments.append(f"-cuid={source_id(request)}")
-    arguments += compile_flags(request, toolchain) + include_flags(request, toolchain)
-    return [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", OBJECT]
-
-
-def shown_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
-    """The call for people and tools, in the folder of the source: like `compile_command`, with the compiler's usual
-    messages and without a list of headers."""
+def compiler_call(request: CompileRequest, toolchain: CompilerToolchain, *options: str) -> list[str]:
+    """The compiler of a source with all arguments but files; `options` come before those that users give."""
     if request.language is Language.CU:
         own = [str(toolchain.hipcc), *_nvcc_arguments(toolchain)]
     elif request.language is Language.HIP:
         own = [str(toolchain.hipcc), *toolchain.hip_arguments]
     else:
         own = [str(toolchain.clangxx), *toolchain.cpp_arguments]
-    flags = compile_flags(request, toolchain)
+    return [*own, *options, *compile_flags(request, toolchain), *include_flags(request, toolchain)]
+
+
+def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call that makes an object of the source in the folder that it runs in."""
+    options, kept = [], []
+    if request.language is Language.HIP:
+        # By default the id that tells equal names of different objects apart is made from the source's folder.
+        options = [f"-cuid={source_id(request)}"]
+    elif request.language is Language.CU:
+        # The intermediate files are kept in the compile's own folder: the device's code is one of them.
+        kept = ["--keep", f"--keep-dir={TEMPORARY}"]
+    arguments = compiler_call(request, toolchain, *options)
+    return [*arguments, *kept, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", OBJECT]
+
+
+def shown_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call for people and tools, in the folder of the source: like `compile_command`, with the compiler's usual
+    messages and without a list of headers."""
+    arguments = compiler_call(request, toolchain)
     if request.language is not Language.CU:
-        flags = flags[: -len(CLANG_DIAGNOSTIC_FLAGS)]
-    own += [*flags, *include_flags(request, toolchain)]
-    return [*own, "-c", request.language.source_name, "-o", OBJECT]
+        at = len(arguments) - len(include_flags(request, toolchain))
+        del arguments[at - len(CLANG_DIAGNOSTIC_FLAGS) : at]
+    return [*arguments, "-c", request.language.source_name, "-o", OBJECT]
 
 
 def link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
     """The call that makes a shared object of that object."""
+    if request.language is Language.CU:
+        wanted = [_linker_flag_for_nvcc(flag) for flag in link_flags(request)]
+        exports = f"-Xlinker=-z,defs,--version-script={EXPORTS}"
+        own = [str(toolchain.hipcc), *_nvcc_arguments(toolchain)]
+        return [*own, "-shared", exports, OBJECT, *wanted, "-o", SHARED_OBJECT]
     if request.language is Language.HIP:
         arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, f"--offload-arch={request.arch}"]
     else:
@@ -187,6 +210,10 @@ def _gathered(
     compressed bundle. For a thread."""
     write_dependencies(files[ProductKind.DEPENDENCIES], headers)
     exports = elf.exported_symbols(files[ProductKind.SHARED_OBJECT])
+    if job.request.language is Language.CU:
+        cubin = next((job.folder / TEMPORARY).glob("*.cubin"), None)
+        if cubin is not None:
+            files[ProductKind.CODE_OBJECT] = cubin.rename(job.folder / f"kernel.{job.request.arch}.cubin")
     if job.request.language is not Language.HIP:
         return exports, False
     target = _code_object(job)
@@ -225,69 +252,6 @@ async def _unpack(job: CompileJob, files: dict[ProductKind, Path]) -> None:
         await anyio.to_thread.run_sync((job.folder / "code").rename, files[ProductKind.CODE_OBJECT])
 
 
-async def compile_cu(
-    request: CompileRequest,
-    toolchain: CompilerToolchain,
-    *,
-    folder: Path,
-    on_line: OnLine | None = None,
-    launch: Launcher = run_process,
-    on_used: OnStageUsed | None = None,
-) -> CompileOutcome:
-    """Compile in the empty folder `folder`; see `compile_source`. Raises ToolchainError when nvcc cannot be started."""
-    prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes, on_used=on_used)
-    if problem is not None:
-        return unwritten(job, problem)
-    compiled = await job.run(nvcc_compile_command(request, toolchain))
-    headers = await anyio.to_thread.run_sync(_nvcc_headers, folder)
-    if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
-        return _nvcc_unfinished(job, compiled, headers)
-    linked = await job.run(nvcc_link_command(request, toolchain))
-    if linked.exit_status != 0 or linked.exit_reason is not ExitReason.EXITED:
-        return _nvcc_unfinished(job, linked, headers)
-    files = {kind: folder / name for kind, name in _NVCC_FILES.items()}
-    try:
-        exports = await anyio.to_thread.run_sync(elf.exported_symbols, files[ProductKind.SHARED_OBJECT])
-        await anyio.to_thread.run_sync(write_dependencies, files[ProductKind.DEPENDENCIES], headers)
-        code = next((folder / TEMPORARY).glob("*.cubin"), None)
-        if code is not None:
-            files[ProductKind.CODE_OBJECT] = folder / f"kernel.{request.arch}.cubin"
-            code.rename(files[ProductKind.CODE_OBJECT])
-    except OSError as error:
-        return unwritten(job, error)
-    except ValueError as error:
-        return job.outcome(
-            CompileStatus.TRANSIENT, fault=CompileFault.HOST, message=f"nvcc left a damaged object: {error}"
-        )
-    return ended(job, files, headers, exports)
-
-
-_NVCC_FILES = {
-    ProductKind.OBJECT: OBJECT,
-    ProductKind.SHARED_OBJECT: SHARED_OBJECT,
-    ProductKind.DEPENDENCIES: DEPENDENCIES,
-}
-
-
-def nvcc_compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
-    """The call that makes an object of the source in the folder that it runs in.
-
-    The intermediate files are kept in the compile's own folder for temporary files: the device's code is one of them.
-    """
-    arguments = [str(toolchain.hipcc), *_nvcc_arguments(toolchain), *compile_flags(request, toolchain)]
-    arguments += include_flags(request, toolchain)
-    arguments += ["--keep", f"--keep-dir={TEMPORARY}", "-MD", "-MF", DEPENDENCIES]
-    return [*arguments, "-c", request.language.source_name, "-o", OBJECT]
-
-
-def nvcc_link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
-    """The call that makes a shared object of that object."""
-    wanted = [_linker_flag_for_nvcc(flag) for flag in link_flags(request)]
-    exports = f"-Xlinker=-z,defs,--version-script={EXPORTS}"
-    return [str(toolchain.hipcc), *_nvcc_arguments(toolchain), "-shared", exports, OBJECT, *wanted, "-o", SHARED_OBJECT]
-
-
 def _nvcc_arguments(toolchain: CompilerToolchain) -> tuple[str, ...]:
     return toolchain.arguments if isinstance(toolchain, NvccToolchain) else ()
 
@@ -297,10 +261,9 @@ def _linker_flag_for_nvcc(flag: str) -> str:
     return f"-Xlinker={flag.removeprefix('-Wl,')}" if flag.startswith("-Wl,") else flag
 
 
-def _nvcc_headers(folder: Path) -> tuple[str, ...]:
-    """Return the headers that were read, without the way through nvcc's own folder (`bin/../targets`)."""
-    found = {os.path.normpath(path) for path in read_headers(folder, DEPENDENCIES, HEADER_LIST)}
-    return tuple(sorted(path for path in found if not path.startswith("/proc/")))
+def _unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
+    is_cuda = job.request.language is Language.CU
+    return (_nvcc_unfinished if is_cuda else unfinished)(job, finished, headers)
 
 
 def _nvcc_unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:

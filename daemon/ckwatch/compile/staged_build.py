@@ -30,24 +30,28 @@ from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unw
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.passes import (
+    DEVICE_OBJECT,
     OBJECT_OF,
     HeaderRefusedError,
     OnPassLine,
     PassResult,
+    device_pass_key,
     failed,
+    find_device_pass,
     joined_log,
+    keep_product,
     run_pass,
-    stored_device_pass,
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
-from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked, weaken_source_id
+from ckwatch.compile.single_call import OBJECT, compile_at_once, compile_command, linked, weaken_source_id
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import ExitReason, Launcher
+from ckwatch.render.tokens import device_text
+from ckwatch.system.async_processes import Launcher
 
 HEADERS_WORTH = 3
 """So many compiles that wait are worth the time that precompiling their includes takes: 6 s a side, for 5 s each. Warm
@@ -124,7 +128,7 @@ class StagedCompiler:
                 timeout_s=60.0,
                 nice=request.nice,
             )
-            return done.stderr if done.exit_status == 0 and done.exit_reason is ExitReason.EXITED else None
+            return done.stderr if done.succeeded else None
         finally:
             await remove_work_folder(folder)
 
@@ -137,7 +141,7 @@ class StagedCompiler:
         if problem is not None:
             return None
         job = self._job(request, folder, prefixes, PassSide.HOST, on_said)
-        return PendingHostPass(folder, await self._pass(job, PassSide.HOST, plan))
+        return PendingHostPass(folder, await self.one_pass(job, PassSide.HOST, plan))
 
     async def compile(
         self,
@@ -154,19 +158,15 @@ class StagedCompiler:
         started, CkwatchError for a product that cannot be made.
         """
         plan = await self.plan(request)
-        on_said, on_used = compiler_sinks(on_event)
         if plan is None:
-            on_event(OnePassLeft())
-            on_line = None if on_said is None else partial(on_said, None)
-            return await compile_source(
-                request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
-            )
+            return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
         if options.waiting >= HEADERS_WORTH and self.precompile():
             await self._make_headers(request, plan, on_event)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
             prefixes, problem = checked.host.job.prefixes, None
+        on_said, on_used = compiler_sinks(on_event)
         jobs = {side: self._job(request, folder, prefixes, side, on_said, on_used) for side in PassSide}
         if problem is not None:
             return unwritten(jobs[PassSide.HOST], problem)
@@ -176,7 +176,7 @@ class StagedCompiler:
             if side is PassSide.DEVICE:
                 passes[side] = await self._device_pass(jobs[side], plan, keeping, force=options.force)
             elif side not in passes:
-                passes[side] = await self._pass(jobs[side], side, plan)
+                passes[side] = await self.one_pass(jobs[side], side, plan)
             if side is PassSide.HOST:
                 on_event(OnePassLeft())
 
@@ -211,22 +211,29 @@ class StagedCompiler:
     async def _device_pass(self, job: CompileJob, plan: CompilePlan, keeping: TaskGroup, *, force: bool) -> PassResult:
         """The device pass, from the store where only host code changed since an earlier compile; else it is put there
         while the compile goes on."""
-        reuse = stored_device_pass(job.request, self._toolchain, self._store)
-        if reuse is None:
-            return await self._pass(job, PassSide.DEVICE, plan)
+        text = device_text(job.request.source)
+        if text == job.request.source:
+            return await self.one_pass(job, PassSide.DEVICE, plan)
+        key = device_pass_key(job.request, self._toolchain, text)
         if not force:
-            found = await anyio.to_thread.run_sync(reuse.find, job)
+            found = await anyio.to_thread.run_sync(find_device_pass, job, key, self._store)
             if found is not None:
                 return found
-        done = await self._pass(job, PassSide.DEVICE, plan)
+        done = await self.one_pass(job, PassSide.DEVICE, plan)
         if done.failure is None and not done.log.strip():
-            keeping.start_soon(anyio.to_thread.run_sync, reuse.keep, done, tuple(job.commands))
+            what = (DEVICE_OBJECT, OBJECT_OF[PassSide.DEVICE], done.headers, tuple(job.commands), text)
+            keep = partial(keep_product, self._store, key, job, *what)
+            keeping.start_soon(anyio.to_thread.run_sync, keep)
         return done
 
-    async def _pass(self, job: CompileJob, side: PassSide, plan: CompilePlan) -> PassResult:
+    async def one_pass(
+        self, job: CompileJob, side: PassSide, plan: CompilePlan, of_headers: CompilePlan | None = None
+    ) -> PassResult:
+        """Run one pass with a precompiled header, if there is one; `of_headers` is the plan that these are made by,
+        where it is another."""
         header = None
         if self.precompile():
-            header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, plan)
+            header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, of_headers or plan)
         try:
             return await run_pass(job, side, plan, header)
         except HeaderRefusedError as error:
@@ -274,7 +281,7 @@ class StagedCompiler:
         else:
             for command in await self._embed_commands(job, plan, symbol):
                 done = await job.run(command)
-                if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
+                if not done.succeeded:
                     return unfinished(job, done, headers)
             code = job.folder / _CODE_OBJECT
         await anyio.to_thread.run_sync(weaken_source_id, job.folder / OBJECT)

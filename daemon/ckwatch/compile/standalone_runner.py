@@ -13,7 +13,7 @@ import anyio.to_thread
 from ckwatch.compile.request import CompilerToolchain
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
+from ckwatch.system.async_processes import ProcessResult, run_process
 
 TIMEOUT_S = 600.0
 _FLAGS = ("-std=c++20", "-O2", "-fPIE", "-D__HIP_PLATFORM_AMD__=1")
@@ -58,7 +58,7 @@ def _hip_include(toolchain: CompilerToolchain, hip: bool) -> list[Path]:
 
 
 def _require(finished: ProcessResult, what: str) -> None:
-    if finished.exit_reason is not ExitReason.EXITED or finished.exit_status != 0:
+    if not finished.succeeded:
         lines = [line for line in finished.stderr.splitlines() if "error" in line] or finished.stderr.splitlines()
         raise ToolchainError(
             f"{what}: {lines[0] if lines else finished.exit_reason.value}", finished.stderr[-2000:] or None

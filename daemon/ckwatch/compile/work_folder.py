@@ -17,28 +17,6 @@ import anyio.to_thread
 from ckwatch.compile.request import CompileRequest
 from ckwatch.render.tokens import without_line_markers
 
-# These change what a compiler does and would have to be part of every key.
-_UNWANTED_VARIABLES = (
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "OBJC_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "COMPILER_PATH",
-    "GCC_EXEC_PREFIX",
-    "CCC_OVERRIDE_OPTIONS",
-    "CCC_ADD_ARGS",
-    "CC_PRINT_OPTIONS",
-    "CL",
-    "_CL_",
-    "DEPENDENCIES_OUTPUT",
-    "SUNPRO_DEPENDENCIES",
-    "HIPCC_COMPILE_FLAGS_APPEND",
-    "HIPCC_LINK_FLAGS_APPEND",
-    "HIPCC_VERBOSE",
-)
-
-
 TEMPORARY = "temporary"
 
 
@@ -80,9 +58,8 @@ def prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OSE
 
 def environment_of(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The whole environment of a compiler in `folder`."""
-    kept = {name: value for name, value in environment.items() if name not in _UNWANTED_VARIABLES}
     return {
-        **kept,
+        **environment,
         "TMPDIR": str(folder / TEMPORARY),
         "CC_PRINT_HEADERS": "1",
         "CC_PRINT_HEADERS_FILE": str(folder / HEADER_LIST),

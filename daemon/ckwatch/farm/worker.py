@@ -353,7 +353,7 @@ class FarmWorker(WorkerPlugin):
             return FarmCompiled(
                 machine=machine, fault=result.fault or CompileFault.HOST, message=result.message, log=result.log
             )
-        headers = store.headers_of(artifact)
+        headers = store.header_set(artifact.headers)
         if headers is None:
             raise CkwatchError("the record of its headers has gone")
         return FarmCompiled(

@@ -223,6 +223,11 @@ class ProcessResult:
     peak_memory_bytes: int
 
     @property
+    def succeeded(self) -> bool:
+        """True where it has ended by itself with exit status 0."""
+        return self.exit_reason is ExitReason.EXITED and self.exit_status == 0
+
+    @property
     def signal_name(self) -> str | None:
         """`SIGKILL` and so on for a process that a signal ended."""
         return signal_name(-self.exit_status) if self.exit_status < 0 else None

@@ -19,7 +19,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 from ckwatch.system.user_files import read_file
 
 FOLDER = "emulator"
@@ -117,7 +117,7 @@ async def _build(compiler: str, library: Path, environment: Mapping[str, str], l
 
 def _require(compiler: str, done: list[ProcessResult]) -> None:
     for result in done:
-        if result.exit_reason is not ExitReason.EXITED or result.exit_status != 0:
+        if not result.succeeded:
             first = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[-400:].strip())
             raise CkwatchError(f"{compiler} cannot build the emulator: {first or result.exit_reason.value}")
 

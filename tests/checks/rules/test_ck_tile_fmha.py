@@ -8,7 +8,7 @@ import pytest
 
 from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.ck_tile_fmha import NAME, OPERATION, PADS, SEQUENCES, TILES
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 from ckwatch.model.diagnostics import Severity
 from helpers.each_row import each_row
 
@@ -98,4 +98,4 @@ def test_what_nothing_asserts_is_a_warning() -> None:
 
 
 def test_every_parameter_of_a_kernel_file_is_described() -> None:
-    assert list(parameter_descriptions(NAME)) == [*TILES, *SEQUENCES, *PADS, "Pipeline", "kBlockPerCu"]
+    assert list(DESCRIPTIONS[NAME]) == [*TILES, *SEQUENCES, *PADS, "Pipeline", "kBlockPerCu"]

@@ -9,7 +9,7 @@ import pytest
 from ckwatch.checks.rules.checker import check_instance, value_of
 from ckwatch.checks.rules.ck_tile_gemm import NAME, OPERATION, PARAMETERS
 from ckwatch.checks.rules.instances import rendered_instances, unchecked_operations
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 from ckwatch.model.diagnostics import Severity
 from helpers.each_row import each_row
 
@@ -175,4 +175,4 @@ def test_other_names_of_the_parameters() -> None:
 
 def test_every_parameter_of_a_kernel_file_is_described() -> None:
     given = [one.name for one in PARAMETERS if "Type" not in one.name and "Layout" not in one.name]
-    assert list(parameter_descriptions(NAME)) == given
+    assert list(DESCRIPTIONS[NAME]) == given

@@ -15,7 +15,7 @@ from ckwatch.checks.rules.ck_tile_normalization import (
     RMSNORM,
     RMSNORM_RULES,
 )
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 
 COMMON: dict[str, Any] = {
     "XDataType": "F16", "YDataType": "F16", "kFusedAdd": "Rmsnorm2dFusedAddEnum::NO_ADD",
@@ -78,5 +78,5 @@ def test_what_a_block_reads() -> None:
 
 def test_parameters_are_described() -> None:
     assert {one.name for one in OPERATIONS} == {RMSNORM, LAYERNORM}
-    described = parameter_descriptions(LAYERNORM)
+    described = DESCRIPTIONS[LAYERNORM]
     assert {"kWelford", "Repeat_N"} <= set(described) <= {one.name for one in LAYERNORM_PARAMETERS}

@@ -9,7 +9,7 @@ import pytest
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance
 from ckwatch.checks.rules.gemm_mx_xdl_cshuffle_v3 import C_VECTOR
 from ckwatch.checks.rules.instances import rendered_instances
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 from ckwatch.model.diagnostics import Severity
 from helpers.each_row import each_row
 
@@ -136,4 +136,4 @@ def test_parameters_stand_in_the_order_of_the_headers() -> None:
     (instance,) = rendered_instances(text)
     assert instance.arguments["BScaleDataType"] == "E8M0"
     assert list(OPERATION.parameters)[-4:] == ["BlkGemmPipeSched", "BlkGemmPipelineVer", "ComputeTypeA", "ComputeTypeB"]
-    assert set(parameter_descriptions(NAME)) <= set(OPERATION.parameters) | {"CShuffleDataType"}
+    assert set(DESCRIPTIONS[NAME]) <= set(OPERATION.parameters) | {"CShuffleDataType"}

@@ -8,7 +8,7 @@ from benchmarks.gemm_samples import Arguments
 from cases.rule_instances import OPERATION as GEMM
 from cases.rule_instances import row_col
 from ckwatch.checks.rules.checker import OPERATIONS, check_instance, value_of
-from ckwatch.checks.rules.reference import parameter_descriptions
+from ckwatch.checks.rules.reference import DESCRIPTIONS
 from ckwatch.model.diagnostics import Severity
 
 NAME = "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle"
@@ -72,7 +72,7 @@ def test_a_rule_is_broken(change: Arguments, arch: str, slug: str) -> None:
 
 def test_parameters_are_those_of_the_universal_gemm() -> None:
     assert list(OPERATION.parameters) == list(OPERATIONS[GEMM].parameters)
-    assert parameter_descriptions(NAME) == parameter_descriptions(GEMM)
+    assert DESCRIPTIONS[NAME] == DESCRIPTIONS[GEMM]
 
 
 def test_a_lane_reads_two_groups_where_an_instruction_takes_32_values() -> None:

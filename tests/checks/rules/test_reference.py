@@ -11,17 +11,27 @@ import ckwatch
 from cases.rule_instances import OPERATION
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import (
+    DESCRIPTIONS,
     parameter_description,
-    parameter_descriptions,
     parameter_kind_name,
     rules_of,
     rules_page,
 )
+from ckwatch.checks.rules.rule import rules
 
 
 def test_the_page_is_that_of_the_rules() -> None:
     path = Path(__file__).parents[3] / "docs" / "rules.md"
     assert path.read_text() == rules_page(), "write it again: python -m ckwatch.checks.rules > docs/rules.md"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["slug :must: M > 0  :source: here", "slug: Text.  :must: M > 0  :source: here  :is: new", "slug: Text.  :must: M"],
+)
+def test_what_is_no_rule_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a rule"):
+        rules(text)
 
 
 def test_rules_of_a_parameter_reach_through_definitions() -> None:
@@ -66,13 +76,13 @@ GIVEN_BY_THE_OPERATION = {
 def test_all_that_kernel_files_give_is_described(operation: str) -> None:
     parameters = set(OPERATIONS[operation].parameters)
     given = GIVEN_BY_THE_OPERATION | ({"ComputeTypeA", "ComputeTypeB"} if "GemmMX" in operation else set())
-    assert set(parameter_descriptions(operation)) == parameters - given
+    assert set(DESCRIPTIONS[operation]) == parameters - given
 
 
 def test_the_page_names_each() -> None:
     table = PAGE.partition("### Parameters")[2].partition("### Keys")[0]
     words = set(re.findall(r"`…?_?(\w+)`", table))
-    for name in parameter_descriptions(OPERATION_RULE_DESCRIPTIONS):
+    for name in DESCRIPTIONS[OPERATION_RULE_DESCRIPTIONS]:
         spelled = re.sub(r"^B(?=Block)", "A", name).replace("BK0_N_BK1", "AK0_M_AK1").replace("_BK1", "_AK1")
         spelled = spelled.replace("ExtraN", "ExtraM").removeprefix("ABlockTransferThreadCluster")
         assert name in table or any(word.endswith(spelled) for word in words), name
@@ -94,7 +104,7 @@ def test_kinds(parameter: str, kind: str) -> None:
 
 
 def test_allowed_values_are_of_the_kind() -> None:
-    for name, description in parameter_descriptions(OPERATION_RULE_DESCRIPTIONS).items():
+    for name, description in DESCRIPTIONS[OPERATION_RULE_DESCRIPTIONS].items():
         kinds = {type(value) for value in description.values}
         assert len(kinds) <= 1, name
         if kinds:

@@ -7,19 +7,12 @@ is taken as it is.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
-from ckwatch.checks.rules.rule import Definition, DeviceOperation
+from ckwatch.checks.rules.rule import Definition
 
-_DEFAULTS = {"ComputeTypeA": "ADataType", "ComputeTypeB": "BDataType"}
-_SHUFFLE = Definition("CShuffleNXdl", "CShuffleNXdlPerWavePerShuffle", "XDL tiles of C along N in one shuffle")
-
-OPERATION = DeviceOperation(
+OPERATION = GEMM.derived(
     "DeviceBatchedGemmMultiD_Xdl_CShuffle_V3",
     "ck/tensor_operation/gpu/device/impl/device_batched_gemm_multiple_d_xdl_cshuffle_v3.hpp",
-    {name: replace(one, default=_DEFAULTS.get(name, one.default)) for name, one in GEMM.parameters.items()},
-    {**GEMM.definitions, _SHUFFLE.name: _SHUFFLE},
-    GEMM.rules,
-    GEMM.spelling,
+    defaults={"ComputeTypeA": "ADataType", "ComputeTypeB": "BDataType"},
+    definitions=[Definition("CShuffleNXdl", "CShuffleNXdlPerWavePerShuffle", "XDL tiles of C along N in one shuffle")],
 )

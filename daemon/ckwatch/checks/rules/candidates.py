@@ -155,12 +155,8 @@ def _near_tuples(present: tuple[int, ...]) -> list[tuple[int, ...]]:
         found |= {moved for one in found for moved in _moves(one)}
         if len(found) > 4 * MAX_CANDIDATES:
             break
-    scaled = {_with(one, at, value) for one in _ones(present) for at, value in _scaled(one)}
+    scaled = {_with(one, at, value) for one in (present, *_moves(present)) for at, value in _scaled(one)}
     return sorted(found | scaled)
-
-
-def _ones(present: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [present, *_moves(present)]
 
 
 def _moves(present: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -10,10 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
-from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import ELEMENT_BYTES, LDS_BYTES, MATRIX_ARCHS
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, TemplateParameter
-from ckwatch.model.diagnostics import Severity
+from ckwatch.checks.rules.expression import Lookup, Value, integers
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import MATRIX_ARCHS, bytes_of, lds_bytes
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    Rule,
+    TemplateParameter,
+    computed,
+    definitions,
+    flag,
+    integer,
+    operation,
+    rules,
+    word,
+)
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 NAME = "CkTileGemm"
@@ -24,22 +35,7 @@ PIPELINES = ("Mem", "CompV3", "CompV4", "CompV5", "CompV6", "CompAsync")
 SCHEDULERS = ("Intrawave", "Interwave")
 EPILOGUES = ("Default", "CShuffle")
 
-_POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
 _COUNT = ParameterType(ValueKind.INTEGER, lowest=0, highest=INT32_MAX)
-_FLAG = ParameterType(ValueKind.FLAG)
-
-
-def _integer(name: str, default: str = "", *aliases: str, declared: ParameterType = _POSITIVE) -> TemplateParameter:
-    return TemplateParameter(name, ParameterKind.INTEGER, default, declared, aliases=aliases)
-
-
-def _flag(name: str, default: str = "", *aliases: str) -> TemplateParameter:
-    return TemplateParameter(name, ParameterKind.FLAG, default, _FLAG, aliases=aliases)
-
-
-def _word(name: str, enumeration: str, values: tuple[str, ...], *aliases: str) -> TemplateParameter:
-    declared = ParameterType(ValueKind.CHOICE, values)
-    return TemplateParameter(name, ParameterKind.ENUMERATOR, "", declared, enumeration, aliases)
 
 
 PARAMETERS = (
@@ -50,19 +46,19 @@ PARAMETERS = (
     TemplateParameter("BDataType", ParameterKind.DTYPE, aliases=("datatype_b",)),
     TemplateParameter("AccDataType", ParameterKind.DTYPE),
     TemplateParameter("CDataType", ParameterKind.DTYPE, aliases=("datatype_c",)),
-    *(_integer(f"Tile{axis}", "", f"{axis}_Tile") for axis in "MNK"),
-    *(_integer(f"Warp{axis}", "", f"{axis}_Warp") for axis in "MNK"),
-    *(_integer(f"WarpTile{axis}", "", f"{axis}_Warp_Tile") for axis in "MNK"),
-    *(_flag(f"kPad{axis}", "", f"{axis}_is_padded", f"pad_{axis}") for axis in "MNK"),
-    _word("Pipeline", "Pipeline", PIPELINES),
-    _word("Scheduler", "GemmPipelineScheduler", SCHEDULERS),
-    _word("Epilogue", "Epilogue", EPILOGUES),
-    _flag("TransposeC", "false"),
-    _integer("kBlockPerCu", "1"),
-    _integer("TilePartitionerGroupNum", "8", "TileParitionerGroupNum"),
-    _integer("TilePartitionerM01", "4", "TileParitionerM01"),
-    _integer("PersistentBlocks", declared=_COUNT),
-    _integer("StreamKBlocks", "0", declared=_COUNT),
+    *(integer(f"Tile{axis}", "", f"{axis}_Tile") for axis in "MNK"),
+    *(integer(f"Warp{axis}", "", f"{axis}_Warp") for axis in "MNK"),
+    *(integer(f"WarpTile{axis}", "", f"{axis}_Warp_Tile") for axis in "MNK"),
+    *(flag(f"kPad{axis}", "", f"{axis}_is_padded", f"pad_{axis}") for axis in "MNK"),
+    word("Pipeline", "Pipeline", PIPELINES),
+    word("Scheduler", "GemmPipelineScheduler", SCHEDULERS),
+    word("Epilogue", "Epilogue", EPILOGUES),
+    flag("TransposeC", "false"),
+    integer("kBlockPerCu", "1"),
+    integer("TilePartitionerGroupNum", "8", "TileParitionerGroupNum"),
+    integer("TilePartitionerM01", "4", "TileParitionerM01"),
+    integer("PersistentBlocks", declared=_COUNT),
+    integer("StreamKBlocks", "0", declared=_COUNT),
 )
 """In the order of the template parameters."""
 
@@ -123,29 +119,16 @@ DISTRIBUTION = "ck_tile/core/algorithm/static_encoding_pattern.hpp"
 SHUFFLE = "ck_tile/ops/epilogue/cshuffle_epilogue.hpp"
 
 
-def _number(lookup: Lookup, name: str) -> int:
-    value = lookup(name)
-    if not isinstance(value, int):
-        raise UnknownValueError(name)
-    return value
-
-
-def _bytes_of(parameter: str) -> Definition:
-    def compute(lookup: Lookup) -> Value:
-        dtype = str(lookup(parameter))
-        if dtype not in ELEMENT_BYTES:
-            raise UnknownValueError(dtype)
-        return ELEMENT_BYTES[dtype]
-
-    return Definition(f"sizeof_{parameter}", f"sizeof({parameter})", f"bytes of one {parameter}", compute, (parameter,))
-
-
 _TILE = ("WarpTileM", "WarpTileN", "WarpTileK")
 _TYPES = ("ADataType", "BDataType", "AccDataType")
 
 
+@computed(
+    "WarpTile = WarpTileMxWarpTileNxWarpTileK  # the tile of one matrix instruction, or of a few along K",
+    "WarpTileM, WarpTileN, WarpTileK",
+)
 def _warp_tile(lookup: Lookup) -> Value:
-    return "x".join(str(_number(lookup, name)) for name in _TILE)
+    return "x".join(str(value) for value in integers(lookup, *_TILE))
 
 
 def _tiles_of(lookup: Lookup, keep: Callable[[str], bool] = bool) -> tuple[str, ...]:
@@ -155,6 +138,11 @@ def _tiles_of(lookup: Lookup, keep: Callable[[str], bool] = bool) -> tuple[str, 
     return tuple(tile for tile, both in tiles.items() if (both or not transposed) and keep(tile)) or ("none",)
 
 
+@computed(
+    "InstructionTiles = those of WarpTiles for which the arch has a matrix instruction  "
+    "# the others are empty functions",
+    "ADataType, BDataType, AccDataType, TransposeC",
+)
 def _instruction_tiles(lookup: Lookup) -> Value:
     target, dtype = str(lookup("target")), str(lookup("ADataType"))
     if dtype == "I8" and target not in ("gfx942", "gfx950"):
@@ -164,9 +152,13 @@ def _instruction_tiles(lookup: Lookup) -> Value:
     return _tiles_of(lookup, lambda tile: tile not in without and (only is None or tile in only))
 
 
+@computed(
+    "TransposedTiles = those of WarpTiles that CK Tile can read transposed  # warp tiles for such operands",
+    "ADataType, BDataType, AccDataType, TransposeC",
+)
 def _transposed_tiles(lookup: Lookup) -> Value:
     """By `wg_attr_num_access` of the pipelines' policies, of which WarpGemmDispatcher has few forms."""
-    elements = 8 // _number(lookup, "sizeof_ADataType")
+    elements = 8 // integers(lookup, "sizeof_ADataType")[0]
     transposed = lookup("TransposeC")
 
     def has_form(tile: str) -> bool:
@@ -179,13 +171,6 @@ def _transposed_tiles(lookup: Lookup) -> Value:
         )
 
     return _tiles_of(lookup, has_form)
-
-
-def _lds_limit(lookup: Lookup) -> Value:
-    target = str(lookup("target"))
-    if target not in LDS_BYTES:
-        raise UnknownValueError("LdsLimit")
-    return LDS_BYTES[target]
 
 
 def _vector(across: str, each: str, size: str) -> str:
@@ -204,19 +189,15 @@ def _operand(side: str, rows: str, plain: str) -> tuple[Definition, ...]:
     contiguous."""
     across, along = f"{side}Across", f"{side}Along"
     return (
-        Definition(
-            across,
-            f"TileK if {side}Layout == '{plain}' else Tile{rows}",
-            f"contiguous elements of a block tile of {side}",
-        ),
-        Definition(along, f"Tile{rows} if {side}Layout == '{plain}' else TileK", f"lines of a block tile of {side}"),
-        Definition(
-            f"{side}PerThread", f"Tile{rows} * TileK / BlockSize", f"elements of {side} that a thread reads for a round"
-        ),
-        Definition(
-            f"{side}Vector",
-            _vector(across, f"{side}PerThread", f"sizeof_{side}DataType"),
-            f"elements of {side} that a thread reads at once (GetVectorSize{side})",
+        *definitions(
+            f"""
+            {across} = TileK if {side}Layout == '{plain}' else Tile{rows}  # contiguous elements of a block tile of
+                {side}
+            {along} = Tile{rows} if {side}Layout == '{plain}' else TileK  # lines of a block tile of {side}
+            {side}PerThread = Tile{rows} * TileK / BlockSize  # elements of {side} that a thread reads for a round
+            {side}Vector = {_vector(across, f"{side}PerThread", f"sizeof_{side}DataType")}  # elements of {side} that a
+                thread reads at once (GetVectorSize{side})
+            """
         ),
         *_distribution(side, f"{side}Vector", across, along, "BlockSize", "Warps / WaveGroups"),
     )
@@ -224,31 +205,27 @@ def _operand(side: str, rows: str, plain: str) -> tuple[Definition, ...]:
 
 def _distribution(what: str, vector: str, across: str, along: str, threads: str, warps: str) -> tuple[Definition, ...]:
     """How the threads of `warps` warps are laid out over a tile (tile_distribution_encoding_pattern_2d)."""
-    return (
-        Definition(
-            f"{what}X1",
-            f"min({vector}, {across} * {along} / ({threads}))",
-            f"elements of {what} that a thread moves at once",
-        ),
-        Definition(f"{what}X0", f"{across} / {what}X1", f"threads along a line of {what}"),
-        Definition(f"{what}Y1", f"64 / {what}X0", f"lines of {what} that a warp moves at once"),
-        Definition(f"{what}Lines", f"{what}Y1 * ({warps})", f"lines of {what} that all warps move at once"),
+    return definitions(
+        f"""
+        {what}X1 = min({vector}, {across} * {along} / ({threads}))  # elements of {what} that a thread moves at once
+        {what}X0 = {across} / {what}X1  # threads along a line of {what}
+        {what}Y1 = 64 / {what}X0  # lines of {what} that a warp moves at once
+        {what}Lines = {what}Y1 * ({warps})  # lines of {what} that all warps move at once
+        """
     )
 
 
 DEFINITIONS = (
-    Definition("Warps", "WarpM * WarpN * WarpK", "warps of a block"),
-    Definition("BlockSize", "Warps * 64", "threads of a block"),
-    Definition("WaveGroups", "2 if Pipeline == 'CompV5' else 1", "groups of warps that take turns (NumWaveGroups)"),
-    Definition("Buffers", "2 if Pipeline in ('CompV4', 'CompAsync') else 1", "buffers in LDS for the tiles of A and B"),
-    *map(_bytes_of, ("ADataType", "BDataType", "AccDataType", "CDataType")),
-    Definition(
-        "WarpTile",
-        "WarpTileMxWarpTileNxWarpTileK",
-        "the tile of one matrix instruction, or of a few along K",
-        _warp_tile,
-        _TILE,
+    *definitions(
+        """
+        Warps = WarpM * WarpN * WarpK  # warps of a block
+        BlockSize = Warps * 64  # threads of a block
+        WaveGroups = 2 if Pipeline == 'CompV5' else 1  # groups of warps that take turns (NumWaveGroups)
+        Buffers = 2 if Pipeline in ('CompV4', 'CompAsync') else 1  # buffers in LDS for the tiles of A and B
+        """
     ),
+    *map(bytes_of, ("ADataType", "BDataType", "AccDataType", "CDataType")),
+    _warp_tile,
     Definition(
         "WarpTiles",
         "those of ADataType, BDataType and AccDataType",
@@ -256,93 +233,57 @@ DEFINITIONS = (
         _tiles_of,
         (*_TYPES, "TransposeC"),
     ),
-    Definition(
-        "InstructionTiles",
-        "those of WarpTiles for which the arch has a matrix instruction",
-        "the others are empty functions",
-        _instruction_tiles,
-        (*_TYPES, "TransposeC"),
-    ),
+    _instruction_tiles,
     Definition(
         "LoadsTransposed",
         "target == 'gfx950' and Pipeline != 'CompV5' and (ALayout == 'Col' or BLayout == 'Row')",
         "1 where gfx950's transposing reads from LDS are used",
     ),
-    Definition(
-        "TransposedTiles",
-        "those of WarpTiles that CK Tile can read transposed",
-        "warp tiles for such operands",
-        _transposed_tiles,
-        (*_TYPES, "TransposeC"),
-    ),
+    _transposed_tiles,
     *_operand("A", "M", "Row"),
     *_operand("B", "N", "Col"),
-    Definition("AccumulatorsPerThread", "WarpTileM * WarpTileN / 64", "elements of C of a thread in one warp tile"),
-    Definition(
-        "CVector",
-        "min(WarpTileN * WarpN if CLayout == 'Row' else WarpTileM * WarpM, 16 / sizeof_CDataType) "
-        "if Epilogue == 'CShuffle' else 4 if (CLayout == 'Row') == TransposeC else 1",
-        "elements of C that a thread writes at once (GetVectorSizeC)",
-    ),
-    Definition(
-        "Shuffles", "max(1, CVector / AccumulatorsPerThread)", "warp tiles along M that CShuffle moves at once, at most"
-    ),
-    Definition(
-        "ShufflesAlongM",
-        "min(Shuffles, TileM / (WarpTileM * WarpM))",
-        "warp tiles along M that CShuffle moves at once (NumMXdlPerWavePerShuffle)",
-    ),
-    Definition(
-        "MPerShuffle",
-        "WarpTileM * WarpM * (1 if TileM % (WarpTileM * WarpM * ShufflesAlongM) != 0 else ShufflesAlongM)",
-        "rows of C that CShuffle moves through LDS at once (MPerIterationShuffle)",
-    ),
-    Definition(
-        "NPerShuffle",
-        "WarpTileN * WarpN",
-        "columns of C that CShuffle moves through LDS at once (NPerIterationShuffle)",
+    *definitions(
+        """
+        AccumulatorsPerThread = WarpTileM * WarpTileN / 64  # elements of C of a thread in one warp tile
+        CVector = min(WarpTileN * WarpN if CLayout == 'Row' else WarpTileM * WarpM, 16 / sizeof_CDataType) if Epilogue
+            == 'CShuffle' else 4 if (CLayout == 'Row') == TransposeC else 1  # elements of C that a thread writes at
+            once (GetVectorSizeC)
+        Shuffles = max(1, CVector / AccumulatorsPerThread)  # warp tiles along M that CShuffle moves at once, at most
+        ShufflesAlongM = min(Shuffles, TileM / (WarpTileM * WarpM))  # warp tiles along M that CShuffle moves at once
+            (NumMXdlPerWavePerShuffle)
+        MPerShuffle = WarpTileM * WarpM * (1 if TileM % (WarpTileM * WarpM * ShufflesAlongM) != 0 else ShufflesAlongM)
+            # rows of C that CShuffle moves through LDS at once (MPerIterationShuffle)
+        NPerShuffle = WarpTileN * WarpN  # columns of C that CShuffle moves through LDS at once (NPerIterationShuffle)
+        """
     ),
     *_distribution("C", "CVector", "NPerShuffle", "MPerShuffle", "WarpM * WarpN * 64", "WarpM * WarpN"),
-    Definition(
-        "PipelineBytes",
-        "TileK * (TileM * sizeof_ADataType + TileN * sizeof_BDataType)",
-        "bytes of LDS for tiles of A and B",
+    *definitions(
+        """
+        PipelineBytes = TileK * (TileM * sizeof_ADataType + TileN * sizeof_BDataType)  # bytes of LDS for tiles of A and
+            B
+        ResultBytes = TileM * TileN * sizeof_AccDataType if Pipeline == 'CompV5' else 0  # bytes of LDS in which
+            CompV5's warps add their products
+        ShuffleBytes = MPerShuffle * NPerShuffle * sizeof_CDataType if Epilogue == 'CShuffle' else 0  # bytes of LDS for
+            the epilogue
+        """
     ),
-    Definition(
-        "ResultBytes",
-        "TileM * TileN * sizeof_AccDataType if Pipeline == 'CompV5' else 0",
-        "bytes of LDS in which CompV5's warps add their products",
-    ),
-    Definition(
-        "ShuffleBytes",
-        "MPerShuffle * NPerShuffle * sizeof_CDataType if Epilogue == 'CShuffle' else 0",
-        "bytes of LDS for the epilogue",
-    ),
-    Definition("LdsLimit", "65536, on gfx950 163840", "bytes of LDS that one block may use", _lds_limit),
+    Definition("LdsLimit", "65536, on gfx950 163840", "bytes of LDS that one block may use", lds_bytes),
 )
 
 
 def distribution_rules(what: str, across: str, along: str, blame: tuple[str, ...], when: str = "1") -> tuple[Rule, ...]:
     """How the threads of a block are laid out over a tile of `what`."""
     low = what.lower()
-    return (
-        Rule(
-            f"{low}-threads",
-            f"{what}X0 * {what}Y1 == 64",
-            blame,
-            f"A line of {what}, {across} elements, is shared by {{{what}X0}} threads, which must divide a warp's 64.",
-            f"{DISTRIBUTION}, static_assert 'X0 * Y1 must cover whole wavefront!'",
-            when=when,
-        ),
-        Rule(
-            f"{low}-lines",
-            f"{along} % {what}Lines == 0",
-            blame,
-            f"The warps move {{{what}Lines}} lines of {what} at once, which must divide the tile's {along}.",
-            f"{DISTRIBUTION}, static_assert 'Y0, Y1, Y2 must cover whole YPerTile'",
-            when=when,
-            after=(f"{low}-threads",),
-        ),
+    return rules(
+        f"""
+        {low}-threads: A line of {what}, {across} elements, is shared by {{{what}X0}} threads, which must divide a
+            warp's 64.
+            :must: {what}X0 * {what}Y1 == 64  :blame: {", ".join(blame)}  :when: {when}
+            :source: {DISTRIBUTION}, static_assert 'X0 * Y1 must cover whole wavefront!'
+        {low}-lines: The warps move {{{what}Lines}} lines of {what} at once, which must divide the tile's {along}.
+            :must: {along} % {what}Lines == 0  :blame: {", ".join(blame)}  :when: {when}  :after: {low}-threads
+            :source: {DISTRIBUTION}, static_assert 'Y0, Y1, Y2 must cover whole YPerTile'
+        """
     )
 
 
@@ -353,193 +294,101 @@ def _covered(axis: str, blame: tuple[str, ...]) -> tuple[Rule, ...]:
     words = f"whole warp tiles must cover Tile{axis}"
     asserted = f"{BLOCK}, static_assert 'Warps should cover all Block tile!'"
     low = axis.lower()
-    return (
-        Rule(f"{low}-warps", condition, blame, sentence, asserted, when="Pipeline in ('Mem', 'CompV3')"),
-        Rule(
-            f"{low}-warps-unchecked",
-            condition,
-            blame,
-            f"{sentence} This pipeline does not check it, and leaves out what is left over.",
-            SHAPE + f"block/block_gemm_areg_breg_creg_v1.hpp, {axis}IterPerWarp is rounded down",
-            when="Pipeline not in ('Mem', 'CompV3')",
-            severity=Severity.WARNING,
-            asserted_by=words,
-            host=True,
-        ),
+    return rules(
+        f"""
+        {low}-warps: {sentence}
+            :must: {condition}  :blame: {", ".join(blame)}  :when: Pipeline in ('Mem', 'CompV3')  :source: {asserted}
+        {low}-warps-unchecked: {sentence} This pipeline does not check it, and leaves out what is left over.
+            :must: {condition}  :blame: {", ".join(blame)}  :when: Pipeline not in ('Mem', 'CompV3')  :is: warning host
+            :asserted: {words}
+            :source: {SHAPE}block/block_gemm_areg_breg_creg_v1.hpp, {axis}IterPerWarp is rounded down
+        """
     )
 
 
 RULES = (
-    Rule(
-        "tile-arch",
-        f"target in {MATRIX_ARCHS}",
-        (),
-        "{target} has no MFMA: this kernel needs matrix instructions of waves of 64 lanes.",
-        "ck_tile/core/arch/arch.hpp, get_warp_size",
-        when="PersistentBlocks >= 0",
-        every_arch=True,
-    ),
-    Rule(
-        "warp-tile",
-        "WarpTile in WarpTiles",
-        _TILE,
-        "CK Tile has no warp tile {WarpTile} for the types {ADataType}, {BDataType} and {AccDataType}.",
-        f"{DISPATCH}, no specialisation of WarpGemmDispatcher",
-    ),
-    Rule(
-        "mixed-types",
-        "ADataType == BDataType or Pipeline not in ('Mem', 'CompV3')",
-        ("Pipeline",),
-        "Mem and CompV3 multiply B in the type of A, {ADataType}, and read {BDataType} as if it were that.",
-        PIPELINE + "{mem,comp_v3}.hpp, ComputeDataType",
-        after=("warp-tile",),
-        severity=Severity.WARNING,
-        asserted_by="Mem and CompV3 multiply W in the type of X",
-        host=True,
-    ),
-    Rule(
-        "warp-tile-instruction",
-        "WarpTile in InstructionTiles",
-        ("WarpTileK", "WarpTileM", "WarpTileN"),
-        "{target} has no matrix instruction for {ADataType} in warp tiles {WarpTile}: CK Tile multiplies nothing.",
-        f"{INSTRUCTIONS}, #if defined(__gfx…__)",
-        after=("warp-tile",),
-        severity=Severity.WARNING,
-        asserted_by="the arch has no matrix instruction for this warp tile",
-    ),
-    Rule(
-        "warp-tile-transposed",
-        "WarpTile in TransposedTiles",
-        ("WarpTileK", "WarpTileM", "WarpTileN"),
-        "On gfx950 a column-major A or a row-major B is read transposed from LDS; CK Tile cannot read {WarpTile} so.",
-        f"{DISPATCH}, no specialisation with this AttrNumAccess",
-        when="LoadsTransposed",
-        after=("warp-tile", "warp-tile-instruction"),
+    *rules(
+        f"""
+        tile-arch: {{target}} has no MFMA: this kernel needs matrix instructions of waves of 64 lanes.
+            :must: target in {MATRIX_ARCHS}  :when: PersistentBlocks >= 0  :is: every-arch
+            :source: ck_tile/core/arch/arch.hpp, get_warp_size
+        warp-tile: CK Tile has no warp tile {{WarpTile}} for the types {{ADataType}}, {{BDataType}} and {{AccDataType}}.
+            :must: WarpTile in WarpTiles  :blame: {", ".join(_TILE)}
+            :source: {DISPATCH}, no specialisation of WarpGemmDispatcher
+        mixed-types: Mem and CompV3 multiply B in the type of A, {{ADataType}}, and read {{BDataType}} as if it were
+            that.
+            :must: ADataType == BDataType or Pipeline not in ('Mem', 'CompV3')  :blame: Pipeline  :after: warp-tile
+            :is: warning host  :asserted: Mem and CompV3 multiply W in the type of X
+            :source: {PIPELINE}{{mem,comp_v3}}.hpp, ComputeDataType
+        warp-tile-instruction: {{target}} has no matrix instruction for {{ADataType}} in warp tiles {{WarpTile}}: CK
+            Tile multiplies nothing.
+            :must: WarpTile in InstructionTiles  :blame: WarpTileK, WarpTileM, WarpTileN  :after: warp-tile
+            :is: warning  :asserted: the arch has no matrix instruction for this warp tile
+            :source: {INSTRUCTIONS}, #if defined(__gfx…__)
+        warp-tile-transposed: On gfx950 a column-major A or a row-major B is read transposed from LDS; CK Tile cannot
+            read {{WarpTile}} so.
+            :must: WarpTile in TransposedTiles  :blame: WarpTileK, WarpTileM, WarpTileN  :when: LoadsTransposed
+            :after: warp-tile, warp-tile-instruction  :source: {DISPATCH}, no specialisation with this AttrNumAccess
+        """
     ),
     *_covered("M", ("TileM", "WarpM", "WarpTileM")),
     *_covered("N", ("TileN", "WarpN", "WarpTileN")),
-    Rule(
-        "k-warp-tiles",
-        "TileK % WarpTileK == 0",
-        ("TileK", "WarpTileK"),
-        "Whole warp tiles must cover TileK; what is left over is not multiplied.",
-        f"{BLOCK}, KIterPerWarp is rounded down",
-        severity=Severity.WARNING,
-        asserted_by="whole warp tiles must cover TileK",
-        host=True,
-    ),
-    Rule(
-        "k-warps",
-        "WarpK == WaveGroups",
-        ("WarpK", "Pipeline"),
-        "Only CompV5 shares K among warps, two of them; with the other pipelines further warps would compute the same.",
-        f"{BLOCK}, WarpK is not looked at",
-        severity=Severity.WARNING,
-        asserted_by="CompV5 has WarpK = 2, the other pipelines 1",
-        host=True,
-    ),
-    Rule(
-        "v5-warps",
-        "WarpM * WarpN == 1",
-        ("WarpM", "WarpN"),
-        "CompV5 has two warps, which differ along K.",
-        f"{PIPELINE}comp_v5.hpp, warp_id is 0 or 1",
-        when="Pipeline == 'CompV5'",
-        severity=Severity.WARNING,
-        asserted_by="CompV5 has one warp along M and N",
-        host=True,
-    ),
-    Rule(
-        "pipeline-layouts",
-        "ALayout == 'Row' and BLayout == 'Col'",
-        ("Pipeline",),
-        "CompV5 and CompAsync take operands along which K is contiguous: neither transposes one.",
-        "ck_tile/core/tensor/transpose_tile.hpp, static_assert(in_offset % vec_length_in == 0); "
-        f"{PIPELINE}comp_async.hpp, windows of MPerBlock and KPerBlock whatever the layout",
-        when="Pipeline in ('CompV5', 'CompAsync')",
-        severity=Severity.WARNING,
-        asserted_by="CompV5 and CompAsync need a row-major X and a column-major W",
-        host=True,
-    ),
-    Rule(
-        "v5-persistent",
-        "PersistentBlocks == 0",
-        ("PersistentBlocks",),
-        "CompV5's warps no longer meet once one of them writes Y, so that a block computes one tile.",
-        f"{PIPELINE}comp_v5.hpp, there is no UsePersistentKernel",
-        when="Pipeline == 'CompV5'",
-        severity=Severity.WARNING,
-        asserted_by="CompV5 has no persistent form",
-        host=True,
-    ),
-    Rule(
-        "stream-k-pipeline",
-        "Pipeline in ('Mem', 'CompV3', 'CompV4')",
-        ("Pipeline", "StreamKBlocks"),
-        "With Stream-K a block learns how many rounds it has while it runs, for which {Pipeline} has no form.",
-        f"{PIPELINE}{{comp_v5,comp_v6,comp_async}}.hpp: BlockHasHotloop and TailHandler are the host's, and CompV5's "
-        "warps no longer meet once one of them writes Y",
-        when="StreamKBlocks > 0",
-        severity=Severity.WARNING,
-        asserted_by="Stream-K needs Mem, CompV3 or CompV4",
-        host=True,
-    ),
-    Rule(
-        "stream-k-persistent",
-        "PersistentBlocks == 0",
-        ("PersistentBlocks", "StreamKBlocks"),
-        "Stream-K's blocks take tile after tile by themselves: PersistentBlocks or StreamKBlocks says how many.",
-        SHAPE + "kernel/streamk_gemm_tile_partitioner.hpp, the grid is that of the partitioner",
-        when="StreamKBlocks > 0",
-        severity=Severity.WARNING,
-        asserted_by="StreamKBlocks are persistent: PersistentBlocks must be 0",
-        host=True,
-    ),
-    Rule(
-        "tile-scheduler",
-        "Scheduler == 'Intrawave' or Pipeline == 'Mem'",
-        ("Scheduler", "Pipeline"),
-        "Only Mem has a form for Interwave.",
-        f"{PIPELINE}*.hpp, PipelineImpl is empty",
-    ),
-    Rule(
-        "async-arch",
-        "target == 'gfx950'",
-        ("Pipeline",),
-        "CompAsync loads 16 bytes at once from memory to LDS, which gfx950 alone can do.",
-        "ck_tile/core/arch/amd_buffer_addressing.hpp, static_assert",
-        when="Pipeline == 'CompAsync'",
-    ),
-    Rule(
-        "cshuffle-layout",
-        "CLayout == 'Row'",
-        ("Epilogue",),
-        "CShuffle writes row-major matrices only; Default writes both.",
-        f"{SHUFFLE}, static_assert 'the CShuffle Epilogue only supports the Row Major Output layout'",
-        when="Epilogue == 'CShuffle'",
-    ),
-    Rule(
-        "tile-block-size",
-        "BlockSize <= 1024",
-        ("WarpM", "WarpN"),
-        "A block has at most 1024 threads.",
-        "ck_tile/host/kernel_launch.hpp, __launch_bounds__: it compiles, and cannot be launched",
-        severity=Severity.WARNING,
-        asserted_by="a block has at most 1024 threads",
-        host=True,
+    *rules(
+        f"""
+        k-warp-tiles: Whole warp tiles must cover TileK; what is left over is not multiplied.
+            :must: TileK % WarpTileK == 0  :blame: TileK, WarpTileK  :is: warning host
+            :asserted: whole warp tiles must cover TileK  :source: {BLOCK}, KIterPerWarp is rounded down
+        k-warps: Only CompV5 shares K among warps, two of them; with the other pipelines further warps would compute the
+            same.
+            :must: WarpK == WaveGroups  :blame: WarpK, Pipeline  :is: warning host
+            :asserted: CompV5 has WarpK = 2, the other pipelines 1  :source: {BLOCK}, WarpK is not looked at
+        v5-warps: CompV5 has two warps, which differ along K.
+            :must: WarpM * WarpN == 1  :blame: WarpM, WarpN  :when: Pipeline == 'CompV5'  :is: warning host
+            :asserted: CompV5 has one warp along M and N  :source: {PIPELINE}comp_v5.hpp, warp_id is 0 or 1
+        pipeline-layouts: CompV5 and CompAsync take operands along which K is contiguous: neither transposes one.
+            :must: ALayout == 'Row' and BLayout == 'Col'  :blame: Pipeline  :when: Pipeline in ('CompV5', 'CompAsync')
+            :is: warning host  :asserted: CompV5 and CompAsync need a row-major X and a column-major W
+            :source: ck_tile/core/tensor/transpose_tile.hpp, static_assert(in_offset % vec_length_in == 0);
+                {PIPELINE}comp_async.hpp, windows of MPerBlock and KPerBlock whatever the layout
+        v5-persistent: CompV5's warps no longer meet once one of them writes Y, so that a block computes one tile.
+            :must: PersistentBlocks == 0  :blame: PersistentBlocks  :when: Pipeline == 'CompV5'  :is: warning host
+            :asserted: CompV5 has no persistent form  :source: {PIPELINE}comp_v5.hpp, there is no UsePersistentKernel
+        stream-k-pipeline: With Stream-K a block learns how many rounds it has while it runs, for which {{Pipeline}} has
+            no form.
+            :must: Pipeline in ('Mem', 'CompV3', 'CompV4')  :blame: Pipeline, StreamKBlocks  :when: StreamKBlocks > 0
+            :is: warning host  :asserted: Stream-K needs Mem, CompV3 or CompV4
+            :source: {PIPELINE}{{comp_v5,comp_v6,comp_async}}.hpp: BlockHasHotloop and TailHandler are the host's, and
+                CompV5's warps no longer meet once one of them writes Y
+        stream-k-persistent: Stream-K's blocks take tile after tile by themselves: PersistentBlocks or StreamKBlocks
+            says how many.
+            :must: PersistentBlocks == 0  :blame: PersistentBlocks, StreamKBlocks  :when: StreamKBlocks > 0
+            :is: warning host  :asserted: StreamKBlocks are persistent: PersistentBlocks must be 0
+            :source: {SHAPE}kernel/streamk_gemm_tile_partitioner.hpp, the grid is that of the partitioner
+        tile-scheduler: Only Mem has a form for Interwave.
+            :must: Scheduler == 'Intrawave' or Pipeline == 'Mem'  :blame: Scheduler, Pipeline
+            :source: {PIPELINE}*.hpp, PipelineImpl is empty
+        async-arch: CompAsync loads 16 bytes at once from memory to LDS, which gfx950 alone can do.
+            :must: target == 'gfx950'  :blame: Pipeline  :when: Pipeline == 'CompAsync'
+            :source: ck_tile/core/arch/amd_buffer_addressing.hpp, static_assert
+        cshuffle-layout: CShuffle writes row-major matrices only; Default writes both.
+            :must: CLayout == 'Row'  :blame: Epilogue  :when: Epilogue == 'CShuffle'
+            :source: {SHUFFLE}, static_assert 'the CShuffle Epilogue only supports the Row Major Output layout'
+        tile-block-size: A block has at most 1024 threads.
+            :must: BlockSize <= 1024  :blame: WarpM, WarpN  :is: warning host
+            :asserted: a block has at most 1024 threads
+            :source: ck_tile/host/kernel_launch.hpp, __launch_bounds__: it compiles, and cannot be launched
+        """
     ),
     *distribution_rules("A", "AAcross", "AAlong", ("TileK", "TileM")),
     *distribution_rules("B", "BAcross", "BAlong", ("TileK", "TileN")),
-    Rule(
-        "k-power-of-two",
-        f"TileK in {tuple(2**exponent for exponent in range(2, 13))}",
-        ("TileK",),
-        "CK Tile permutes K in LDS against bank conflicts by XOR, which leaves the tile if it is not a power of two.",
-        SHAPE + "pipeline/gemm_universal_pipeline_ag_bg_cr_policy.hpp, make_xor_transform",
-        after=("a-threads", "b-threads", "k-warp-tiles"),
-        severity=Severity.WARNING,
-        asserted_by="TileK must be a power of two",
-        host=True,
+    *rules(
+        f"""
+        k-power-of-two: CK Tile permutes K in LDS against bank conflicts by XOR, which leaves the tile if it is not a
+            power of two.
+            :must: TileK in {tuple(2**exponent for exponent in range(2, 13))}  :blame: TileK
+            :after: a-threads, b-threads, k-warp-tiles  :is: warning host  :asserted: TileK must be a power of two
+            :source: {SHAPE}pipeline/gemm_universal_pipeline_ag_bg_cr_policy.hpp, make_xor_transform
+        """
     ),
     *distribution_rules(
         "C",
@@ -548,21 +397,14 @@ RULES = (
         ("WarpN", "WarpM", "WarpTileN"),
         when="Epilogue == 'CShuffle' and CLayout == 'Row'",
     ),
-    Rule(
-        "tile-lds",
-        "Buffers * max(PipelineBytes, ResultBytes, ShuffleBytes) <= LdsLimit",
-        ("TileK", "TileM", "TileN", "Pipeline"),
-        "{target} has {LdsLimit} bytes of LDS for a block.",
-        "the code generator: local memory exceeds limit",
-        codegen=True,
-        after=("m-warps", "n-warps", "warp-tile"),
+    *rules(
+        """
+        tile-lds: {target} has {LdsLimit} bytes of LDS for a block.
+            :must: Buffers * max(PipelineBytes, ResultBytes, ShuffleBytes) <= LdsLimit
+            :blame: TileK, TileM, TileN, Pipeline  :after: m-warps, n-warps, warp-tile  :is: codegen
+            :source: the code generator: local memory exceeds limit
+        """
     ),
 )
 
-OPERATION = DeviceOperation(
-    NAME,
-    "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp",
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {definition.name: definition for definition in DEFINITIONS},
-    RULES,
-)
+OPERATION = operation(NAME, "ck_tile/ops/gemm/kernel/universal_gemm_kernel.hpp", PARAMETERS, DEFINITIONS, RULES)

@@ -34,6 +34,14 @@ class UnknownValueError(Exception):
         self.name = name
 
 
+def integers(lookup: Lookup, *names: str) -> tuple[int, ...]:
+    """The values of names that stand for numbers. Raises UnknownValueError where one does not."""
+    values = tuple(lookup(name) for name in names)
+    if not all(isinstance(value, int) for value in values):
+        raise UnknownValueError(names[0])
+    return tuple(int(value) for value in values)  # type: ignore[arg-type]
+
+
 def _product(values: tuple[int, ...]) -> int:
     return math.prod(values)
 

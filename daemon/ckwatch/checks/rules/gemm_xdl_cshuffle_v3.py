@@ -12,9 +12,20 @@ the LDS layout do; `target` below is the pass's architecture, or `host`.
 
 from __future__ import annotations
 
-from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
-from ckwatch.checks.rules.matrix_instructions import MatrixInstruction, instruction, shapes
-from ckwatch.checks.rules.rule import Definition, ParameterKind, TemplateParameter
+from collections.abc import Callable
+
+from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value, integers
+from ckwatch.checks.rules.matrix_instructions import SHAPES, MatrixInstruction, instruction
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    TemplateParameter,
+    computed,
+    definitions,
+    flag,
+    integer,
+    word,
+)
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
@@ -32,8 +43,6 @@ SCHEDULERS = ("Intrawave", "Interwave")
 PIPELINES = ("v1", "v2", "v3", "v4", "v5")
 """`ck/utility/blkgemmpipe_scheduler.hpp`."""
 
-_POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
-_FLAG = ParameterType(ValueKind.FLAG)
 _ORDER = ParameterType(ValueKind.ARRAY, lowest=0, highest=2, length=3)
 _VECTORS = ParameterType(ValueKind.ARRAY, lowest=1, highest=INT32_MAX, or_integer=True)
 
@@ -54,21 +63,8 @@ def _types(name: str, *aliases: str) -> TemplateParameter:
     return TemplateParameter(name, ParameterKind.TYPES, aliases=aliases)
 
 
-def _integer(name: str, declared: ParameterType = _POSITIVE) -> TemplateParameter:
-    return TemplateParameter(name, ParameterKind.INTEGER, type=declared)
-
-
-def _flag(name: str) -> TemplateParameter:
-    return TemplateParameter(name, ParameterKind.FLAG, type=_FLAG)
-
-
 def _sequence(name: str, declared: ParameterType, *aliases: str) -> TemplateParameter:
     return TemplateParameter(name, ParameterKind.SEQUENCE, type=declared, aliases=aliases)
-
-
-def _enumerator(name: str, enumeration: str, values: tuple[str, ...], default: str, *aliases: str) -> TemplateParameter:
-    declared = ParameterType(ValueKind.CHOICE, values)
-    return TemplateParameter(name, ParameterKind.ENUMERATOR, default, declared, enumeration, aliases)
 
 
 def _operand_parameters(side: str, k1: str, rows: str, cluster: str) -> tuple[TemplateParameter, ...]:
@@ -77,10 +73,10 @@ def _operand_parameters(side: str, k1: str, rows: str, cluster: str) -> tuple[Te
         _sequence(cluster, _cluster(3)),
         _sequence(f"{transfer}ThreadClusterArrangeOrder", _ORDER),
         _sequence(f"{transfer}SrcAccessOrder", _ORDER),
-        _integer(f"{transfer}SrcVectorDim", ParameterType(ValueKind.INTEGER, lowest=0, highest=3)),
-        _integer(f"{transfer}SrcScalarPerVector"),
-        _integer(f"{transfer}DstScalarPerVector_{k1}"),
-        _flag(f"{side}BlockLdsExtra{rows}"),
+        integer(f"{transfer}SrcVectorDim", declared=ParameterType(ValueKind.INTEGER, lowest=0, highest=3)),
+        integer(f"{transfer}SrcScalarPerVector"),
+        integer(f"{transfer}DstScalarPerVector_{k1}"),
+        flag(f"{side}BlockLdsExtra{rows}"),
     )
 
 
@@ -98,19 +94,17 @@ PARAMETERS = (
     TemplateParameter("AElementwiseOperation", ParameterKind.OTHER, aliases=("a_elementwise_op",)),
     TemplateParameter("BElementwiseOperation", ParameterKind.OTHER, aliases=("b_elementwise_op",)),
     TemplateParameter("CElementwiseOperation", ParameterKind.OTHER, aliases=("c_elementwise_op",)),
-    _enumerator("GemmSpec", "GemmSpecialization", GEMM_SPECIALIZATIONS, "", "gemm_specialization"),
-    *map(_integer, ("BlockSize", "MPerBlock", "NPerBlock", "KPerBlock", "AK1", "BK1")),
-    *map(_integer, ("MPerXDL", "NPerXDL", "MXdlPerWave")),
-    _integer("NXdlPerWave", ParameterType(ValueKind.INTEGER, highest=INT32_MAX)),
+    word("GemmSpec", "GemmSpecialization", GEMM_SPECIALIZATIONS, "", "gemm_specialization"),
+    *map(integer, ("BlockSize", "MPerBlock", "NPerBlock", "KPerBlock", "AK1", "BK1")),
+    *map(integer, ("MPerXDL", "NPerXDL", "MXdlPerWave")),
+    integer("NXdlPerWave", declared=ParameterType(ValueKind.INTEGER, highest=INT32_MAX)),
     *_operand_parameters("A", "AK1", "M", A_CLUSTER),
     *_operand_parameters("B", "BK1", "N", B_CLUSTER),
-    *map(_integer, ("CShuffleMXdlPerWavePerShuffle", "CShuffleNXdlPerWavePerShuffle")),
+    *map(integer, ("CShuffleMXdlPerWavePerShuffle", "CShuffleNXdlPerWavePerShuffle")),
     _sequence(C_CLUSTER, _cluster(4)),
     _sequence(C_VECTORS, _VECTORS, "c_shuffle_block_transfer_scalar_per_vector_n_per_block"),
-    _enumerator(
-        *("BlkGemmPipeSched", "BlockGemmPipelineScheduler", SCHEDULERS, "Intrawave"), "block_gemm_pipeline_scheduler"
-    ),
-    _enumerator(*("BlkGemmPipelineVer", "BlockGemmPipelineVersion", PIPELINES, "v1"), "block_gemm_pipeline_version"),
+    word(*("BlkGemmPipeSched", "BlockGemmPipelineScheduler", SCHEDULERS, "Intrawave"), "block_gemm_pipeline_scheduler"),
+    word(*("BlkGemmPipelineVer", "BlockGemmPipelineVersion", PIPELINES, "v1"), "block_gemm_pipeline_version"),
     _dtype("ComputeTypeA", "CDataType", "a_compute_dtype"),
     _dtype("ComputeTypeB", "ComputeTypeA", "b_compute_dtype"),
     _dtype("LDSTypeA", "ComputeTypeA"),
@@ -141,9 +135,14 @@ LDS_BYTES = {"gfx908": 65536, "gfx90a": 65536, "gfx942": 65536, "gfx950": 163840
 """LDS of one compute unit, which is also what one workgroup may take."""
 
 
-def _bytes_of(parameter: str) -> Definition:
+def bytes_of(parameter: str) -> Definition:
+    """The size of an element of a type."""
+
     def compute(lookup: Lookup) -> Value:
-        return ELEMENT_BYTES[str(lookup(parameter))]
+        dtype = str(lookup(parameter))
+        if dtype not in ELEMENT_BYTES:
+            raise UnknownValueError(dtype)
+        return ELEMENT_BYTES[dtype]
 
     return Definition(f"sizeof_{parameter}", f"sizeof({parameter})", f"bytes of one {parameter}", compute, (parameter,))
 
@@ -164,50 +163,56 @@ def _sources(side: str) -> Definition:
     )
 
 
-def _number(lookup: Lookup, name: str) -> int:
-    value = lookup(name)
-    if not isinstance(value, int):
-        raise UnknownValueError(name)
-    return value
-
-
+@computed("XdlShape = MPerXDLxNPerXDL  # the tile of one matrix instruction", "MPerXDL, NPerXDL")
 def _shape(lookup: Lookup) -> str:
     return f"{lookup('MPerXDL')}x{lookup('NPerXDL')}"
 
 
+@computed("XdlShapes = those of ComputeTypeA  # the tiles with an instruction", "ComputeTypeA")
 def _shapes(lookup: Lookup) -> tuple[str, ...]:
-    return shapes(str(lookup("ComputeTypeA")))
+    return SHAPES.get(str(lookup("ComputeTypeA")), ())
 
 
-def _found(lookup: Lookup, other: str, *, single_rate: bool) -> MatrixInstruction:
-    found = instruction(
-        str(lookup("ComputeTypeA")), str(lookup(other)), _shape(lookup), str(lookup("target")), single_rate=single_rate
-    )
+def matrix_instruction(lookup: Lookup, other: str = "ComputeTypeB", *, single_rate: bool) -> MatrixInstruction:
+    """The instruction that CK takes for ComputeTypeA with the type of `other`. Raises UnknownValueError for none."""
+    compute, second, tile, target = (str(lookup(name)) for name in ("ComputeTypeA", other, "XdlShape", "target"))
+    found = instruction(compute, second, tile, target, single_rate=single_rate)
     if found is None:
         raise UnknownValueError("MatrixInstruction")
     return found
 
 
-def _is_single_rate(compute_type: str, k1: int, *, eight_bits: bool) -> bool:
+def gridwise_k_per_blk(is_single_rate: Callable[[Lookup], bool], *uses: str, other: str = "ComputeTypeB") -> Definition:
+    """The values along K of a lane by the instruction that the gridwise GEMM takes; `uses` beside its tile."""
+    return Definition(
+        "GridwiseKPerBlk",
+        "k_per_blk of the matrix instruction",
+        "consecutive K values of one lane in one instruction",
+        lambda lookup: matrix_instruction(lookup, other, single_rate=is_single_rate(lookup)).k_per_blk,
+        ("ComputeTypeA", *((other,) if other != "ComputeTypeA" else ()), *_XDL, *uses),
+    )
+
+
+def single_rate(lookup: Lookup, k1: int, *, eight_bits: bool) -> bool:
     """`is_single_rate_mfma`, which the gridwise GEMM computes from lcm(AK1, BK1) and `XdlopsGemm` from KPack."""
+    compute_type = lookup("ComputeTypeA")
     if compute_type in {"F8", "BF8"}:
         return eight_bits
     return (compute_type in {"F16", "BF16"} and k1 <= 4) or (compute_type == "I8" and k1 <= 8)
 
 
-def _gridwise_k_per_blk(lookup: Lookup) -> int:
-    eight_bits = _number(lookup, "KPerBlock") < 128 and lookup("MPerXDL") == 16
-    single = _is_single_rate(str(lookup("ComputeTypeA")), _number(lookup, "lcm_AK1_BK1"), eight_bits=eight_bits)
-    return _found(lookup, "ComputeTypeB", single_rate=single).k_per_blk
+def _is_single_rate(lookup: Lookup) -> bool:
+    k_per_block, k1 = integers(lookup, "KPerBlock", "lcm_AK1_BK1")
+    return single_rate(lookup, k1, eight_bits=k_per_block < 128 and lookup("MPerXDL") == 16)
 
 
 def _wave_instruction(lookup: Lookup) -> MatrixInstruction:
-    k_pack = _number(lookup, "KPack")
-    single = _is_single_rate(str(lookup("ComputeTypeA")), k_pack, eight_bits=k_pack < 32)
-    return _found(lookup, "ComputeTypeA", single_rate=single)
+    (k_pack,) = integers(lookup, "KPack")
+    return matrix_instruction(lookup, "ComputeTypeA", single_rate=single_rate(lookup, k_pack, eight_bits=k_pack < 32))
 
 
-def _lds_bytes(lookup: Lookup) -> int:
+def lds_bytes(lookup: Lookup) -> int:
+    """LDS of the target's compute units."""
     target = str(lookup("target"))
     if target not in LDS_BYTES:
         raise UnknownValueError("LdsLimit")
@@ -219,15 +224,12 @@ _XDL = ("MPerXDL", "NPerXDL")
 
 def _n_xdl_per_wave(lanes: int) -> tuple[Definition, ...]:
     waves = f"NWavesOf{lanes}"
-    return (
-        Definition(
-            waves, f"BlockSize / {lanes} / MWaves", f"waves of {lanes} lanes that are left for N (GetNXdlPerWave2)"
-        ),
-        Definition(
-            f"NXdlPerWave{lanes}",
-            f"0 if {waves} == 0 else 0 if NPerBlock % (NPerXDL * {waves}) != 0 else NPerBlock / ({waves} * NPerXDL)",
-            f"XDL tiles along N of a wave of {lanes} lanes, which CK computes; 0: there is no such split",
-        ),
+    return definitions(
+        f"""
+        {waves} = BlockSize / {lanes} / MWaves  # waves of {lanes} lanes that are left for N (GetNXdlPerWave2)
+        NXdlPerWave{lanes} = 0 if {waves} == 0 else 0 if NPerBlock % (NPerXDL * {waves}) != 0 else NPerBlock / ({waves}
+            * NPerXDL)  # XDL tiles along N of a wave of {lanes} lanes, which CK computes; 0: there is no such split
+        """
     )
 
 
@@ -240,50 +242,35 @@ def _of_operand(side: str, rows: str, cluster: str, plain: str) -> tuple[Definit
     k0, k1, lds, layout = f"{side}K0", f"{side}K1", f"sizeof_LDSType{side}", f"{side}Layout"
     extra = f"{side}LdsExtra"
     return (
-        Definition(k0, f"KPerBlock / {k1}", f"slices of {k1} along K in a block tile of {side}"),
-        Definition(
-            f"{side}ThreadSlice",
-            f"({k0} / {cluster}[0], {rows}PerBlock / {cluster}[1], {k1} / {cluster}[2])",
-            f"what one thread copies of the block tile of {side}, as {k0}, {rows}, {k1}",
-        ),
-        Definition(
-            f"{side}ContiguousDim",
-            f"2 if {layout} == '{plain}' else 1",
-            f"the dimension along which {side} is contiguous",
-        ),
-        Definition(
-            extra,
-            f"1 if target == 'gfx950' else {side}BlockLdsExtra{rows}",
-            f"padding of {side} in LDS; always on gfx950",
-        ),
-        Definition(
-            f"{side}Folded",
-            f"{layout} != '{plain}' and not {extra} and BlkGemmPipelineVer != 'v4'",
-            f"1 where the LDS layout of {side} is folded",
-        ),
-        Definition(f"{side}K0PerThreadWrite", f"{k0} / {cluster}[0]", f"{k0} slices per writing thread"),
-        Definition(
-            f"{side}KFold",
-            f"1 if {k1} * {cluster}[1] * {lds} > 128 else 128 / ({k1} * {cluster}[1] * {lds})",
-            "K folds in one row of LDS banks (kfold)",
+        *definitions(
+            f"""
+            {k0} = KPerBlock / {k1}  # slices of {k1} along K in a block tile of {side}
+            {side}ThreadSlice = ({k0} / {cluster}[0], {rows}PerBlock / {cluster}[1], {k1} / {cluster}[2])  # what one
+                thread copies of the block tile of {side}, as {k0}, {rows}, {k1}
+            {side}ContiguousDim = 2 if {layout} == '{plain}' else 1  # the dimension along which {side} is contiguous
+            {extra} = 1 if target == 'gfx950' else {side}BlockLdsExtra{rows}  # padding of {side} in LDS; always on
+                gfx950
+            {side}Folded = {layout} != '{plain}' and not {extra} and BlkGemmPipelineVer != 'v4'  # 1 where the LDS
+                layout of {side} is folded
+            {side}K0PerThreadWrite = {k0} / {cluster}[0]  # {k0} slices per writing thread
+            {side}KFold = 1 if {k1} * {cluster}[1] * {lds} > 128 else 128 / ({k1} * {cluster}[1] * {lds})  # K folds in
+                one row of LDS banks (kfold)
+            """
         ),
         *_reading_lanes(side, rows, "", "WaveSize"),
         *_reading_lanes(side, rows, "32", "32"),
-        Definition(
-            f"{side}Pair",
-            f"1 if {k1} * {rows}PerXDL * {lds} > 128 else min({cluster}[1], 128 / ({k1} * {rows}PerXDL * {lds}))",
-            f"rows paired in one row of LDS banks ({rows.lower()}pair)",
+        *definitions(
+            f"""
+            {side}Pair = 1 if {k1} * {rows}PerXDL * {lds} > 128 else min({cluster}[1], 128 / ({k1} * {rows}PerXDL *
+                {lds}))  # rows paired in one row of LDS banks ({rows.lower()}pair)
+            {side}LdsElements = ({k0} - 1) * ({rows}PerBlock + {extra}) * {k1} + {rows}PerBlock * {k1} if {extra} or
+                BlkGemmPipelineVer == 'v4' else {rows}PerBlock * KPerBlock if {layout} == '{plain}' else {cluster}[0] /
+                {side}KFold / {side}KThreadReadPerm * {side}K0PerThreadWrite * {side}KThreadReadPerm * ({rows}PerBlock /
+                {cluster}[1]) * ({side}KFold * {cluster}[1] / {side}Pair) * {side}Pair * {k1}  # elements of {side} in
+                LDS
+            """
         ),
-        Definition(
-            f"{side}LdsElements",
-            f"({k0} - 1) * ({rows}PerBlock + {extra}) * {k1} + {rows}PerBlock * {k1} "
-            f"if {extra} or BlkGemmPipelineVer == 'v4' else {rows}PerBlock * KPerBlock if {layout} == '{plain}' "
-            f"else {cluster}[0] / {side}KFold / {side}KThreadReadPerm * {side}K0PerThreadWrite "
-            f"* {side}KThreadReadPerm * ({rows}PerBlock / {cluster}[1]) "
-            f"* ({side}KFold * {cluster}[1] / {side}Pair) * {side}Pair * {k1}",
-            f"elements of {side} in LDS",
-        ),
-        _bytes_of(f"LDSType{side}"),
+        bytes_of(f"LDSType{side}"),
         _sources(side),
     )
 
@@ -292,14 +279,13 @@ def _reading_lanes(side: str, rows: str, form: str, lanes: str) -> tuple[Definit
     read, per_read = f"{side}KThreadRead{form}", f"{side}K0PerThreadRead{form}"
     folds = f"{side}KFold * {side}K0PerThreadWrite / {per_read}"
     of_form = f" of {lanes} lanes" if form else ""
-    return (
-        Definition(read, f"{lanes} / {rows}PerXDL", f"lanes along K when a wave{of_form} reads {side} from LDS"),
-        Definition(per_read, f"{side}K0 / {read}", f"{side}K0 slices per such lane (K0PerThreadRead)"),
-        Definition(
-            f"{side}KThreadReadPerm{form}",
-            f"{read} / ({folds}) if {folds} > 1 else {read}",
-            "permuted reading lanes (KThreadReadPerm)",
-        ),
+    return definitions(
+        f"""
+        {read} = {lanes} / {rows}PerXDL  # lanes along K when a wave{of_form} reads {side} from LDS
+        {per_read} = {side}K0 / {read}  # {side}K0 slices per such lane (K0PerThreadRead)
+        {side}KThreadReadPerm{form} = {read} / ({folds}) if {folds} > 1 else {read}  # permuted reading lanes
+            (KThreadReadPerm)
+        """
     )
 
 
@@ -307,28 +293,20 @@ DEFINITIONS = (
     Definition("MWaves", "MPerBlock / (MPerXDL * MXdlPerWave)", "waves of a block along M"),
     *_n_xdl_per_wave(64),
     *_n_xdl_per_wave(32),
-    Definition("NWaves", "NPerBlock / (NPerXDL * max(NXdlPerWave64, 1))", "waves of a block along N"),
-    Definition("WaveSize", "BlockSize / (MWaves * NWaves)", "lanes of a wave, which must come out as 64"),
-    Definition(
-        "CShuffleNXdl",
-        "min(CShuffleNXdlPerWavePerShuffle, max(NXdlPerWave64, 1))",
-        "XDL tiles of C along N in one shuffle; CK takes the smaller one",
+    *definitions(
+        """
+        NWaves = NPerBlock / (NPerXDL * max(NXdlPerWave64, 1))  # waves of a block along N
+        WaveSize = BlockSize / (MWaves * NWaves)  # lanes of a wave, which must come out as 64
+        CShuffleNXdl = min(CShuffleNXdlPerWavePerShuffle, max(NXdlPerWave64, 1))  # XDL tiles of C along N in one
+            shuffle; CK takes the smaller one
+        HasKernel = NXdlPerWave64 > 0 and WaveSize == 64 and NXdlPerWave64 % CShuffleNXdl == 0  # 1 when the kernel for
+            waves of 64 lanes is not empty (IsValidCompilationParameter)
+        """
     ),
-    Definition(
-        "HasKernel",
-        "NXdlPerWave64 > 0 and WaveSize == 64 and NXdlPerWave64 % CShuffleNXdl == 0",
-        "1 when the kernel for waves of 64 lanes is not empty (IsValidCompilationParameter)",
-    ),
-    Definition("XdlShape", "MPerXDLxNPerXDL", "the tile of one matrix instruction", _shape, _XDL),
-    Definition("XdlShapes", "those of ComputeTypeA", "the tiles with an instruction", _shapes, ("ComputeTypeA",)),
+    _shape,
+    _shapes,
     Definition("lcm_AK1_BK1", "lcm(AK1, BK1)", "the smallest K that both LDS vectors divide"),
-    Definition(
-        "GridwiseKPerBlk",
-        "k_per_blk of the matrix instruction",
-        "consecutive K values of one lane in one instruction",
-        _gridwise_k_per_blk,
-        ("ComputeTypeA", "ComputeTypeB", *_XDL, "lcm_AK1_BK1", "KPerBlock"),
-    ),
+    gridwise_k_per_blk(_is_single_rate, "lcm_AK1_BK1", "KPerBlock"),
     Definition("KPack", "max(lcm_AK1_BK1, GridwiseKPerBlk)", "consecutive K values of a lane in one step"),
     Definition(
         "KPerBlk",
@@ -344,23 +322,25 @@ DEFINITIONS = (
         lambda lookup: _wave_instruction(lookup).k_blocks,
         ("ComputeTypeA", *_XDL, "KPack"),
     ),
-    Definition("KPerThread", "KPerBlock / K0PerXdlops", "K values of a lane in one block tile"),
-    Definition("CShuffleM", "CShuffleMXdlPerWavePerShuffle * MWaves * MPerXDL", "rows of C in one shuffle through LDS"),
-    Definition("CShuffleN", "CShuffleNXdl * NWaves * NPerXDL", "columns of C in one shuffle"),
+    *definitions(
+        """
+        KPerThread = KPerBlock / K0PerXdlops  # K values of a lane in one block tile
+        CShuffleM = CShuffleMXdlPerWavePerShuffle * MWaves * MPerXDL  # rows of C in one shuffle through LDS
+        CShuffleN = CShuffleNXdl * NWaves * NPerXDL  # columns of C in one shuffle
+        """
+    ),
     *_of_operand("A", "M", A_CLUSTER, "Row"),
     *_of_operand("B", "N", B_CLUSTER, "Col"),
-    _bytes_of("CShuffleDataType"),
-    Definition(
-        "ABBytes",
-        "(ALdsElements + lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeA "
-        "+ (BLdsElements + lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeB",
-        "LDS for a tile of A and one of B",
+    bytes_of("CShuffleDataType"),
+    *definitions(
+        """
+        ABBytes = (ALdsElements + lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeA + (BLdsElements +
+            lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeB  # LDS for a tile of A and one of B
+        CBytes = CShuffleM * CShuffleN * sizeof_CShuffleDataType  # LDS for the shuffle of C, in the same place
+        LdsBuffers = 2 if BlkGemmPipelineVer == 'v4' else 1  # LDS buffers of the pipeline
+        """
     ),
-    Definition(
-        "CBytes", "CShuffleM * CShuffleN * sizeof_CShuffleDataType", "LDS for the shuffle of C, in the same place"
-    ),
-    Definition("LdsBuffers", "2 if BlkGemmPipelineVer == 'v4' else 1", "LDS buffers of the pipeline"),
-    Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", _lds_bytes),
+    Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", lds_bytes),
     Definition("AtomicVector", "4 if CDataType in ('F32', 'I32') else 8", "elements that can be added to C at once"),
     Definition(
         "HasWmma",

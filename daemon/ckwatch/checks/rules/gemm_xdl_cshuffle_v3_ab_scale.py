@@ -10,43 +10,36 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ckwatch.checks.rules.expression import Lookup, UnknownValueError
+from ckwatch.checks.rules.expression import Lookup, integers
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import gridwise_k_per_blk, single_rate
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import GRID as GEMM_GRID
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
-from ckwatch.checks.rules.matrix_instructions import instruction
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, TemplateParameter
-from ckwatch.model.diagnostics import Severity
-from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    Rule,
+    TemplateParameter,
+    definitions,
+    integer,
+    rules,
+)
 
 GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_multi_d_ab_scale.hpp"
 DEVICE = "ck/tensor_operation/gpu/device/impl/device_gemm_multiple_d_xdl_cshuffle_v3_ab_scale.hpp"
 _SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_ab_scale_selector.hpp"
 _PIPELINES = BLOCK + "blockwise_gemm_pipeline_xdlops_{v1,v2,v3}_ab_scale.hpp"
 
-_POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
 _ADDED = {
     "ADataType": (TemplateParameter("AScaleDataType", ParameterKind.DTYPE),),
     "BDataType": (TemplateParameter("BScaleDataType", ParameterKind.DTYPE),),
-    "BlockSize": tuple(TemplateParameter(f"ScaleBlock{axis}", ParameterKind.INTEGER, type=_POSITIVE) for axis in "MNK"),
+    "BlockSize": tuple(integer(f"ScaleBlock{axis}") for axis in "MNK"),
 }
 """By the parameter behind which they stand."""
 
-PARAMETERS = tuple(parameter for one in GEMM.parameters.values() for parameter in (one, *_ADDED.get(one.name, ())))
 
-
-def _gridwise_k_per_blk(lookup: Lookup) -> int:
-    compute, other, tile, target = (
-        str(lookup(name)) for name in ("ComputeTypeA", "ComputeTypeB", "XdlShape", "target")
-    )
-    vector = lookup("lcm_AK1_BK1")
-    if not isinstance(vector, int):
-        raise UnknownValueError("lcm_AK1_BK1")
-    single = (compute in {"F16", "BF16"} and vector <= 4) or (compute == "I8" and vector <= 8)
-    found = instruction(compute, other, tile, target, single_rate=single)
-    if found is None:
-        raise UnknownValueError("MatrixInstruction")
-    return found.k_per_blk
+def _is_single_rate(lookup: Lookup) -> bool:
+    return single_rate(lookup, integers(lookup, "lcm_AK1_BK1")[0], eight_bits=False)
 
 
 def _lds_elements(side: str, rows: str) -> Definition:
@@ -58,26 +51,24 @@ def _lds_elements(side: str, rows: str) -> Definition:
 
 
 _DEFINITIONS = (
-    Definition("ALdsExtra", "ABlockLdsExtraM", "padding of A in LDS"),
-    Definition("BLdsExtra", "BBlockLdsExtraN", "padding of B in LDS"),
+    *definitions(
+        """
+        ALdsExtra = ABlockLdsExtraM  # padding of A in LDS
+        BLdsExtra = BBlockLdsExtraN  # padding of B in LDS
+        """
+    ),
     _lds_elements("A", "M"),
     _lds_elements("B", "N"),
-    Definition(
-        "GridwiseKPerBlk",
-        "k_per_blk of the matrix instruction",
-        "consecutive K values of one lane in one instruction",
-        _gridwise_k_per_blk,
-        ("ComputeTypeA", "ComputeTypeB", "MPerXDL", "NPerXDL", "lcm_AK1_BK1"),
+    gridwise_k_per_blk(_is_single_rate, "lcm_AK1_BK1"),
+    *definitions(
+        """
+        LdsBuffers = 1  # LDS buffers of the pipeline
+        ScaleSliceSizeK = (KPerBlock + ScaleBlockK - 1) / ScaleBlockK  # scales along K that a tile is given
+        ScaleSliceSizeN = (NPerBlock + ScaleBlockN - 1) / ScaleBlockN  # scales of B along N that a tile is given
+        KStep = K0PerXdlops * KPack  # K values of a step of the matrix instructions (AMmaKStride)
+        """
     ),
-    Definition("LdsBuffers", "1", "LDS buffers of the pipeline"),
-    Definition("ScaleSliceSizeK", "(KPerBlock + ScaleBlockK - 1) / ScaleBlockK", "scales along K that a tile is given"),
-    Definition(
-        "ScaleSliceSizeN", "(NPerBlock + ScaleBlockN - 1) / ScaleBlockN", "scales of B along N that a tile is given"
-    ),
-    Definition("KStep", "K0PerXdlops * KPack", "K values of a step of the matrix instructions (AMmaKStride)"),
 )
-
-_OTHERS = {"scheduler", "c-vector-atomic", "xdl-cycles", "a-buffer-loads", "b-buffer-loads"}
 
 
 def _as_here(rule: Rule) -> Rule:
@@ -86,151 +77,90 @@ def _as_here(rule: Rule) -> Rule:
     return replace(rule, blame=blame, source=rule.source.replace(GEMM_GRID, GRID))
 
 
-def _buffer_loads(side: str, rows: str) -> Rule:
+def _buffer_loads(side: str, rows: str) -> tuple[Rule, ...]:
     load = f"{side}BlockTransferSrcScalarPerVector"
-    return Rule(
-        f"block-scales-{side.lower()}-loads",
-        f"{rows}PerBlock * KPerBlock / (BlockSize * {load}) > 0",
-        (load, "BlockSize", f"{rows}PerBlock"),
-        f"The hot loop's schedule divides by the global loads of {side} per thread, and a thread has none.",
-        f"{_PIPELINES}, HotLoopScheduler; ck/utility/blkgemmpipe_scheduler.hpp, {side}_Buffer_Load_Inst_Num",
-        when="HasKernel and BlkGemmPipelineVer in ('v1', 'v3')",
-        after=("block-scales-scheduler", "k-per-block"),
+    return rules(
+        f"""
+        block-scales-{side.lower()}-loads: The hot loop's schedule divides by the global loads of {side} per thread, and
+            a thread has none.
+            :must: {rows}PerBlock * KPerBlock / (BlockSize * {load}) > 0  :blame: {load}, BlockSize, {rows}PerBlock
+            :when: HasKernel and BlkGemmPipelineVer in ('v1', 'v3')  :after: block-scales-scheduler, k-per-block
+            :source: {_PIPELINES}, HotLoopScheduler; ck/utility/blkgemmpipe_scheduler.hpp, {side}_Buffer_Load_Inst_Num
+        """
     )
 
 
 _RULES = (
-    Rule(
-        "block-scales-pipeline",
-        "BlkGemmPipelineVer in ('v1', 'v2', 'v3')",
-        ("BlkGemmPipelineVer",),
-        "For scales per block there are the pipelines v1, v2 and v3, and v2 is never launched.",
-        f"{_SELECTOR}: 'BlockGemmPipeline configuration is not available', no type",
-        host=True,
+    *rules(
+        f"""
+        block-scales-pipeline: For scales per block there are the pipelines v1, v2 and v3, and v2 is never launched.
+            :must: BlkGemmPipelineVer in ('v1', 'v2', 'v3')  :blame: BlkGemmPipelineVer  :is: host
+            :source: {_SELECTOR}: 'BlockGemmPipeline configuration is not available', no type
+        block-scales-launch: CK compiles the pipeline v2 for scales per block, and never launches it: C is never
+            written.
+            :must: BlkGemmPipelineVer in ('v1', 'v3')  :blame: BlkGemmPipelineVer  :after: block-scales-pipeline
+            :is: warning host  :asserted: CK launches the pipelines v1 and v3 alone
+            :source: {DEVICE}, Invoker::RunImp: v1 and v3 alone
+        block-scales-scheduler: The pipelines for scales per block have no Interwave form.
+            :must: BlkGemmPipeSched == 'Intrawave'  :blame: BlkGemmPipeSched  :after: block-scales-pipeline  :is: host
+            :source: {_PIPELINES}: no specialisation for Interwave, so no member PrefetchStages
+        block-scales-type: CK reads scales per block as f32, whatever is said.
+            :must: AScaleDataType == 'F32' and BScaleDataType == 'F32'  :blame: AScaleDataType, BScaleDataType
+            :is: warning host  :asserted: CK reads scales per block as f32  :source: {GRID}, using AScaleType = float
+        block-scales-rows: CK gives each row of a tile a scale of its own: rows cannot share one.
+            :must: ScaleBlockM == 1  :blame: ScaleBlockM  :is: warning host
+            :asserted: CK reads one scale for each row of X
+            :source: {GRID}, Run: a_thread_offset counts rows, and is added to blocks of ScaleBlockM rows
+        block-scales-depth: CK goes on to other scales with every tile along K, so whole blocks of scales must make up
+            KPerBlock.
+            :must: KPerBlock % ScaleBlockK == 0  :blame: KPerBlock, ScaleBlockK  :is: warning host
+            :asserted: CK reads new scales for every tile
+            :source: {_PIPELINES}, Run: 'assume kperblock = scaleblockk'; NumKBlockPerScale is never more than 1 in what
+                it adds
+        block-scales-vector: CK reads the scales of a tile as one vector along K. In scales of a col-major A or a
+            row-major B, which lie like them, those are not neighbours.
+            :must: KPerBlock == ScaleBlockK or ALayout == 'Row' and BLayout == 'Col'
+            :blame: KPerBlock, ALayout, BLayout  :after: block-scales-depth  :is: warning host
+            :asserted: CK reads the scales of a tile as one vector
+            :source: {GRID}, MakeAScaleGridDesciptor_M_K and a_scale_thread_copy: SrcVectorDim 1, ScaleSliceSizeK at
+                once
+        block-scales-columns: The columns that share a scale of B must be whole tiles, or divide one evenly in whole
+            rounds of the waves: CK takes one scale for all that the waves compute side by side.
+            :must: ScaleBlockN % NPerBlock == 0 if NPerBlock <= ScaleBlockN else NPerBlock % ScaleBlockN == 0 and
+                ScaleBlockN % (NWaves * NPerXDL) == 0
+            :blame: NPerBlock, NPerXDL, ScaleBlockN  :when: NXdlPerWave64 > 0  :after: waves, n-per-block
+            :is: warning host  :asserted: the columns that share a scale of W
+            :source: {_PIPELINES}, cscale_offset: n0 * num_scale_n_block / NRepeat
+        block-scales-v3-k: The pipeline v3 takes one scale along K for a tile; v1 takes several.
+            :must: ScaleSliceSizeK == 1  :blame: KPerBlock, BlkGemmPipelineVer
+            :when: HasKernel and BlkGemmPipelineVer == 'v3'  :after: block-scales-depth
+            :source: {_PIPELINES}, static_assert 'Pipeline v3 only support scaleblocksliceK=1'
+        block-scales-v3-n: The pipeline v3 takes one scale of B along N for a tile; v1 takes several.
+            :must: ScaleSliceSizeN == 1  :blame: NPerBlock, BlkGemmPipelineVer
+            :when: HasKernel and BlkGemmPipelineVer == 'v3'  :after: block-scales-columns
+            :source: {_PIPELINES}, static_assert 'Pipeline v3 only support scaleblocksliceN=1'
+        block-scales-step: The matrix instructions go through K in steps of {{KStep}}, which must not reach beyond a
+            block of scales.
+            :must: ScaleBlockK % KStep == 0  :blame: AK1, BK1  :when: HasKernel
+            :after: xdl-tile, compute-types, k-per-block, k-pack, block-scales-depth  :is: warning
+            :asserted: a step of the matrix instructions would reach beyond
+            :source: {_PIPELINES}, KRepeat / num_scale_k_block
+        block-scales-cycles: The hot loop's schedule knows the cycles of 16 and 32 columns only.
+            :must: NPerXDL in (16, 32)  :blame: NPerXDL  :when: HasKernel and BlkGemmPipelineVer in ('v1', 'v3')
+            :after: xdl-tile, block-scales-scheduler
+            :source: ck/utility/blkgemmpipe_scheduler.hpp, C_MFMA_Inst_Cycle has no value
+        """
     ),
-    Rule(
-        "block-scales-launch",
-        "BlkGemmPipelineVer in ('v1', 'v3')",
-        ("BlkGemmPipelineVer",),
-        "CK compiles the pipeline v2 for scales per block, and never launches it: C is never written.",
-        f"{DEVICE}, Invoker::RunImp: v1 and v3 alone",
-        after=("block-scales-pipeline",),
-        severity=Severity.WARNING,
-        asserted_by="CK launches the pipelines v1 and v3 alone",
-        host=True,
-    ),
-    Rule(
-        "block-scales-scheduler",
-        "BlkGemmPipeSched == 'Intrawave'",
-        ("BlkGemmPipeSched",),
-        "The pipelines for scales per block have no Interwave form.",
-        f"{_PIPELINES}: no specialisation for Interwave, so no member PrefetchStages",
-        after=("block-scales-pipeline",),
-        host=True,
-    ),
-    Rule(
-        "block-scales-type",
-        "AScaleDataType == 'F32' and BScaleDataType == 'F32'",
-        ("AScaleDataType", "BScaleDataType"),
-        "CK reads scales per block as f32, whatever is said.",
-        f"{GRID}, using AScaleType = float",
-        severity=Severity.WARNING,
-        asserted_by="CK reads scales per block as f32",
-        host=True,
-    ),
-    Rule(
-        "block-scales-rows",
-        "ScaleBlockM == 1",
-        ("ScaleBlockM",),
-        "CK gives each row of a tile a scale of its own: rows cannot share one.",
-        f"{GRID}, Run: a_thread_offset counts rows, and is added to blocks of ScaleBlockM rows",
-        severity=Severity.WARNING,
-        asserted_by="CK reads one scale for each row of X",
-        host=True,
-    ),
-    Rule(
-        "block-scales-depth",
-        "KPerBlock % ScaleBlockK == 0",
-        ("KPerBlock", "ScaleBlockK"),
-        "CK goes on to other scales with every tile along K, so whole blocks of scales must make up KPerBlock.",
-        f"{_PIPELINES}, Run: 'assume kperblock = scaleblockk'; NumKBlockPerScale is never more than 1 in what it adds",
-        severity=Severity.WARNING,
-        asserted_by="CK reads new scales for every tile",
-        host=True,
-    ),
-    Rule(
-        "block-scales-vector",
-        "KPerBlock == ScaleBlockK or ALayout == 'Row' and BLayout == 'Col'",
-        ("KPerBlock", "ALayout", "BLayout"),
-        "CK reads the scales of a tile as one vector along K. In scales of a col-major A or a row-major B, which lie "
-        "like them, those are not neighbours.",
-        f"{GRID}, MakeAScaleGridDesciptor_M_K and a_scale_thread_copy: SrcVectorDim 1, ScaleSliceSizeK at once",
-        after=("block-scales-depth",),
-        severity=Severity.WARNING,
-        asserted_by="CK reads the scales of a tile as one vector",
-        host=True,
-    ),
-    Rule(
-        "block-scales-columns",
-        "ScaleBlockN % NPerBlock == 0 if NPerBlock <= ScaleBlockN "
-        "else NPerBlock % ScaleBlockN == 0 and ScaleBlockN % (NWaves * NPerXDL) == 0",
-        ("NPerBlock", "NPerXDL", "ScaleBlockN"),
-        "The columns that share a scale of B must be whole tiles, or divide one evenly in whole rounds of the waves: "
-        "CK takes one scale for all that the waves compute side by side.",
-        f"{_PIPELINES}, cscale_offset: n0 * num_scale_n_block / NRepeat",
-        when="NXdlPerWave64 > 0",
-        after=("waves", "n-per-block"),
-        severity=Severity.WARNING,
-        asserted_by="the columns that share a scale of W",
-        host=True,
-    ),
-    Rule(
-        "block-scales-v3-k",
-        "ScaleSliceSizeK == 1",
-        ("KPerBlock", "BlkGemmPipelineVer"),
-        "The pipeline v3 takes one scale along K for a tile; v1 takes several.",
-        f"{_PIPELINES}, static_assert 'Pipeline v3 only support scaleblocksliceK=1'",
-        when="HasKernel and BlkGemmPipelineVer == 'v3'",
-        after=("block-scales-depth",),
-    ),
-    Rule(
-        "block-scales-v3-n",
-        "ScaleSliceSizeN == 1",
-        ("NPerBlock", "BlkGemmPipelineVer"),
-        "The pipeline v3 takes one scale of B along N for a tile; v1 takes several.",
-        f"{_PIPELINES}, static_assert 'Pipeline v3 only support scaleblocksliceN=1'",
-        when="HasKernel and BlkGemmPipelineVer == 'v3'",
-        after=("block-scales-columns",),
-    ),
-    Rule(
-        "block-scales-step",
-        "ScaleBlockK % KStep == 0",
-        ("AK1", "BK1"),
-        "The matrix instructions go through K in steps of {KStep}, which must not reach beyond a block of scales.",
-        f"{_PIPELINES}, KRepeat / num_scale_k_block",
-        when="HasKernel",
-        after=("xdl-tile", "compute-types", "k-per-block", "k-pack", "block-scales-depth"),
-        severity=Severity.WARNING,
-        asserted_by="a step of the matrix instructions would reach beyond",
-    ),
-    Rule(
-        "block-scales-cycles",
-        "NPerXDL in (16, 32)",
-        ("NPerXDL",),
-        "The hot loop's schedule knows the cycles of 16 and 32 columns only.",
-        "ck/utility/blkgemmpipe_scheduler.hpp, C_MFMA_Inst_Cycle has no value",
-        when="HasKernel and BlkGemmPipelineVer in ('v1', 'v3')",
-        after=("xdl-tile", "block-scales-scheduler"),
-    ),
-    _buffer_loads("A", "M"),
-    _buffer_loads("B", "N"),
+    *_buffer_loads("A", "M"),
+    *_buffer_loads("B", "N"),
 )
 
-OPERATION = DeviceOperation(
+_DERIVED = GEMM.derived(
     "DeviceGemmMultiD_ABScale_Xdl_CShuffle_V3",
     DEVICE,
-    {parameter.name: parameter for parameter in PARAMETERS},
-    {**GEMM.definitions, **{definition.name: definition for definition in _DEFINITIONS}},
-    (*(_as_here(rule) for rule in GEMM.rules if rule.slug not in _OTHERS), *_RULES),
-    GEMM.spelling,
+    behind=_ADDED,
+    definitions=_DEFINITIONS,
+    without={"scheduler", "c-vector-atomic", "xdl-cycles", "a-buffer-loads", "b-buffer-loads"},
+    rules=_RULES,
 )
+OPERATION = replace(_DERIVED, rules=tuple(map(_as_here, _DERIVED.rules)))

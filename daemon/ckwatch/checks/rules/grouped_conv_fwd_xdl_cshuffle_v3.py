@@ -15,8 +15,18 @@ from dataclasses import replace
 from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import C_CLUSTER, C_VECTORS
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, TemplateParameter
-from ckwatch.model.diagnostics import Severity
+from ckwatch.checks.rules.rule import (
+    Definition,
+    ParameterKind,
+    Rule,
+    TemplateParameter,
+    computed,
+    flag,
+    integer,
+    operation,
+    rules,
+    word,
+)
 from ckwatch.model.parameter_types import ParameterType, ValueKind
 
 HEADER = "ck/tensor_operation/gpu/device/impl/device_grouped_conv_fwd_multiple_abd_xdl_cshuffle_v3.hpp"
@@ -113,11 +123,6 @@ def _layout(name: str, *aliases: str) -> TemplateParameter:
     return TemplateParameter(name, ParameterKind.ENUMERATOR, aliases=aliases)
 
 
-def _integer(name: str, lowest: int = 1, highest: int = 2**31 - 1) -> TemplateParameter:
-    declared = ParameterType(ValueKind.INTEGER, lowest=lowest, highest=highest)
-    return TemplateParameter(name, ParameterKind.INTEGER, type=declared)
-
-
 def _of_gemm(name: str, *, default: str = "", aliases: tuple[str, ...] | None = None) -> TemplateParameter:
     """The GEMM's parameter under the name that it has here."""
     of_gemm = {here: there for there, here in _RENAMED.items() if not there.startswith("LDS")}
@@ -130,7 +135,7 @@ _SHARED = tuple(GEMM.parameters)[
 ]
 
 PARAMETERS = (
-    _integer("NDimSpatial", 1, 3),
+    integer("NDimSpatial", declared=ParameterType(ValueKind.INTEGER, lowest=1, highest=3)),
     *map(_layout, ("ALayout", "BLayout")),
     _of_gemm("DsLayout", aliases=()),
     _layout("ELayout"),
@@ -139,21 +144,16 @@ PARAMETERS = (
     _of_gemm("EDataType", aliases=("e_element_dtype",)),
     *map(_of_gemm, ("AElementwiseOperation", "BElementwiseOperation")),
     _of_gemm("CDEElementwiseOperation", aliases=("cde_elementwise_op",)),
-    TemplateParameter(
-        "ConvForwardSpecialization",
-        ParameterKind.ENUMERATOR,
-        type=ParameterType(ValueKind.CHOICE, SPECIALIZATIONS),
-        enumeration="ConvolutionForwardSpecialization",
-    ),
+    word("ConvForwardSpecialization", "ConvolutionForwardSpecialization", SPECIALIZATIONS),
     _of_gemm("GemmSpec"),
     *map(_of_gemm, _SHARED),
     _of_gemm(CDE_CLUSTER, aliases=()),
-    _integer(CDE_VECTOR),
+    integer(CDE_VECTOR),
     _of_gemm("BlkGemmPipeSched", default="Intrawave"),
     _of_gemm("BlkGemmPipelineVer", default="v1"),
     _of_gemm("AComputeDataType", default="ADataType"),
     _of_gemm("BComputeDataType", default="AComputeDataType"),
-    TemplateParameter("DirectLoad", ParameterKind.FLAG, "false", ParameterType(ValueKind.FLAG)),
+    flag("DirectLoad", "false"),
 )
 """In the order of the device operation's template parameters."""
 
@@ -174,6 +174,11 @@ def _layouts_of(side: str) -> Definition:
     )
 
 
+@computed(
+    "Transposed = 1 for NGCHW, GKCYX, NGKHW and for NGCDHW, GKCZYX, NGKDHW  "
+    "# 1 where CK computes in copies with channels last",
+    "ALayout, BLayout, ELayout",
+)
 def _transposed(lookup: Lookup) -> Value:
     given = tuple(str(lookup(name)) for name in ("ALayout", "BLayout", "ELayout"))
     return int(given in {("NGCHW", "GKCYX", "NGKHW"), ("NGCDHW", "GKCZYX", "NGKDHW")})
@@ -194,23 +199,17 @@ _OWN = (
     _lds_elements("A", "M"),
     _lds_elements("B", "N"),
     *map(_layouts_of, "ABE"),
-    Definition(
-        "Transposed",
-        "1 for NGCHW, GKCYX, NGKHW and for NGCDHW, GKCZYX, NGKDHW",
-        "1 where CK computes in copies with channels last",
-        _transposed,
-        ("ALayout", "BLayout", "ELayout"),
-    ),
+    _transposed,
 )
 
-DEFINITIONS = {
-    one.name: one
-    for one in (
-        *(_definition(one) for one in GEMM.definitions.values() if not _FOLDED_LAYOUT.fullmatch(one.name)),
-        *_OWN,
-    )
-    if one.name not in ("AtomicVector", "NumDTensor")
-}
+DEFINITIONS = (
+    *(
+        _definition(one)
+        for one in GEMM.definitions.values()
+        if not _FOLDED_LAYOUT.fullmatch(one.name) and one.name not in ("AtomicVector", "NumDTensor")
+    ),
+    *_OWN,
+)
 
 _TRANSFORM = "ck/tensor_operation/operator_transform/transform_conv_fwd_to_gemm.hpp"
 _CHANNELS_FIRST_A = "('NGCW', 'NGCHW', 'NGCDHW')"
@@ -218,140 +217,98 @@ _CHANNELS_FIRST_B = "('GKCX', 'GKCYX', 'GKCZYX')"
 _CHANNELS_FIRST_E = "('NGKW', 'NGKHW', 'NGKDHW')"
 
 
-def _known_layout(side: str, what: str) -> Rule:
-    return Rule(
-        f"{side.lower()}-layout",
-        f"{side}Layout in {side}Layouts",
-        (f"{side}Layout", "NDimSpatial"),
-        f"CK has no {what} of the layout {{{side}Layout}} in {{NDimSpatial}} dimensions.",
-        f"{_TRANSFORM}, enable_if of Make{'C' if side == 'E' else side}Descriptor",
-        host=True,
+def _known_layout(side: str, what: str) -> tuple[Rule, ...]:
+    return rules(
+        f"""
+        {side.lower()}-layout: CK has no {what} of the layout {{{side}Layout}} in {{NDimSpatial}} dimensions.
+            :must: {side}Layout in {side}Layouts  :blame: {side}Layout, NDimSpatial  :is: host
+            :source: {_TRANSFORM}, enable_if of Make{"C" if side == "E" else side}Descriptor
+        """
     )
 
 
-def _vector_dim(side: str) -> Rule:
+def _vector_dim(side: str) -> tuple[Rule, ...]:
     dim = f"{side}BlockTransferSrcVectorDim"
-    return Rule(
-        f"{side.lower()}-vector-channels",
-        f"{dim} == 2",
-        (dim,),
-        "CK reads vectors of channels: with another dimension IsSupportedArgument refuses every problem.",
-        f"{HEADER}, IsSupportedArgument",
-        severity=Severity.WARNING,
-        asserted_by=f"{dim} must be 2",
+    return rules(
+        f"""
+        {side.lower()}-vector-channels: CK reads vectors of channels: with another dimension IsSupportedArgument refuses
+            every problem.
+            :must: {dim} == 2  :blame: {dim}  :is: warning  :asserted: {dim} must be 2
+            :source: {HEADER}, IsSupportedArgument
+        """
     )
 
 
 _OWN_RULES = (
-    _known_layout("A", "input"),
-    _known_layout("B", "filter"),
-    _known_layout("E", "output"),
-    Rule(
-        "a-channels-first",
-        "ConvForwardSpecialization == 'Filter1x1Stride1Pad0'",
-        ("ConvForwardSpecialization", "ALayout", "BLayout", "ELayout"),
-        "CK reads an input in {ALayout} only for filters of one element, without stride and pads. It transposes NGCHW "
-        "with GKCYX and NGKHW, and NGCDHW with GKCZYX and NGKDHW.",
-        f"{_TRANSFORM}, static_assert in MakeADescriptor_M_K",
-        when=f"ALayout in {_CHANNELS_FIRST_A} and not Transposed",
-        after=("a-layout",),
-        host=True,
+    *_known_layout("A", "input"),
+    *_known_layout("B", "filter"),
+    *_known_layout("E", "output"),
+    *rules(
+        f"""
+        a-channels-first: CK reads an input in {{ALayout}} only for filters of one element, without stride and pads. It
+            transposes NGCHW with GKCYX and NGKHW, and NGCDHW with GKCZYX and NGKDHW.
+            :must: ConvForwardSpecialization == 'Filter1x1Stride1Pad0'
+            :blame: ConvForwardSpecialization, ALayout, BLayout, ELayout
+            :when: ALayout in {_CHANNELS_FIRST_A} and not Transposed  :after: a-layout  :is: host
+            :source: {_TRANSFORM}, static_assert in MakeADescriptor_M_K
+        b-channels-first: CK reads a filter in {{BLayout}} only if it has one element. It transposes GKCYX with NGCHW
+            and NGKHW, and GKCZYX with NGCDHW and NGKDHW.
+            :must: ConvForwardSpecialization in ('Filter1x1Stride1Pad0', 'Filter1x1Pad0')
+            :blame: ConvForwardSpecialization, BLayout, ALayout, ELayout
+            :when: BLayout in {_CHANNELS_FIRST_B} and not Transposed  :after: b-layout, a-channels-first  :is: host
+            :source: {_TRANSFORM}, static_assert in MakeBDescriptor_N_K
+        channels-first-copies: With {{ALayout}} and {{ELayout}} CK takes the strides of copies with channels last, which
+            it makes only if the filter is channels first, too: what it computes is wrong.
+            :must: Transposed == 1  :blame: BLayout, ELayout, ALayout
+            :when: ALayout in ('NGCHW', 'NGCDHW') and ELayout in ('NGKHW', 'NGKDHW')
+            :after: a-channels-first, b-channels-first  :is: warning  :asserted: takes the strides of copies
+            :source: ck/tensor_operation/operator_transform/transform_conv_ngchw_to_nhwgc.hpp, TransposeInOutStrides: it
+                does not look at the filter
+        """
     ),
-    Rule(
-        "b-channels-first",
-        "ConvForwardSpecialization in ('Filter1x1Stride1Pad0', 'Filter1x1Pad0')",
-        ("ConvForwardSpecialization", "BLayout", "ALayout", "ELayout"),
-        "CK reads a filter in {BLayout} only if it has one element. It transposes GKCYX with NGCHW and NGKHW, and "
-        "GKCZYX with NGCDHW and NGKDHW.",
-        f"{_TRANSFORM}, static_assert in MakeBDescriptor_N_K",
-        when=f"BLayout in {_CHANNELS_FIRST_B} and not Transposed",
-        after=("b-layout", "a-channels-first"),
-        host=True,
-    ),
-    Rule(
-        "channels-first-copies",
-        "Transposed == 1",
-        ("BLayout", "ELayout", "ALayout"),
-        "With {ALayout} and {ELayout} CK takes the strides of copies with channels last, which it makes only if the "
-        "filter is channels first, too: what it computes is wrong.",
-        "ck/tensor_operation/operator_transform/transform_conv_ngchw_to_nhwgc.hpp, TransposeInOutStrides: it does not "
-        "look at the filter",
-        when="ALayout in ('NGCHW', 'NGCDHW') and ELayout in ('NGKHW', 'NGKDHW')",
-        after=("a-channels-first", "b-channels-first"),
-        severity=Severity.WARNING,
-        asserted_by="takes the strides of copies",
-    ),
-    _vector_dim("A"),
-    _vector_dim("B"),
-    Rule(
-        "a-channels-apart",
-        "ABlockTransferSrcScalarPerVector == 1",
-        ("ABlockTransferSrcScalarPerVector", "ALayout"),
-        "CK loads vectors of channels, and in {ALayout} these do not lie side by side: the product is wrong.",
-        f"{HEADER}, IsSupportedArgument: it does not look at the layout",
-        when=f"ALayout in {_CHANNELS_FIRST_A} and not Transposed",
-        severity=Severity.WARNING,
-        asserted_by="needs ABlockTransferSrcScalarPerVector = 1",
-    ),
-    Rule(
-        "e-channels-apart",
-        f"{CDE_VECTOR} == 1",
-        (CDE_VECTOR, "ELayout"),
-        "CK stores vectors of channels, and in {ELayout} these do not lie side by side: what it writes is wrong.",
-        f"{HEADER}, IsSupportedArgument: it does not look at the layout",
-        when=f"ELayout in {_CHANNELS_FIRST_E} and not Transposed",
-        severity=Severity.WARNING,
-        asserted_by=f"needs {CDE_VECTOR} = 1",
-    ),
-    Rule(
-        "filter-3x3-channels",
-        "ABlockTransferSrcScalarPerVector == 1 and BBlockTransferSrcScalarPerVector == 1",
-        ("ABlockTransferSrcScalarPerVector", "BBlockTransferSrcScalarPerVector", "ConvForwardSpecialization"),
-        "Filter3x3 is for one input channel per group, of which there are no vectors: every problem is refused.",
-        f"{_TRANSFORM}, MakeADescriptor_M_K without channels; {HEADER}, IsSupportedArgument",
-        when="ConvForwardSpecialization == 'Filter3x3'",
-        severity=Severity.WARNING,
-    ),
-    Rule(
-        "direct-load-arch",
-        "target == 'gfx950'",
-        ("DirectLoad",),
-        "{target} cannot load 16 bytes per lane to LDS without registers. CK compiles this to an empty kernel, and "
-        "IsSupportedArgument refuses every problem.",
-        f"{HEADER}, kernel_grouped_conv_fwd_xdl_cshuffle_v3 without __gfx950__, IsSupportedArgument",
-        when="DirectLoad and target != 'host'",
-        severity=Severity.WARNING,
-        asserted_by="DirectLoad needs gfx950",
-    ),
-    Rule(
-        "direct-load-pipeline",
-        "BlkGemmPipelineVer in ('v1', 'v4')",
-        ("BlkGemmPipelineVer", "DirectLoad"),
-        "Only the pipelines v1 and v4 have a form for DirectLoad.",
-        "ck/tensor_operation/gpu/block/blockwise_gemm_pipeline_xdlops_selector.hpp: no member PrefetchStages of void",
-        when="DirectLoad",
-        host=True,
-    ),
-    Rule(
-        "direct-load-scheduler",
-        "BlkGemmPipeSched == 'Intrawave'",
-        ("BlkGemmPipeSched", "DirectLoad"),
-        "With DirectLoad no pipeline has an Interwave form.",
-        "ck/tensor_operation/gpu/block/blockwise_gemm_pipeline_xdlops_{v1,v4}.hpp: no specialisation for Interwave",
-        when="DirectLoad",
-        after=("scheduler",),
-        host=True,
+    *_vector_dim("A"),
+    *_vector_dim("B"),
+    *rules(
+        f"""
+        a-channels-apart: CK loads vectors of channels, and in {{ALayout}} these do not lie side by side: the product is
+            wrong.
+            :must: ABlockTransferSrcScalarPerVector == 1  :blame: ABlockTransferSrcScalarPerVector, ALayout
+            :when: ALayout in {_CHANNELS_FIRST_A} and not Transposed  :is: warning
+            :asserted: needs ABlockTransferSrcScalarPerVector = 1
+            :source: {HEADER}, IsSupportedArgument: it does not look at the layout
+        e-channels-apart: CK stores vectors of channels, and in {{ELayout}} these do not lie side by side: what it
+            writes is wrong.
+            :must: {CDE_VECTOR} == 1  :blame: {CDE_VECTOR}, ELayout
+            :when: ELayout in {_CHANNELS_FIRST_E} and not Transposed  :is: warning  :asserted: needs {CDE_VECTOR} = 1
+            :source: {HEADER}, IsSupportedArgument: it does not look at the layout
+        filter-3x3-channels: Filter3x3 is for one input channel per group, of which there are no vectors: every problem
+            is refused.
+            :must: ABlockTransferSrcScalarPerVector == 1 and BBlockTransferSrcScalarPerVector == 1
+            :blame: ABlockTransferSrcScalarPerVector, BBlockTransferSrcScalarPerVector, ConvForwardSpecialization
+            :when: ConvForwardSpecialization == 'Filter3x3'  :is: warning
+            :source: {_TRANSFORM}, MakeADescriptor_M_K without channels; {HEADER}, IsSupportedArgument
+        direct-load-arch: {{target}} cannot load 16 bytes per lane to LDS without registers. CK compiles this to an
+            empty kernel, and IsSupportedArgument refuses every problem.
+            :must: target == 'gfx950'  :blame: DirectLoad  :when: DirectLoad and target != 'host'  :is: warning
+            :asserted: DirectLoad needs gfx950
+            :source: {HEADER}, kernel_grouped_conv_fwd_xdl_cshuffle_v3 without __gfx950__, IsSupportedArgument
+        direct-load-pipeline: Only the pipelines v1 and v4 have a form for DirectLoad.
+            :must: BlkGemmPipelineVer in ('v1', 'v4')  :blame: BlkGemmPipelineVer, DirectLoad  :when: DirectLoad
+            :is: host
+            :source: ck/tensor_operation/gpu/block/blockwise_gemm_pipeline_xdlops_selector.hpp: no member PrefetchStages
+                of void
+        direct-load-scheduler: With DirectLoad no pipeline has an Interwave form.
+            :must: BlkGemmPipeSched == 'Intrawave'  :blame: BlkGemmPipeSched, DirectLoad  :when: DirectLoad
+            :after: scheduler  :is: host
+            :source: ck/tensor_operation/gpu/block/blockwise_gemm_pipeline_xdlops_{{v1,v4}}.hpp: no specialisation for
+                Interwave
+        """
     ),
 )
 
 RULES = (*(_rule(one) for one in GEMM.rules if one.slug not in _NOT_HERE), *_OWN_RULES)
 """In the order in which they are checked."""
 
-OPERATION = DeviceOperation(
-    "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3",
-    HEADER,
-    {parameter.name: parameter for parameter in PARAMETERS},
-    DEFINITIONS,
-    RULES,
-    GEMM.spelling,
+OPERATION = operation(
+    "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3", HEADER, PARAMETERS, DEFINITIONS, RULES, GEMM.spelling
 )

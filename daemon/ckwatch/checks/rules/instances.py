@@ -8,13 +8,12 @@ back to its place in the template.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ckwatch.checks.rules import ck_tile_gemm
 from ckwatch.checks.rules.checker import OPERATIONS, is_readable
-from ckwatch.checks.rules.ck_tile_constants import constant_arguments
-from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind
+from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, TemplateParameter
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.parameter_types import OPERATION_NAME
 
@@ -79,7 +78,7 @@ def rendered_instances(rendered_text: str) -> list[RenderedInstance]:
         pieces = _arguments(blank, head.end())
         if pieces is not None:
             found.append(_instance(rendered_text, blank, head, pieces))
-    if all(one.device_operation != ck_tile_gemm.NAME for one in found) and (constants := constant_arguments(blank)):
+    if all(one.device_operation != ck_tile_gemm.NAME for one in found) and (constants := _constant_arguments(blank)):
         (start, end), texts, offsets = constants
         arguments = {name: argument_value(text) for name, text in texts.items()}
         found.append(RenderedInstance(ck_tile_gemm.NAME, arguments, offsets, start, end))
@@ -239,3 +238,46 @@ def _stripped(blank: str, start: int, end: int) -> tuple[int, int] | None:
     if not text.strip():
         return None
     return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+
+
+_TILE_SHAPE = re.compile(r"\bTileGemmShape\s*<")
+_WORDS = {
+    "Pipeline": (re.compile(r"\bGemmPipelineAgBgCr(\w+)\s*<"), {}),
+    "Scheduler": (re.compile(r"\bGemmPipelineScheduler\s*::\s*(\w+)"), {}),
+    "Epilogue": (re.compile(r"\b(DefaultGemm2D|CShuffle)Epilogue\s*<"), {"DefaultGemm2D": "Default"}),
+}
+"""Words that name an enumerator of `CkTileGemm` in CK Tile, and the names that differ."""
+
+
+def _constant_arguments(blank: str) -> tuple[tuple[int, int], dict[str, str], dict[str, tuple[int, int]]] | None:
+    """Return the place where a source without comments and strings makes a shape of tiles, and its arguments' texts and
+    places by name: those of a CK Tile GEMM whose parameters are constants and aliases of the source, as Inductor writes
+    them.
+
+        constexpr int32_t TileM = 256; … using GemmShape = ck_tile::TileGemmShape<ck_tile::sequence<TileM, …>, …>;
+
+    They have the names of `CkTileGemm`'s parameters. What is not there once, as a literal or a name, is left out."""
+    shape = _TILE_SHAPE.search(blank)
+    if shape is None:
+        return None
+    texts: dict[str, str] = {}
+    places: dict[str, tuple[int, int]] = {}
+    for name, parameter in ck_tile_gemm.OPERATION.parameters.items():
+        found = list(_definitions(blank, parameter))
+        values = {blank[start:end] for start, end in found}
+        if len(values) == 1:
+            text = values.pop()
+            scope = f"{parameter.enumeration}::" if parameter.enumeration else ""
+            texts[name] = scope + (_WORDS[name][1].get(text, text) if scope else text)
+            places[name] = found[0]
+    return shape.span(), texts, places
+
+
+def _definitions(blank: str, parameter: TemplateParameter) -> Iterator[tuple[int, int]]:
+    if parameter.name in _WORDS:
+        pattern = _WORDS[parameter.name][0]
+    elif parameter.kind in (ParameterKind.INTEGER, ParameterKind.FLAG):
+        pattern = re.compile(rf"\bconstexpr\s+[\w:]+\s+{parameter.name}\s*=\s*(\d+|true|false)\s*;")
+    else:
+        pattern = re.compile(rf"\busing\s+{parameter.name}\s*=\s*([\w:]+)\s*;")
+    return (found.span(1) for found in pattern.finditer(blank))

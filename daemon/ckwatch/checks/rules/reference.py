@@ -7,6 +7,7 @@ many to list, none.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     SCHEDULERS,
 )
 from ckwatch.checks.rules.grouped_conv_fwd_xdl_cshuffle_v3 import CDE_CLUSTER, CDE_VECTOR, SPECIALIZATIONS
-from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule
+from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, blocks
 from ckwatch.model.kernels import ParameterValue
 
 _PAGE_HEAD = """\
@@ -132,6 +133,16 @@ class ParameterDescription:
     values: tuple[ParameterValue, ...] = ()
 
 
+def _described(text: str) -> dict[str, ParameterDescription]:
+    """Read descriptions from text: `name: sentences | (1, 2, 4)` each, the values if there are some."""
+    found = {}
+    for block in blocks(text):
+        name, _, description = block.partition(": ")
+        doc, _, values = description.partition(" | ")
+        found[name] = ParameterDescription(doc, ast.literal_eval(values) if values else ())
+    return found
+
+
 _GEMM_SPECS = tuple(name for name in GEMM_SPECIALIZATIONS if "O" not in name)
 """Those of a GEMM: O is the third dimension of two GEMMs in a row."""
 
@@ -145,81 +156,60 @@ def _operand_descriptions(
     """How a block copies one operand to LDS."""
     k0, k1, transfer = f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
     order = f"the dimensions {k0}, {rows} and {k1} as 0, 1 and 2, each once, the fastest last"
-    return {
-        cluster: ParameterDescription(
-            f"How the threads of a block are laid out over its tile of {side} ({operand}), as {k0}, {rows}, {k1}; "
-            "the product is at most `BlockSize`."
-        ),
-        f"{transfer}ThreadClusterArrangeOrder": ParameterDescription(
-            f"In which order the threads of the cluster are counted: {order}.", _ORDERS
-        ),
-        f"{transfer}SrcAccessOrder": ParameterDescription(
-            f"In which order a thread walks its part of {side} in global memory: {order}.", _ORDERS
-        ),
-        f"{transfer}SrcVectorDim": ParameterDescription(
-            f"The dimension of {operand} along which vectors are read, which must be the contiguous one: {contiguous}.",
-            (1, 2),
-        ),
-        f"{transfer}SrcScalarPerVector": ParameterDescription(
-            f"Elements of {operand} that a thread reads from global memory at once.", (1, 2, 4, 8, 16)
-        ),
-        f"{transfer}DstScalarPerVector_{k1}": ParameterDescription(
-            f"Elements of {side} that a thread writes to LDS at once, along {k1}.", (1, 2, 4, 8, 16)
-        ),
-        f"{side}BlockLdsExtra{rows}": ParameterDescription(
-            f"Whether the tile of {side} in LDS is padded against bank conflicts.", (True, False)
-        ),
-        k1: ParameterDescription(f"Elements of {operand} along K that lie together in LDS.", (1, 2, 4, 8, 16, 32)),
-    }
+    return _described(
+        f"""
+        {cluster}: How the threads of a block are laid out over its tile of {side} ({operand}), as {k0}, {rows}, {k1};
+            the product is at most `BlockSize`.
+        {transfer}ThreadClusterArrangeOrder: In which order the threads of the cluster are counted: {order}. | {_ORDERS}
+        {transfer}SrcAccessOrder: In which order a thread walks its part of {side} in global memory: {order}. |
+            {_ORDERS}
+        {transfer}SrcVectorDim: The dimension of {operand} along which vectors are read, which must be the contiguous
+            one: {contiguous}. | (1, 2)
+        {transfer}SrcScalarPerVector: Elements of {operand} that a thread reads from global memory at once. |
+            (1, 2, 4, 8, 16)
+        {transfer}DstScalarPerVector_{k1}: Elements of {side} that a thread writes to LDS at once, along {k1}. |
+            (1, 2, 4, 8, 16)
+        {side}BlockLdsExtra{rows}: Whether the tile of {side} in LDS is padded against bank conflicts. | (True, False)
+        {k1}: Elements of {operand} along K that lie together in LDS. | (1, 2, 4, 8, 16, 32)
+        """
+    )
 
 
 _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
-    "GemmSpec": ParameterDescription(
-        "Sizes that need not be multiples of the tile: those that are named are padded. `Default` pads none.",
-        _GEMM_SPECS,
-    ),
-    "BlockSize": ParameterDescription("Threads of a block, a multiple of 64.", (64, 128, 192, 256, 512, 1024)),
-    "MPerBlock": ParameterDescription("Rows of Y that one block computes."),
-    "NPerBlock": ParameterDescription("Columns of Y that one block computes."),
-    "KPerBlock": ParameterDescription("How deep along K the tiles of X and W in LDS are."),
-    "MPerXDL": ParameterDescription("Rows of the tile of one matrix instruction (MFMA).", (4, 8, 16, 32, 64)),
-    "NPerXDL": ParameterDescription("Columns of the tile of one matrix instruction (MFMA).", (16, 32, 64)),
-    "MXdlPerWave": ParameterDescription("Tiles of the matrix instruction that one wave computes along M."),
-    "NXdlPerWave": ParameterDescription(
-        "Tiles of the matrix instruction that one wave computes along N. CK 7.2 works it out from the other parameters."
+    **_described(
+        f"""
+        GemmSpec: Sizes that need not be multiples of the tile: those that are named are padded. `Default` pads none. |
+            {_GEMM_SPECS}
+        BlockSize: Threads of a block, a multiple of 64. | (64, 128, 192, 256, 512, 1024)
+        MPerBlock: Rows of Y that one block computes.
+        NPerBlock: Columns of Y that one block computes.
+        KPerBlock: How deep along K the tiles of X and W in LDS are.
+        MPerXDL: Rows of the tile of one matrix instruction (MFMA). | (4, 8, 16, 32, 64)
+        NPerXDL: Columns of the tile of one matrix instruction (MFMA). | (16, 32, 64)
+        MXdlPerWave: Tiles of the matrix instruction that one wave computes along M.
+        NXdlPerWave: Tiles of the matrix instruction that one wave computes along N. CK 7.2 works it out from the other
+            parameters.
+        """
     ),
     **_operand_descriptions("A", "M", "X", "2 where it is row-major, 1 where it is column-major", A_CLUSTER),
     **_operand_descriptions("B", "N", "W", "1 where it is row-major, 2 where it is column-major", B_CLUSTER),
-    "CShuffleMXdlPerWavePerShuffle": ParameterDescription(
-        "Tiles along M of each wave that go through LDS at once on the way out."
-    ),
-    "CShuffleNXdlPerWavePerShuffle": ParameterDescription(
-        "Tiles along N of each wave that go through LDS at once on the way out."
-    ),
-    C_CLUSTER: ParameterDescription(
-        "How the threads of a block are laid out over the part of Y that goes through LDS, as MBlock, MPerBlock, "
-        "NBlock, NPerBlock; the product is `BlockSize`."
-    ),
-    C_VECTORS: ParameterDescription(
-        "Elements of Y that a thread writes at once, `[n]` or `n`. The template adds the widths of the D tensors."
-    ),
-    "BlkGemmPipeSched": ParameterDescription(
-        "How a block overlaps loads with matrix instructions: within a wave, or between waves (v1 and v2 only).",
-        SCHEDULERS,
-    ),
-    "BlkGemmPipelineVer": ParameterDescription(
-        "The block's pipeline: v1 is the plain one, v2 is for memory-bound problems, v3 to v5 are for compute-bound "
-        "ones; v4 has two buffers in LDS, v5 two in registers for what it prefetches.",
-        PIPELINES,
-    ),
-    "CShuffleDataType": ParameterDescription(
-        "Type in which Y goes through LDS. Default: the accumulator's if there is an epilogue, else Y's.", _DTYPES
-    ),
-    "ComputeTypeA": ParameterDescription(
-        "Type that X is multiplied in. Default: the wider of X's and W's types.", _DTYPES
-    ),
-    "ComputeTypeB": ParameterDescription(
-        "Type that W is multiplied in. Default: the wider of X's and W's types.", _DTYPES
+    **_described(
+        f"""
+        CShuffleMXdlPerWavePerShuffle: Tiles along M of each wave that go through LDS at once on the way out.
+        CShuffleNXdlPerWavePerShuffle: Tiles along N of each wave that go through LDS at once on the way out.
+        {C_CLUSTER}: How the threads of a block are laid out over the part of Y that goes through LDS, as MBlock,
+            MPerBlock, NBlock, NPerBlock; the product is `BlockSize`.
+        {C_VECTORS}: Elements of Y that a thread writes at once, `[n]` or `n`. The template adds the widths of the D
+            tensors.
+        BlkGemmPipeSched: How a block overlaps loads with matrix instructions: within a wave, or between waves (v1 and
+            v2 only). | {SCHEDULERS}
+        BlkGemmPipelineVer: The block's pipeline: v1 is the plain one, v2 is for memory-bound problems, v3 to v5 are for
+            compute-bound ones; v4 has two buffers in LDS, v5 two in registers for what it prefetches. | {PIPELINES}
+        CShuffleDataType: Type in which Y goes through LDS. Default: the accumulator's if there is an epilogue, else
+            Y's. | {_DTYPES}
+        ComputeTypeA: Type that X is multiplied in. Default: the wider of X's and W's types. | {_DTYPES}
+        ComputeTypeB: Type that W is multiplied in. Default: the wider of X's and W's types. | {_DTYPES}
+        """
     ),
 }
 
@@ -229,34 +219,38 @@ _GEMM_MX_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
         for name, one in _GEMM_XDL_CSHUFFLE_V3.items()
         if name not in (C_VECTORS, "ComputeTypeA", "ComputeTypeB")
     },
-    "KPerBlock": ParameterDescription("How deep along K the tiles of X and W in LDS are, in bytes."),
-    "BlkGemmPipelineVer": ParameterDescription(
-        "The block's pipeline: v1 is the plain one, v3 has two buffers in LDS.", PIPELINE_VERSIONS
+    **_described(
+        f"""
+        KPerBlock: How deep along K the tiles of X and W in LDS are, in bytes.
+        BlkGemmPipelineVer: The block's pipeline: v1 is the plain one, v3 has two buffers in LDS. | {PIPELINE_VERSIONS}
+        BlkGemmPipeSched: How a block overlaps loads with matrix instructions. | ('Intrawave',)
+        {C_VECTOR}: Elements of Y that a thread writes at once. | (1, 2, 4, 8, 16)
+        """
     ),
-    "BlkGemmPipeSched": ParameterDescription("How a block overlaps loads with matrix instructions.", ("Intrawave",)),
-    C_VECTOR: ParameterDescription("Elements of Y that a thread writes at once.", (1, 2, 4, 8, 16)),
 }
 
 _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
-    "ConvForwardSpecialization": ParameterDescription(
-        "What the convolution is known to be: filters of one element without pads (Filter1x1Pad0), without strides too "
-        "(Filter1x1Stride1Pad0), or of three along each axis on one channel per group (Filter3x3). Others are refused. "
-        "OddC is as Default.",
-        SPECIALIZATIONS,
+    **_described(
+        f"""
+        ConvForwardSpecialization: What the convolution is known to be: filters of one element without pads
+            (Filter1x1Pad0), without strides too (Filter1x1Stride1Pad0), or of three along each axis on one channel per
+            group (Filter3x3). Others are refused. OddC is as Default. | {SPECIALIZATIONS}
+        """
     ),
     **{
         name: one
         for name, one in _GEMM_XDL_CSHUFFLE_V3.items()
         if name not in (C_CLUSTER, C_VECTORS, "ComputeTypeA", "ComputeTypeB")
     },
-    "GemmSpec": ParameterDescription(
-        "Sizes that need not be multiples of the tile: those that are named are padded. M are the pixels of Y, N its "
-        "channels, K the taps · channels of X.",
-        _GEMM_SPECS,
+    **_described(
+        f"""
+        GemmSpec: Sizes that need not be multiples of the tile: those that are named are padded. M are the pixels of Y,
+            N its channels, K the taps · channels of X. | {_GEMM_SPECS}
+        MPerBlock: Pixels of Y that one block computes.
+        NPerBlock: Channels of Y that one block computes.
+        KPerBlock: How many taps · channels the tiles of X and W in LDS have.
+        """
     ),
-    "MPerBlock": ParameterDescription("Pixels of Y that one block computes."),
-    "NPerBlock": ParameterDescription("Channels of Y that one block computes."),
-    "KPerBlock": ParameterDescription("How many taps · channels the tiles of X and W in LDS have."),
     **{
         f"{side}BlockTransferSrcVectorDim": ParameterDescription(
             f"The dimension of {tensor} along which vectors are read: 2, the channels.", (2,)
@@ -264,149 +258,120 @@ _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
         for side, tensor in (("A", "X"), ("B", "W"))
     },
     CDE_CLUSTER: _GEMM_XDL_CSHUFFLE_V3[C_CLUSTER],
-    CDE_VECTOR: ParameterDescription(
-        "Channels of Y and Bias that a thread writes and reads at once. NGCHW is transposed in vectors of as many.",
-        (1, 2, 4, 8, 16),
-    ),
-    "AComputeDataType": ParameterDescription("Type that X is multiplied in. Default: X's.", _DTYPES),
-    "BComputeDataType": ParameterDescription("Type that W is multiplied in. Default: as `AComputeDataType`.", _DTYPES),
-    "DirectLoad": ParameterDescription(
-        "Whether X and W go to LDS without registers between: on gfx950 only, with the pipelines v1 and v4.",
-        (True, False),
+    **_described(
+        f"""
+        {CDE_VECTOR}: Channels of Y and Bias that a thread writes and reads at once. NGCHW is transposed in vectors of
+            as many. | (1, 2, 4, 8, 16)
+        AComputeDataType: Type that X is multiplied in. Default: X's. | {_DTYPES}
+        BComputeDataType: Type that W is multiplied in. Default: as `AComputeDataType`. | {_DTYPES}
+        DirectLoad: Whether X and W go to LDS without registers between: on gfx950 only, with the pipelines v1 and v4. |
+            (True, False)
+        """
     ),
 }
 
-_CK_TILE_GEMM: Mapping[str, ParameterDescription] = {
-    "TileM": ParameterDescription("Rows of Y that a block computes at once."),
-    "TileN": ParameterDescription("Columns of Y that a block computes at once."),
-    "TileK": ParameterDescription("How deep along K the tiles of X and W in LDS are."),
-    "WarpM": ParameterDescription("Warps of a block along M.", (1, 2, 4, 8)),
-    "WarpN": ParameterDescription("Warps of a block along N.", (1, 2, 4, 8)),
-    "WarpK": ParameterDescription("Warps of a block along K: 2 with CompV5, else 1.", (1, 2)),
-    "WarpTileM": ParameterDescription("Rows of a warp's matrix instruction (MFMA).", (4, 16, 32, 64)),
-    "WarpTileN": ParameterDescription("Columns of a warp's matrix instruction (MFMA).", (4, 16, 32, 64)),
-    "WarpTileK": ParameterDescription(
-        "Elements along K of a warp's matrix instruction; CK Tile makes the larger ones of several where the arch has "
-        "none.",
-        (4, 8, 16, 32, 64, 128),
-    ),
-    "kPadM": ParameterDescription(
-        "True if M need not be a multiple of TileM; without it, M must be one where X or Y is column-major.",
-        (True, False),
-    ),
-    "kPadN": ParameterDescription(
-        "True if N need not be a multiple of TileN; without it, N must be one where W or Y is row-major.", (True, False)
-    ),
-    "kPadK": ParameterDescription(
-        "True if K need not be a multiple of TileK; without it, K must be one where X is row-major or W column-major.",
-        (True, False),
-    ),
-    "Pipeline": ParameterDescription(
-        "How a block overlaps loads with matrix instructions: Mem is for memory-bound problems, CompV3 to CompV6 for "
-        "compute-bound ones. CompV4 has two buffers in LDS, CompV5 two warps that take turns, CompV6 loads three "
-        "rounds ahead; CompAsync, on gfx950, loads to LDS without registers.",
-        CK_TILE_PIPELINES,
-    ),
-    "Scheduler": ParameterDescription("Within a warp (Intrawave), or between warps (Mem only).", SCHEDULERS),
-    "Epilogue": ParameterDescription(
-        "How Y is written: as the accumulators lie in registers (Default), or through LDS, 16 bytes at once (CShuffle, "
-        "row-major only).",
-        EPILOGUES,
-    ),
-    "TransposeC": ParameterDescription(
-        "Whether a thread's accumulators lie along N instead of M: Default then writes four elements of a row at once.",
-        (True, False),
-    ),
-    "kBlockPerCu": ParameterDescription(
-        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit.", (1, 2, 3, 4)
-    ),
-    "TilePartitionerGroupNum": ParameterDescription(
-        "Groups of blocks that work on neighbouring tiles, for the caches of the dies.", (1, 4, 8, 16)
-    ),
-    "TilePartitionerM01": ParameterDescription("Tiles along M that a group takes in turn.", (1, 2, 4, 8)),
-    "PersistentBlocks": ParameterDescription(
-        "Blocks of a persistent kernel, each of which computes tile after tile: about as many as run at once. 0: as "
-        "many blocks as there are tiles."
-    ),
-    "StreamKBlocks": ParameterDescription(
-        "Blocks that share the rounds along K of all tiles: about as many as run at once. 0: a tile is one block's."
-    ),
-}
+_CK_TILE_GEMM: Mapping[str, ParameterDescription] = _described(
+    f"""
+    TileM: Rows of Y that a block computes at once.
+    TileN: Columns of Y that a block computes at once.
+    TileK: How deep along K the tiles of X and W in LDS are.
+    WarpM: Warps of a block along M. | (1, 2, 4, 8)
+    WarpN: Warps of a block along N. | (1, 2, 4, 8)
+    WarpK: Warps of a block along K: 2 with CompV5, else 1. | (1, 2)
+    WarpTileM: Rows of a warp's matrix instruction (MFMA). | (4, 16, 32, 64)
+    WarpTileN: Columns of a warp's matrix instruction (MFMA). | (4, 16, 32, 64)
+    WarpTileK: Elements along K of a warp's matrix instruction; CK Tile makes the larger ones of several where the arch
+        has none. | (4, 8, 16, 32, 64, 128)
+    kPadM: True if M need not be a multiple of TileM; without it, M must be one where X or Y is column-major. |
+        (True, False)
+    kPadN: True if N need not be a multiple of TileN; without it, N must be one where W or Y is row-major. |
+        (True, False)
+    kPadK: True if K need not be a multiple of TileK; without it, K must be one where X is row-major or W column-major.
+        | (True, False)
+    Pipeline: How a block overlaps loads with matrix instructions: Mem is for memory-bound problems, CompV3 to CompV6
+        for compute-bound ones. CompV4 has two buffers in LDS, CompV5 two warps that take turns, CompV6 loads three
+        rounds ahead; CompAsync, on gfx950, loads to LDS without registers. | {CK_TILE_PIPELINES}
+    Scheduler: Within a warp (Intrawave), or between warps (Mem only). | {SCHEDULERS}
+    Epilogue: How Y is written: as the accumulators lie in registers (Default), or through LDS, 16 bytes at once
+        (CShuffle, row-major only). | {EPILOGUES}
+    TransposeC: Whether a thread's accumulators lie along N instead of M: Default then writes four elements of a row at
+        once. | (True, False)
+    kBlockPerCu: Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit. |
+        (1, 2, 3, 4)
+    TilePartitionerGroupNum: Groups of blocks that work on neighbouring tiles, for the caches of the dies. |
+        (1, 4, 8, 16)
+    TilePartitionerM01: Tiles along M that a group takes in turn. | (1, 2, 4, 8)
+    PersistentBlocks: Blocks of a persistent kernel, each of which computes tile after tile: about as many as run at
+        once. 0: as many blocks as there are tiles.
+    StreamKBlocks: Blocks that share the rounds along K of all tiles: about as many as run at once. 0: a tile is one
+        block's.
+    """
+)
 
 _MOE_GEMM: Mapping[str, ParameterDescription] = {
     **_GEMM_XDL_CSHUFFLE_V3,
-    "MPerBlock": ParameterDescription("Sorted pairs of a token and an expert that one block computes: block_m."),
-    "NSwizzle": ParameterDescription(
-        "The order of blocks by the tiles of each expert, which is no input here.", (False,)
-    ),
-    "CShuffleDataType": ParameterDescription("Type in which Y goes through LDS. Default: F32.", _DTYPES),
-}
-
-_CK_TILE_NORMALIZATION: Mapping[str, ParameterDescription] = {
-    "Repeat_M": ParameterDescription("Rows that each thread takes part in.", (1, 2, 4)),
-    "Repeat_N": ParameterDescription("Vectors of a row that each thread reads in one pass.", (1, 2, 3, 4, 5, 6, 8)),
-    "ThreadPerBlock_M": ParameterDescription("Rows that the threads of a block share at once.", (1, 2, 4, 8, 16)),
-    "ThreadPerBlock_N": ParameterDescription(
-        "Threads that share a row: up to 64 of one wave, which exchange sums in registers, or whole waves, which "
-        "exchange them through LDS.",
-        (4, 8, 16, 32, 64, 128, 256, 512, 1024),
-    ),
-    "Vector_N": ParameterDescription("Elements that a thread reads at once; N must be a multiple.", NORM_VECTORS),
-    "kPadN": ParameterDescription(
-        "True if N need not be a multiple of Repeat_N * ThreadPerBlock_N * Vector_N.", (True, False)
-    ),
-    "kTwoPass": ParameterDescription(
-        "Whether rows are read twice, first for the sums, so that they may be of any length. One pass keeps a row in "
-        "registers.",
-        (True, False),
-    ),
-    "kBlockPerCu": ParameterDescription(
-        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit.", (1, 2, 4, 8)
+    **_described(
+        f"""
+        MPerBlock: Sorted pairs of a token and an expert that one block computes: block_m.
+        NSwizzle: The order of blocks by the tiles of each expert, which is no input here. | (False,)
+        CShuffleDataType: Type in which Y goes through LDS. Default: F32. | {_DTYPES}
+        """
     ),
 }
 
-_CK_TILE_FMHA: Mapping[str, ParameterDescription] = {
-    "kM0": ParameterDescription("Queries that one block computes.", (16, 32, 64, 128, 256)),
-    "kN0": ParameterDescription("Keys that a block takes at once.", (32, 64, 128, 256)),
-    "kK0": ParameterDescription("Elements of a head by which Q and K are multiplied at once.", (16, 32, 64, 128)),
-    "kN1": ParameterDescription("Elements of a head of V and O, padded.", (32, 64, 128, 192, 256)),
-    "kK1": ParameterDescription("Keys by which probabilities and V are multiplied at once.", (16, 32, 64)),
-    "kQKHeaddim": ParameterDescription("Elements of a head of Q and K, padded.", (32, 48, 64, 96, 128, 160, 192, 256)),
-    "Gemm0BlockWarps": ParameterDescription("Warps of a block that multiply Q and K: along queries, 1 and 1."),
-    "Gemm0WarpTile": ParameterDescription("The tile of a warp's matrix product for Q and K: M, N and K."),
-    "Gemm1BlockWarps": ParameterDescription("Warps that multiply probabilities and V, as Gemm0BlockWarps."),
-    "Gemm1WarpTile": ParameterDescription("The tile of a warp's matrix product for V, as Gemm0WarpTile."),
-    "kPadSeqLenQ": ParameterDescription("True if the length of Q need not be a multiple of kM0.", (True, False)),
-    "kPadSeqLenK": ParameterDescription("True if the length of K need not be a multiple of kN0.", (True, False)),
-    "kPadHeadDimQ": ParameterDescription(
-        "Whether a head of Q and K need not fill kQKHeaddim; with qr, elements are then read one by one.", (True, False)
-    ),
-    "kPadHeadDimV": ParameterDescription(
-        "Whether a head of V need not fill kN1; with qr, elements are then read and written one by one.", (True, False)
-    ),
-    "Pipeline": ParameterDescription(
-        "How K and V are loaded: through registers (qr), K past them into LDS (qr_async), or, on gfx950, both and V "
-        "read from there transposed (qr_async_trload). Q stays in registers.",
-        FMHA_PIPELINES,
-    ),
-    "kBlockPerCu": ParameterDescription(
-        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit, and "
-        "chooses it where it is −1.",
-        (-1, 1, 2, 3, 4),
-    ),
-}
+_CK_TILE_NORMALIZATION: Mapping[str, ParameterDescription] = _described(
+    f"""
+    Repeat_M: Rows that each thread takes part in. | (1, 2, 4)
+    Repeat_N: Vectors of a row that each thread reads in one pass. | (1, 2, 3, 4, 5, 6, 8)
+    ThreadPerBlock_M: Rows that the threads of a block share at once. | (1, 2, 4, 8, 16)
+    ThreadPerBlock_N: Threads that share a row: up to 64 of one wave, which exchange sums in registers, or whole waves,
+        which exchange them through LDS. | (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    Vector_N: Elements that a thread reads at once; N must be a multiple. | {NORM_VECTORS}
+    kPadN: True if N need not be a multiple of Repeat_N * ThreadPerBlock_N * Vector_N. | (True, False)
+    kTwoPass: Whether rows are read twice, first for the sums, so that they may be of any length. One pass keeps a row
+        in registers. | (True, False)
+    kBlockPerCu: Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit. |
+        (1, 2, 4, 8)
+    """
+)
+
+_CK_TILE_FMHA: Mapping[str, ParameterDescription] = _described(
+    f"""
+    kM0: Queries that one block computes. | (16, 32, 64, 128, 256)
+    kN0: Keys that a block takes at once. | (32, 64, 128, 256)
+    kK0: Elements of a head by which Q and K are multiplied at once. | (16, 32, 64, 128)
+    kN1: Elements of a head of V and O, padded. | (32, 64, 128, 192, 256)
+    kK1: Keys by which probabilities and V are multiplied at once. | (16, 32, 64)
+    kQKHeaddim: Elements of a head of Q and K, padded. | (32, 48, 64, 96, 128, 160, 192, 256)
+    Gemm0BlockWarps: Warps of a block that multiply Q and K: along queries, 1 and 1.
+    Gemm0WarpTile: The tile of a warp's matrix product for Q and K: M, N and K.
+    Gemm1BlockWarps: Warps that multiply probabilities and V, as Gemm0BlockWarps.
+    Gemm1WarpTile: The tile of a warp's matrix product for V, as Gemm0WarpTile.
+    kPadSeqLenQ: True if the length of Q need not be a multiple of kM0. | (True, False)
+    kPadSeqLenK: True if the length of K need not be a multiple of kN0. | (True, False)
+    kPadHeadDimQ: Whether a head of Q and K need not fill kQKHeaddim; with qr, elements are then read one by one. |
+        (True, False)
+    kPadHeadDimV: Whether a head of V need not fill kN1; with qr, elements are then read and written one by one. |
+        (True, False)
+    Pipeline: How K and V are loaded: through registers (qr), K past them into LDS (qr_async), or, on gfx950, both and V
+        read from there transposed (qr_async_trload). Q stays in registers. | {FMHA_PIPELINES}
+    kBlockPerCu: Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit, and
+        chooses it where it is −1. | (-1, 1, 2, 3, 4)
+    """
+)
 
 _CK_TILE_LAYERNORM: Mapping[str, ParameterDescription] = {
     **_CK_TILE_NORMALIZATION,
-    "kFastFDiv": ParameterDescription("Whether divisions are by the approximate reciprocal.", (True, False)),
-    "kWelford": ParameterDescription(
-        "Whether the variance is of the distances from the mean (Welford's algorithm), or the mean of squares less the "
-        "square of the mean, which is faster and less exact.",
-        (True, False),
+    **_described(
+        """
+        kFastFDiv: Whether divisions are by the approximate reciprocal. | (True, False)
+        kWelford: Whether the variance is of the distances from the mean (Welford's algorithm), or the mean of squares
+            less the square of the mean, which is faster and less exact. | (True, False)
+        """
     ),
 }
 
-_DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
+DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
     "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceBatchedGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle": _GEMM_XDL_CSHUFFLE_V3,
@@ -437,12 +402,7 @@ KIND_NAMES: Mapping[ParameterKind, str] = {
 
 def parameter_description(device_operation: str, parameter: str) -> ParameterDescription | None:
     """Describe a parameter of a device operation; None for one that kernel files do not give."""
-    return _DESCRIPTIONS.get(device_operation, {}).get(parameter)
-
-
-def parameter_descriptions(device_operation: str) -> Mapping[str, ParameterDescription]:
-    """The parameters of a device operation that a kernel file may give."""
-    return _DESCRIPTIONS.get(device_operation, {})
+    return DESCRIPTIONS.get(device_operation, {}).get(parameter)
 
 
 def parameter_kind_name(device_operation: str, parameter: str) -> str:

@@ -6,13 +6,14 @@ The tables of each device operation are built from these types, and so is its do
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from textwrap import dedent
 
 from ckwatch.checks.rules.expression import Expression, Lookup, Value, parse
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.parameter_types import ParameterType
+from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 
 class ParameterKind(StrEnum):
@@ -47,6 +48,25 @@ class TemplateParameter:
     type: ParameterType | None = None
     enumeration: str = ""
     aliases: tuple[str, ...] = ()
+
+
+POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
+
+
+def integer(name: str, default: str = "", *aliases: str, declared: ParameterType = POSITIVE) -> TemplateParameter:
+    """A parameter that takes integers, in kernel files those of `declared`."""
+    return TemplateParameter(name, ParameterKind.INTEGER, default, declared, aliases=aliases)
+
+
+def flag(name: str, default: str = "", *aliases: str) -> TemplateParameter:
+    """A parameter that is true or false."""
+    return TemplateParameter(name, ParameterKind.FLAG, default, ParameterType(ValueKind.FLAG), aliases=aliases)
+
+
+def word(name: str, enumeration: str, values: tuple[str, ...], default: str = "", *aliases: str) -> TemplateParameter:
+    """A parameter that takes `values` of a C++ enumeration."""
+    declared = ParameterType(ValueKind.CHOICE, values)
+    return TemplateParameter(name, ParameterKind.ENUMERATOR, default, declared, enumeration, aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,62 @@ class Rule:
         return tuple(name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
 
 
+_FIELD = re.compile(r"\s:(must|blame|when|after|is|asserted|source): ")
+_PROPERTIES = {"host", "codegen", "every-arch", "warning"}
+
+
+def rules(text: str) -> tuple[Rule, ...]:
+    """Read rules from text, which has a block for each:
+
+        slug: The explanation, on as many lines as it takes.
+            :must: KPerBlock % AK1 == 0  :blame: AK1, KPerBlock  :when: HasKernel  :after: other-rule, another-rule
+            :is: warning host codegen every-arch  :asserted: words of a static_assert
+            :source: ck/header.hpp, the check in it
+
+    Raises ValueError for anything else.
+    """
+    return tuple(map(_rule, blocks(text)))
+
+
+def _rule(block: str) -> Rule:
+    head, *parts = _FIELD.split(block)
+    slug, colon, explanation = head.partition(": ")
+    fields = dict(zip(parts[::2], parts[1::2], strict=True))
+    properties = {*fields.get("is", "").split()}
+    repeated = len(fields) < len(parts) // 2
+    if not colon or repeated or not {"must", "source"} <= fields.keys() or properties - _PROPERTIES:
+        raise ValueError(f"not a rule: {block}")
+    blame, after = (tuple(fields[name].split(", ")) if name in fields else () for name in ("blame", "after"))
+    return Rule(
+        *(slug, fields["must"], blame, explanation, fields["source"], fields.get("when", "1"), after),
+        host="host" in properties,
+        codegen="codegen" in properties,
+        severity=Severity.WARNING if "warning" in properties else Severity.ERROR,
+        asserted_by=fields.get("asserted", ""),
+        every_arch="every-arch" in properties,
+    )
+
+
+def definitions(text: str) -> tuple[Definition, ...]:
+    """Read definitions from text: `name = formula  # meaning` each, further lines of one indented."""
+    pieces = (re.split(r" = | # ", block, maxsplit=2) for block in blocks(text))
+    return tuple(Definition(name, formula, meaning) for name, formula, meaning in pieces)
+
+
+def computed(text: str, uses: str) -> Callable[[Callable[[Lookup], Value]], Definition]:
+    """Make a definition of the function that computes it, by a text as for `definitions`: the formula is for people.
+
+    `uses`: the names that the function looks up, with commas between.
+    """
+    name, formula, meaning = re.split(r" = | # ", " ".join(text.split()), maxsplit=2)
+    return lambda compute: Definition(name, formula, meaning, compute, tuple(uses.split(", ")) if uses else ())
+
+
+def blocks(text: str) -> list[str]:
+    """The unindented lines of a text, each with the indented ones behind it."""
+    return [" ".join(block.split()) for block in re.split(r"\n(?=\S)", dedent(text).strip())]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceOperation:
     """The rules of one CK device operation; `parameters` and `definitions` are keyed by their names.
@@ -148,6 +224,29 @@ class DeviceOperation:
     def __post_init__(self) -> None:
         names = {folded(alias): name for name, one in self.parameters.items() for alias in (name, *one.aliases)}
         object.__setattr__(self, "_folded", names)
+
+    def derived(
+        self,
+        name: str,
+        header: str,
+        *,
+        behind: Mapping[str, tuple[TemplateParameter, ...]] = {},
+        defaults: Mapping[str, str] = {},
+        definitions: Iterable[Definition] = (),
+        without: Collection[str] = (),
+        rules: tuple[Rule, ...] = (),
+    ) -> DeviceOperation:
+        """An operation that has most of this one: more parameters, each `behind` another, other `defaults`, other or
+        further `definitions`, and further `rules`, `without` some of these."""
+        parameters = (
+            replace(one, default=defaults.get(one.name, one.default))
+            for known in self.parameters.values()
+            for one in (known, *behind.get(known.name, ()))
+        )
+        kept = {rule.slug: rule for rule in self.rules if rule.slug not in without}
+        inherited = (replace(rule, after=tuple(filter(kept.__contains__, rule.after))) for rule in kept.values())
+        every = (*self.definitions.values(), *definitions)
+        return operation(name, header, parameters, every, (*inherited, *rules), self.spelling)
 
     def canonical(self, name: str) -> str | None:
         """The template parameter that `name` spells, as CK or as PyTorch Inductor writes it; None for another name."""
@@ -179,6 +278,19 @@ class DeviceOperation:
                 found[name] = definition
                 found.update((inner.name, inner) for inner in self.definitions_of(definition.uses))
         return tuple(found.values())
+
+
+def operation(
+    name: str,
+    header: str,
+    parameters: Iterable[TemplateParameter],
+    definitions: Iterable[Definition],
+    rules: tuple[Rule, ...],
+    spelling: Mapping[str, str] = {},
+) -> DeviceOperation:
+    """Make a device operation; of definitions of one name the last counts."""
+    by_name = {one.name: one for one in parameters}, {one.name: one for one in definitions}
+    return DeviceOperation(name, header, *by_name, rules, spelling)
 
 
 @dataclass(frozen=True, slots=True)

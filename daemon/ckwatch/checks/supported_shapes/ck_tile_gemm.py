@@ -15,6 +15,7 @@ from ckwatch.checks.supported_shapes.family import (
     Parameters,
     Refusal,
     ShapeRules,
+    contiguous,
     contiguous_axis,
     sizes_near,
     slices_of,
@@ -56,15 +57,10 @@ def _products(problem: KernelProblem) -> _Products | None:
     return _Products(
         {"M": x.sizes[0], "N": y.sizes[1], "K": x.sizes[1]},
         {
-            side: _Matrix(problem.buffer(view.buffer).dtype, axes, _contiguous(view.strides[-2:]))
+            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous(*view.strides[-2:]))
             for side, (view, axes) in found.items()
         },
     )
-
-
-def _contiguous(strides: tuple[int, ...]) -> int | None:
-    row, column = strides
-    return None if (row == 1) == (column == 1) else 0 if row == 1 else 1
 
 
 def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:

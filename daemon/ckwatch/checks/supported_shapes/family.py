@@ -45,7 +45,11 @@ def slices_of(problem: KernelProblem) -> int:
 
 def contiguous_axis(view: MatrixView) -> int | None:
     """The axis along which the elements lie side by side; None where both or none might be."""
-    rows, columns = view.rows[-1][1], view.columns[-1][1]
+    return contiguous(view.rows[-1][1], view.columns[-1][1])
+
+
+def contiguous(rows: int, columns: int) -> int | None:
+    """The same for the strides of a matrix."""
     return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1
 
 

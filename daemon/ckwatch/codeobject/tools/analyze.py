@@ -35,7 +35,7 @@ from ckwatch.codeobject.main_loop import FoundLoop, main_loop
 from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
-from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool, succeeded
+from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 
@@ -96,7 +96,7 @@ class _Analysis:
         finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
         if finished is None:
             return "", (why,)
-        if not succeeded(finished):
+        if not finished.succeeded:
             return finished.stdout, (f"llvm-objdump failed: {failure_text(finished)}",)
         if finished.dropped_bytes:
             return finished.stdout, ("the disassembly is too long: its end was not analysed",)
@@ -207,7 +207,7 @@ class _Analysis:
 
 def _answers(finished: ProcessResult) -> bool:
     """Return True if llvm-mca accepted all instructions for the requested processor."""
-    return succeeded(finished) and not unknown_cpu(finished.stderr)
+    return finished.succeeded and not unknown_cpu(finished.stderr)
 
 
 def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:

@@ -17,9 +17,9 @@ from ckwatch.codeobject.source_lines import (
     innermost_lines_of,
     symbolizer_calls,
 )
-from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool, succeeded
+from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import ProcessResult, run_process
 
 _TIME_LIMIT_S = 60.0
 _PROCESSES = 2
@@ -33,19 +33,15 @@ class LineTable:
     innermost_only: bool = False
 
 
-async def disassemble(
-    code_object: Path, tools: LlvmTools, symbol: str, *, launcher: Launcher = run_process
-) -> DisassembledFunction:
+async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> DisassembledFunction:
     """The kernel's instructions, none where the disassembly has none. Raises ToolchainError when objdump fails."""
     arguments = [str(tools.objdump), "-d", f"--disassemble-symbols={symbol}", str(code_object)]
-    text = (await _output(arguments, tools, code_object.parent, launcher)).stdout
+    text = (await _output(arguments, tools, code_object.parent)).stdout
     found = await anyio.to_thread.run_sync(functions, text, [symbol])
     return found[0] if found else DisassembledFunction(symbol, 0, ())
 
 
-async def source_lines_of(
-    code_object: Path, tools: LlvmTools, function: DisassembledFunction, *, launcher: Launcher = run_process
-) -> LineTable:
+async def source_lines_of(code_object: Path, tools: LlvmTools, function: DisassembledFunction) -> LineTable:
     """Return the source lines of a function's instructions. Raises ToolchainError when the tools fail."""
     folder = code_object.parent
     symbolizer = tools.objdump.with_name("llvm-symbolizer")
@@ -56,7 +52,7 @@ async def source_lines_of(
             f"--disassemble-symbols={function.symbol}",
             str(code_object),
         ]
-        text = (await _output(arguments, tools, folder, launcher)).stdout
+        text = (await _output(arguments, tools, folder)).stdout
         return LineTable(await anyio.to_thread.run_sync(innermost_lines_of, text), innermost_only=True)
     addresses = [instruction.address for instruction in function.instructions]
     frames: dict[int, CallChain] = {}
@@ -66,7 +62,7 @@ async def source_lines_of(
     async def ask(arguments: tuple[str, ...]) -> None:
         async with limiter:
             try:
-                done = await _output([str(symbolizer), *arguments], tools, folder, launcher)
+                done = await _output([str(symbolizer), *arguments], tools, folder)
             except ToolchainError as error:
                 failures.append(error)
                 return
@@ -80,8 +76,8 @@ async def source_lines_of(
     return LineTable(frames)
 
 
-async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path, launcher: Launcher) -> ProcessResult:
-    done = await run_llvm_tool(arguments, tools, folder, launcher, timeout_s=_TIME_LIMIT_S)
-    if not succeeded(done):
+async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path) -> ProcessResult:
+    done = await run_llvm_tool(arguments, tools, folder, run_process, timeout_s=_TIME_LIMIT_S)
+    if not done.succeeded:
         raise ToolchainError(f"{Path(arguments[0]).name} failed: {failure_text(done)}")
     return done

@@ -26,7 +26,7 @@ class LlvmTools(Protocol):
 async def run_llvm_tool(
     arguments: Sequence[str], tools: LlvmTools, folder: Path, launcher: Launcher, *, timeout_s: float
 ) -> ProcessResult:
-    """Run one of the tools in `folder`, however it ends. Raises ToolchainError when it cannot be started."""
+    """Run one of the tools in `folder`, however it ends. Raises LlvmToolsError when it cannot be started."""
     return await launcher(
         arguments,
         environment=tools.environment,
@@ -34,11 +34,6 @@ async def run_llvm_tool(
         timeout_s=timeout_s,
         output_limit_bytes=_OUTPUT_LIMIT_BYTES,
     )
-
-
-def succeeded(finished: ProcessResult) -> bool:
-    """Return True if the tool ended by itself with exit status 0."""
-    return finished.exit_reason is ExitReason.EXITED and finished.exit_status == 0
 
 
 def failure_text(finished: ProcessResult) -> str:

@@ -110,13 +110,13 @@ class ArtifactStore:
         return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
 
     def lookup(self, key: str, roots: PathRoots, look: ContentSnapshot | None = None) -> Artifact | None:
-        """The entry for `key` (`fingerprint.compile_key`) whose headers are as they were; None if there is none.
+        """The entry for `key` (`keys.request_key`) whose headers are as they were; None if there is none.
 
         A damaged entry is removed. `look` spares looking at the same headers again within one build.
         """
         look = look or self.contents.look()
         for entry in self._variants(key):
-            headers = self._read_header_set(entry.name)
+            headers = self.header_set(entry.name)
             if headers is None:
                 self._discard(entry)
                 continue
@@ -126,7 +126,7 @@ class ArtifactStore:
             if artifact is None or not self._is_whole(artifact):
                 self._discard(entry)
                 continue
-            self._use(entry)
+            self.use(entry)
             return artifact
         return None
 
@@ -139,7 +139,7 @@ class ArtifactStore:
 
     def entry(self, key: str, headers: str) -> Artifact | None:
         """The entry for `key` whose headers were those, whatever they are now; None if it has gone."""
-        artifact = self._read(self._entry_folder(key, headers))
+        artifact = self._read(self.entry_folder(key, headers))
         return artifact if artifact is not None and self._is_whole(artifact) else None
 
     def load(self, path: Path) -> bytes:
@@ -157,33 +157,17 @@ class ArtifactStore:
                 ) from None
             raise
 
-    def headers_of(self, artifact: Artifact) -> HeaderSet | None:
-        """The headers that were read and the files whose absence counts; None when that record has gone."""
-        return self._read_header_set(artifact.headers)
-
-    def header_set(self, name: str) -> HeaderSet | None:
-        """The header set called so; None when that record has gone."""
-        return self._read_header_set(name)
-
-    def entry_folder(self, key: str, headers: str) -> Path:
-        """Return the folder of the entry for `key` with those headers, if there is one."""
-        return self._entry_folder(key, headers)
-
-    def use(self, entry: Path) -> None:
-        """The entry, which is whole, is used by this process: no collection evicts it soon."""
-        self._use(entry)
-
     def derived(self, key: str, headers: str, name: str) -> bytes | None:
         """Return the file `name` that was derived from an entry and kept with it; None if there is none."""
         try:
-            return read_file(self._entry_folder(key, headers) / name, BINARY_LIMIT_BYTES)
+            return read_file(self.entry_folder(key, headers) / name, BINARY_LIMIT_BYTES)
         except OSError:
             return None
 
     def keep_derived(self, key: str, headers: str, name: str, content: bytes) -> None:
         """Keep what was worked out from an entry, as long as the entry is there. It can be worked out again: where it
         cannot be written it is not kept."""
-        entry = self._entry_folder(key, headers)
+        entry = self.entry_folder(key, headers)
         if not (entry / META).exists():
             return
         with suppress(OSError, StoreError):
@@ -213,44 +197,23 @@ class ArtifactStore:
         """
         with storing_in(self.folder):
             if replace_existing:
-                self._discard(self._entry_folder(key, headers.key))
-            return self._publish(key, headers, record, source, log, products, work_folder)
-
-    def _publish(
-        self,
-        key: str,
-        headers: HeaderSet,
-        record: ArtifactRecord,
-        source: bytes,
-        log: str,
-        products: Mapping[str, Path],
-        work_folder: Path | None,
-    ) -> Artifact:
-        run = self._run_folder()
-        staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
-        try:
-            if staging is work_folder:
-                _remove_others(staging, {record.source, *(path.name for path in products.values())})
-            texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
-            files = {name: StoredFile(len(text), hashlib.sha256(text).hexdigest()) for name, text in texts.items()}
-            for name, text in texts.items():
-                if not flushed_if_holding(staging / name, text):
-                    write_flushed(staging / name, text)
-            for path in products.values():
-                target = staging / path.name
-                take_flushed(path, target)
-                files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
-            files = dict(sorted(files.items()))
-            artifact = Artifact(
-                key, headers.key, staging, record, files, {name: path.name for name, path in products.items()}
-            )
-            write_flushed(staging / META, artifact_to_json(artifact))
-            flush_folder(staging)
-            self._write_header_set(headers, run)
-            return self._install(replace(artifact, folder=self._entry_folder(key, headers.key)), staging)
-        finally:
-            if staging is not work_folder:
-                shutil.rmtree(staging, ignore_errors=True)
+                self._discard(self.entry_folder(key, headers.key))
+            run = self._run_folder()
+            staging = run.new_folder() if work_folder is None or work_folder.parent != run.path else work_folder
+            try:
+                if staging is work_folder:
+                    _remove_others(staging, {record.source, *(path.name for path in products.values())})
+                texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
+                files = _staged(staging, texts, products)
+                named = {name: path.name for name, path in products.items()}
+                artifact = Artifact(key, headers.key, staging, record, files, named)
+                write_flushed(staging / META, artifact_to_json(artifact))
+                flush_folder(staging)
+                self._write_header_set(headers, run)
+                return self._install(replace(artifact, folder=self.entry_folder(key, headers.key)), staging)
+            finally:
+                if staging is not work_folder:
+                    shutil.rmtree(staging, ignore_errors=True)
 
     def _install(self, artifact: Artifact, staging: Path) -> Artifact:
         entry = artifact.folder
@@ -269,7 +232,7 @@ class ArtifactStore:
                     raise
                 theirs = self._read(entry)
                 if theirs is not None and self._is_whole(theirs):
-                    self._use(entry)
+                    self.use(entry)
                     return theirs
                 if not self._discard(entry):
                     raise
@@ -313,25 +276,18 @@ class ArtifactStore:
         """Remove what processes that were killed have left, their compilers too; returns how many there were."""
         return remove_leftovers(self.folder / "runs")
 
-    def changed_headers(self, key: str, roots: PathRoots, look: ContentSnapshot) -> list[list[str]]:
-        """For each entry of `key`, the one used last first: the headers that are not what they were.
-
-        An empty inner list is an entry that holds; an empty outer one means that nothing was ever compiled for `key`.
-        """
-        sets = [self._read_header_set(entry.name) for entry in self._variants(key)]
-        return [headers.changed(look, roots) for headers in sets if headers is not None]
-
     def verify(self) -> list[Path]:
         """Read every entry whole, whatever is remembered of it; removes and returns the damaged ones."""
         damaged = []
         for entry in self._all_entries():
             artifact = self._read(entry)
-            if artifact is None or not _matches(artifact, digest_file) or self._read_header_set(entry.name) is None:
+            if artifact is None or not _matches(artifact, digest_file) or self.header_set(entry.name) is None:
                 damaged.append(entry)
                 self._discard(entry)
         return damaged
 
-    def _entry_folder(self, key: str, headers: str) -> Path:
+    def entry_folder(self, key: str, headers: str) -> Path:
+        """Return the folder of the entry for `key` with those headers, if there is one."""
         return self._entries / key[:2] / key / headers
 
     def _variants(self, key: str) -> list[Path]:
@@ -352,7 +308,8 @@ class ArtifactStore:
         except OSError:
             return 0.0
 
-    def _use(self, entry: Path) -> None:
+    def use(self, entry: Path) -> None:
+        """The entry, which is whole, is used by this process: no collection evicts it soon."""
         with self._lock:
             self._in_use.add(str(entry))
         with suppress(OSError):
@@ -388,7 +345,8 @@ class ArtifactStore:
     def _header_set_file(self, name: str) -> Path:
         return self._header_sets / name[:2] / f"{name}.json"
 
-    def _read_header_set(self, name: str) -> HeaderSet | None:
+    def header_set(self, name: str) -> HeaderSet | None:
+        """The header set called so; None when that record has gone."""
         with self._lock:
             known = self._sets.get(name)
         if known is not None:
@@ -411,7 +369,7 @@ class ArtifactStore:
     def _write_header_set(self, headers: HeaderSet, run: RunFolder) -> None:
         name = headers.key
         file = self._header_set_file(name)
-        if self._read_header_set(name) is not None:
+        if self.header_set(name) is not None:
             with suppress(FileNotFoundError):
                 os.utime(file)  # so that no collection takes it for unused before the entry is there
                 return
@@ -463,6 +421,20 @@ def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
         except OSError:
             return False
     return True
+
+
+def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Path]) -> dict[str, StoredFile]:
+    """Put the files of an entry into a folder, by their names."""
+    files = {}
+    for name, text in texts.items():
+        files[name] = StoredFile(len(text), hashlib.sha256(text).hexdigest())
+        if not flushed_if_holding(folder / name, text):
+            write_flushed(folder / name, text)
+    for path in products.values():
+        target = folder / path.name
+        take_flushed(path, target)
+        files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
+    return dict(sorted(files.items()))
 
 
 def _remove_others(folder: Path, kept: Container[str]) -> None:

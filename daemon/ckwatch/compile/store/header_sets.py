@@ -93,11 +93,6 @@ class HeaderSet:
             look.exists(roots.expand(path)) for path in self.absent
         )
 
-    def changed(self, look: ContentSnapshot, roots: PathRoots) -> list[str]:
-        """Absolute paths of headers that were changed or removed, or that have appeared where they would be read."""
-        changed = [path for name, digest in self.present.items() if look.digest(path := roots.expand(name)) != digest]
-        return changed + [path for name in self.absent if look.exists(path := roots.expand(name))]
-
     def to_json(self) -> bytes:
         """The stored form."""
         return json.dumps({"present": dict(self.present), "absent": list(self.absent)}, ensure_ascii=True).encode()

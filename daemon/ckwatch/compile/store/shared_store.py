@@ -161,7 +161,8 @@ class SharedStore:
         """The header sets of the entries for `key` that hold, those first that are known already."""
         left_s = self._times.look_up_s
         names, left_s = self._timed(lambda: remote.entries(key), left_s)
-        known = {name: headers for name in names if (headers := self._known_set(name, store)) is not None}
+        found = {name: self._sets.get(name) or store.header_set(name) for name in names}
+        known = {name: headers for name, headers in found.items() if headers is not None}
         unknown = [name for name in names if name not in known]
         for headers in known.values():
             if store.holds(headers, roots, look):
@@ -181,9 +182,6 @@ class SharedStore:
             self._sets[name] = headers
             if store.holds(headers, roots, look):
                 yield headers
-
-    def _known_set(self, name: str, store: ArtifactStore) -> HeaderSet | None:
-        return self._sets.get(name) or store.header_set(name)
 
     def _timed(self, question: Callable[[], _Answer], limit_s: float) -> tuple[_Answer, float]:
         """The answer, and what is left of the time."""
@@ -209,7 +207,7 @@ class SharedStore:
 
     def _add(self, artifact: Artifact, store: ArtifactStore) -> None:
         remote = self._connected()
-        headers = store.headers_of(artifact)
+        headers = store.header_set(artifact.headers)
         if remote is None or headers is None or artifact.size_bytes > PACKED_LIMIT_BYTES:
             return
         if time.monotonic() < self._refused_until:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -13,21 +13,19 @@ from anyio import to_thread
 _Result = TypeVar("_Result")
 
 
-@dataclass(slots=True)
-class _Job(Generic[_Result]):
-    function: Callable[[], _Result]
-    called: anyio.Event = field(default_factory=anyio.Event)
-    """Set when it has run, or is the first of the next turn."""
-    has_run: bool = False
-    result: _Result | None = None
-    error: Exception | None = None
+class _Job:
+    """`called` is set when the job has run, or is the first of the next turn."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self.called = anyio.Event()
+        self.done: Future[Any] = Future()
 
     def run(self) -> None:
         try:
-            self.result = self.function()
+            self.done.set_result(self._function())
         except Exception as error:  # noqa: BLE001  # raised where it was asked for
-            self.error = error
-        self.has_run = True
+            self.done.set_exception(error)
 
 
 class Turns:
@@ -36,22 +34,21 @@ class Turns:
 
     def __init__(self, apart_s: float) -> None:
         self._apart_s = apart_s
-        self._waiting: list[_Job[object]] = []
+        self._waiting: list[_Job] = []
         self._is_running = False
         self._began_s = float("-inf")
 
     async def run(self, function: Callable[[], _Result]) -> _Result:
         """Return what `function` returns, or raise what it raises. Must not be cancelled: others wait for this turn."""
-        job: _Job[_Result] = _Job(function)
-        self._waiting.append(cast("_Job[object]", job))
+        job = _Job(function)
+        self._waiting.append(job)
         with anyio.CancelScope(shield=True):
             if self._is_running:
                 await job.called.wait()
-            if not job.has_run:
+            if not job.done.done():
                 await self._turn()
-        if job.error is not None:
-            raise job.error
-        return cast("_Result", job.result)
+        result: _Result = job.done.result()
+        return result
 
     async def _turn(self) -> None:
         self._is_running = True
@@ -67,6 +64,6 @@ class Turns:
             self._is_running = False
 
 
-def _run(jobs: list[_Job[object]]) -> None:
+def _run(jobs: list[_Job]) -> None:
     for job in jobs:
         job.run()

@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -41,21 +40,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         Path(summaries).write_bytes(SUMMARIES.dump_json(found))
         if target:
-            write_trace(passes, Path(target))
+            events = (json.dumps(event, separators=(",", ":")) for event in join_traces(passes))
+            with Path(target).open("w", encoding="utf-8") as file:
+                file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+                file.writelines(f",\n{event}" if number else event for number, event in enumerate(events))
+                file.write("\n]}\n")
     except OSError as error:
         print(error.strerror, file=sys.stderr)
         return UNWRITABLE
     return 0
-
-
-def write_trace(passes: Sequence[tuple[str, Any]], target: Path) -> None:
-    """Write the passes as one trace, an event per line."""
-    with target.open("w", encoding="utf-8") as file:
-        separator = '{"displayTimeUnit": "ms", "traceEvents": [\n'
-        for event in join_traces(passes):
-            file.write(separator + json.dumps(event, separators=(",", ":")))
-            separator = ",\n"
-        file.write("\n]}\n")
 
 
 if __name__ == "__main__":

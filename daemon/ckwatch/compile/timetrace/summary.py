@@ -129,11 +129,6 @@ class TraceSummary:
     stages: Mapping[CompilerStage, float]
     templates: tuple[TemplateCost, ...]
 
-    @property
-    def traced_s(self) -> float:
-        """All that the trace holds."""
-        return sum(self.stages.values())
-
 
 def summarize(trace: Any) -> TraceSummary:
     """The summary of a decoded trace. Raises TimeTraceError for anything that is none."""

@@ -17,14 +17,14 @@ import anyio.to_thread
 
 from ckwatch.compile.compile_job import CompileJob, unfinished
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
+from ckwatch.compile.single_call import compiler_call
 from ckwatch.compile.timetrace.reader import SUMMARIES, UNWRITABLE
 from ckwatch.compile.timetrace.summary import TraceSummary
 from ckwatch.compile.work_folder import prepare
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
 
 GRANULARITY_US = 100
@@ -58,7 +58,6 @@ async def trace_compile(
     folder: Path,
     target: Path | None = None,
     limiter: anyio.CapacityLimiter | None = None,
-    launch: Launcher = run_process,
 ) -> TracedCompile:
     """Compile in the empty folder `folder`, which is the caller's to remove, and read the traces.
 
@@ -76,14 +75,14 @@ async def trace_compile(
     errors: list[ToolchainError] = []
 
     async def run(side: PassSide) -> None:
-        job = CompileJob(request, toolchain, folder, launch, None, prefixes)
+        job = CompileJob(request, toolchain, folder, run_process, None, prefixes)
         try:
             async with limiter:
                 finished = await job.run(_command(request, toolchain, side))
         except ToolchainError as error:
             errors.append(error)  # of both passes, as often as not
             return
-        if finished.exit_status == 0 and finished.exit_reason is ExitReason.EXITED:
+        if finished.succeeded:
             seconds[side] = finished.duration_s
         else:
             failures.append(unfinished(job, finished, ()))
@@ -113,15 +112,10 @@ def _trace_of(side: PassSide) -> str:
 
 def _command(request: CompileRequest, toolchain: CompilerToolchain, side: PassSide) -> list[str]:
     trace = ["-Xclang", f"-ftime-trace={_trace_of(side)}", "-Xclang", f"-ftime-trace-granularity={GRANULARITY_US}"]
-    if request.language is not Language.HIP:
-        arguments = [str(toolchain.clangxx), *toolchain.cpp_arguments]
-    else:
-        one_pass = [f"--offload-{side}-only", "--no-gpu-bundle-output"]
-        # Some flags are for the other pass.
-        one_pass.append("-Wno-unused-command-line-argument")
-        arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, *one_pass]
-    arguments += [*compile_flags(request, toolchain), *include_flags(request, toolchain), *trace]
-    return [*arguments, "-c", request.language.source_name, "-o", f"{side}.o"]
+    # Some flags are for the other pass.
+    one_pass = (f"--offload-{side}-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
+    arguments = compiler_call(request, toolchain, *(one_pass if request.language is Language.HIP else ()))
+    return [*arguments, *trace, "-c", request.language.source_name, "-o", f"{side}.o"]
 
 
 async def _read_traces(passes: Sequence[tuple[str, str]], folder: Path, target: Path | None) -> list[TraceSummary]:

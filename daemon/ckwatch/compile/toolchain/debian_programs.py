@@ -7,9 +7,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -29,11 +27,12 @@ from ckwatch.compile.toolchain.install_steps import (
     download,
     move_in,
     sweep,
+    tree_name,
+    try_program,
     unpack,
     writing,
 )
 from ckwatch.compile.toolchain.installations import remove_tree
-from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import relocate, settle
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
@@ -116,7 +115,7 @@ async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progr
     await download(apt, packages, progress)
     await anyio.to_thread.run_sync(sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
-    final = folder / _name(wanted, packages)
+    final = folder / tree_name(wanted.package, _LAYOUT, packages)
     older = find_trees(folder, wanted.package)
     try:
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
@@ -125,7 +124,8 @@ async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progr
         await anyio.to_thread.run_sync(relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
         progress(InstallStep(f"Trying {Path(wanted.path).name}"))
-        await _try(final / wanted.path)
+        program = final / wanted.path
+        await try_program(program, program.name, "Please report this.")
         await anyio.to_thread.run_sync(_complete, final, packages)
     finally:
         with anyio.CancelScope(shield=True):
@@ -173,15 +173,3 @@ async def _archive_with(
         looked.append(f"{suites[0]}: not there")
     where = "\n".join(f"  {line}" for line in looked)
     raise ToolchainError(f"{sources.mirror} has no package {package}\n{where}", hint)
-
-
-async def _try(program: Path) -> None:
-    done = await run_tool([program, "--version"], environment=os.environ, timeout_s=60)
-    if done.exit_status:
-        said = (done.stderr or done.stdout).strip()
-        raise ToolchainError(f"the new {program.name} does not run on this machine: {said}", "Please report this.")
-
-
-def _name(wanted: DebianProgram, packages: Sequence[AptPackage]) -> str:
-    content = json.dumps([_LAYOUT, *sorted(package.sha256 for package in packages)])
-    return f"{wanted.package}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"

@@ -30,6 +30,7 @@ from ckwatch.compile.toolchain.model import (
     Toolchain,
     ToolchainChoice,
     ToolchainSource,
+    without_hidden_inputs,
 )
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
@@ -39,43 +40,18 @@ CK_PROBE = "ck/ck.hpp"
 CK_TILE_PROBE = "ck_tile/core.hpp"
 
 
-def find_ck(
-    configured: Path | None,
-    rocm: Path,
-    installed: ToolchainManifest | None,
-    sources: ComposableKernelSources | None = None,
-) -> HeaderLibrary | None:
-    """The folder that holds `ck/`, or None when there is none.
-
-    Raises `ToolchainError` when the folder that the workspace names does not hold it.
-    """
-    return _find_headers("ck", CK_PROBE, configured, rocm, installed, sources)
-
-
-def find_ck_tile(
-    configured: Path | None,
-    ck: Path | None,
-    rocm: Path,
-    installed: ToolchainManifest | None,
-    sources: ComposableKernelSources | None = None,
-) -> HeaderLibrary | None:
-    """The folder that holds `ck_tile/`, or None; a CK checkout that the workspace names brings its own.
-
-    Raises `ToolchainError` when the folder that the workspace names for it does not hold it.
-    """
-    if configured is None and ck is not None:
-        configured = next((folder for folder in _include_folders(ck) if (folder / CK_TILE_PROBE).is_file()), None)
-    return _find_headers("ck_tile", CK_TILE_PROBE, configured, rocm, installed, sources)
-
-
 def _find_headers(
     name: str,
-    probe: str,
     configured: Path | None,
     rocm: Path,
     installed: ToolchainManifest | None,
     sources: ComposableKernelSources | None,
 ) -> HeaderLibrary | None:
+    """The folder that holds `ck/` or `ck_tile/`, or None when there is none.
+
+    Raises `ToolchainError` when the folder that the workspace names does not hold it.
+    """
+    probe = CK_PROBE if name == "ck" else CK_TILE_PROBE
     if configured is not None:
         found = next((folder for folder in _include_folders(configured) if (folder / probe).is_file()), None)
         if found is None:
@@ -118,15 +94,6 @@ def _ck_version(folder: Path) -> str | None:
 
 ROCM_INSTALL_HINT = "Run `ckwatch toolchain install`, or set ROCM_PATH, or `rocm` in [toolchain] of ckwatch.toml."
 
-# These change what is compiled without showing in a compile's arguments, which are its key.
-_HIDDEN_INPUTS = frozenset(
-    {
-        *("HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND", "HIPCC_VERBOSE", "HIP_COMPILE_CXX_AS_HIP"),
-        *("HIP_COMPILER", "HIP_RUNTIME", "HIP_ROCCLR_HOME", "DEVICE_LIB_PATH", "CCC_OVERRIDE_OPTIONS"),
-        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class _RocmFiles:
@@ -161,7 +128,10 @@ def discover(
                 manifest = None
             try:
                 if manifest is not None:
-                    _settle(manifest)
+                    try:
+                        relocate.settle(manifest.root, installations.MANIFEST)
+                    except ToolchainError as error:
+                        raise _UnusableError(error.message) from error
                 return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
             except _UnusableError as error:
                 looked.append(f"{source}: {error}")
@@ -175,13 +145,6 @@ def discover(
 
 class _UnusableError(Exception):
     """A candidate lacks something; says what."""
-
-
-def _settle(manifest: ToolchainManifest) -> None:
-    try:
-        relocate.settle(manifest.root, installations.MANIFEST)
-    except ToolchainError as error:
-        raise _UnusableError(error.message) from error
 
 
 def _candidates(
@@ -263,8 +226,7 @@ def _assemble(
     notes: tuple[str, ...],
 ) -> Toolchain:
     root, llvm = parts.root, parts.llvm
-    environment = {key: value for key, value in env.items() if key not in _HIDDEN_INPUTS}
-    environment |= {
+    environment = without_hidden_inputs(env) | {
         "HIP_PLATFORM": "amd",  # else hipcc takes nvcc when one is on PATH
         "ROCM_PATH": str(root),
         "HIP_PATH": str(root),
@@ -281,6 +243,9 @@ def _assemble(
         environment["HIP_LIB_PATH"] = str(library.parent)
     installed = installations.current(installations.toolchains_folder(env))
     sources = find_sources(installations.cache_folder(env))
+    ck_tile = choice.ck_tile
+    if ck_tile is None and choice.ck is not None:  # a checkout brings its own
+        ck_tile = next((one for one in _include_folders(choice.ck) if (one / CK_TILE_PROBE).is_file()), None)
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
@@ -306,8 +271,8 @@ def _assemble(
         device_libraries=parts.device_libraries,
         hip_include=root / "include",
         hip_library=library,
-        ck=find_ck(choice.ck, root, installed, sources),
-        ck_tile=find_ck_tile(choice.ck_tile, choice.ck, root, installed, sources),
+        ck=_find_headers("ck", choice.ck, root, installed, sources),
+        ck_tile=_find_headers("ck_tile", ck_tile, root, installed, sources),
         hip_arguments=tuple(hip_arguments),
         cpp_arguments=tuple(cpp_arguments),
         link_arguments=tuple(link_arguments),

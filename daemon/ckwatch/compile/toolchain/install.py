@@ -8,13 +8,10 @@ was killed anywhere is simply run again: what was downloaded is kept, what was h
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -22,7 +19,7 @@ import anyio.from_thread
 
 from ckwatch.compile.toolchain import composable_kernel, debian, installations
 from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
-from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
+from ckwatch.compile.toolchain.debian import AptSources, PrivateApt
 from ckwatch.compile.toolchain.host_distribution import add_host_parts
 from ckwatch.compile.toolchain.install_steps import (
     InstallStep,
@@ -33,11 +30,12 @@ from ckwatch.compile.toolchain.install_steps import (
     move_in,
     require_space,
     sweep,
+    tree_name,
+    try_program,
     unpack,
     writing,
 )
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
-from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
@@ -113,7 +111,8 @@ async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> ins
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
     packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
-    name = _name(packages)
+    rocm = next(_upstream(package.version) for package in packages if package.name == "hipcc")
+    name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
     check_space(folder, packages, apt.archives, _TREE_BYTES)
 
     await download(apt, packages, progress)
@@ -130,7 +129,8 @@ async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> ins
     finally:
         shutil.rmtree(work, ignore_errors=True)
     progress(InstallStep("Trying the compiler"))
-    await _try(final, major)
+    hint = "Please report this to ckwatch, with the output of `ckwatch doctor`."
+    await try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
     progress(InstallStep("Completing it for this machine"))
     missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
@@ -175,22 +175,6 @@ def _complete_layout(root: Path, major: int) -> None:
     for place, target in links.items():
         if not place.is_symlink() and not place.exists():
             place.symlink_to(target)
-
-
-async def _try(root: Path, major: int) -> None:
-    done = await run_tool([root / f"usr/lib/llvm-{major}/bin/clang", "--version"], environment=os.environ, timeout_s=60)
-    if done.exit_status:
-        raise ToolchainError(
-            f"the new compiler does not run on this machine: {(done.stderr or done.stdout).strip()}",
-            "Please report this to ckwatch, with the output of `ckwatch doctor`.",
-        )
-
-
-def _name(packages: Sequence[AptPackage]) -> str:
-    """The same packages give the same name, so that a finished tree is recognised and paths stay stable."""
-    version = next(_upstream(package.version) for package in packages if package.name == "hipcc")
-    content = json.dumps([installations.LAYOUT, *sorted(package.sha256 for package in packages)])
-    return f"rocm-{version}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def _upstream(version: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,6 +18,7 @@ import anyio.from_thread
 from ckwatch.compile.toolchain import debian
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
 from ckwatch.compile.toolchain.installations import remove_tree
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf
 from ckwatch.compile.toolchain.unpack import is_kept, unpack_deb
 from ckwatch.model.errors import ToolchainError
@@ -114,6 +117,20 @@ def move_in(work: Path, final: Path, manifest: str) -> None:
     if final.exists():
         remove_tree(final, manifest)
     work.rename(final)
+
+
+async def try_program(program: Path, what: str, hint: str) -> None:
+    """Raise `ToolchainError` where a new program does not run on this machine."""
+    done = await run_tool([program, "--version"], environment=os.environ, timeout_s=60)
+    if done.exit_status:
+        said = (done.stderr or done.stdout).strip()
+        raise ToolchainError(f"the new {what} does not run on this machine: {said}", hint)
+
+
+def tree_name(prefix: str, layout: int, packages: Sequence[AptPackage]) -> str:
+    """The same packages give the same name, so that a finished tree is recognised and paths stay stable."""
+    content = json.dumps([layout, *sorted(package.sha256 for package in packages)])
+    return f"{prefix}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def sweep(folder: Path, trees: str, manifest: str) -> None:

@@ -8,6 +8,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+_HIDDEN_INPUTS = frozenset(
+    {
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
+        *("GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "CCC_ADD_ARGS", "CC_PRINT_OPTIONS", "CL", "_CL_"),
+        *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+        *("HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND", "HIPCC_VERBOSE", "HIP_COMPILE_CXX_AS_HIP"),
+        *("HIP_COMPILER", "HIP_RUNTIME", "HIP_ROCCLR_HOME", "DEVICE_LIB_PATH"),
+    }
+)
+
+
+def without_hidden_inputs(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what changes a compile and does not show in its arguments, which are its key."""
+    return {name: value for name, value in environment.items() if name not in _HIDDEN_INPUTS}
+
 
 class ToolchainSource(StrEnum):
     """The source of a toolchain, in the order of the search."""

@@ -17,16 +17,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ckwatch.compile.toolchain import installations
-from ckwatch.compile.toolchain.model import HeaderLibrary
+from ckwatch.compile.toolchain.model import HeaderLibrary, without_hidden_inputs
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.installation import command_for_packages
 from ckwatch.system.user_files import read_file
 
 CUDA_PACKAGES = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
-
-# These change what is compiled without showing in a compile's arguments, which are its key.
-_HIDDEN_INPUTS = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
 
 
 def cuda_install_hint() -> str:
@@ -131,7 +128,7 @@ def _package_folders(name: str) -> list[Path]:
 
 
 def _assemble(source: str, nvcc: Path, env: Mapping[str, str]) -> NvccToolchain:
-    environment = {name: value for name, value in env.items() if name not in _HIDDEN_INPUTS}
+    environment = without_hidden_inputs(env)
     chosen = environment.pop("NVCC_CCBIN", "")
     named = shutil.which(chosen or "g++", path=env.get("PATH", os.defpath))
     if named is None:

@@ -22,6 +22,7 @@ from ckwatch.system.user_files import digest_file, read_file
 
 _FORMAT = 1
 _LIMIT = 500
+_ANSWER_S = 60.0
 
 
 class ProbeCache:
@@ -62,13 +63,13 @@ class ProbeCache:
         self._changed = False
 
 
-def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: float = 60.0) -> str:
+def ask_program(arguments: list[str], env: Mapping[str, str]) -> str:
     """Return a program's standard output. Raises `ToolchainError` when it cannot be started, fails or hangs."""
     name = arguments[0]
     try:
-        done = run_blocking(arguments, environment=env, timeout_s=timeout_s)
+        done = run_blocking(arguments, environment=env, timeout_s=_ANSWER_S)
     except TimeoutError as error:
-        raise ToolchainError(f"{name} did not answer within {timeout_s:g} s") from error
+        raise ToolchainError(f"{name} did not answer within {_ANSWER_S:g} s") from error
     except ProcessStartError as error:
         raise ToolchainError(error.message, "Run `ckwatch doctor`.") from error
     if done.returncode:

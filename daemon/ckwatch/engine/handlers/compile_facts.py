@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ckwatch.checks.compiler_diagnostics import CompilerInputs
+from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
 from ckwatch.compile.request import BuildOutcome
 from ckwatch.compile.store.entries import META

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio import to_thread
 
-from ckwatch.checks.compiler_diagnostics import CompilerInputs
+from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.checks.places import ReadLine
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
 
-from ckwatch.checks.compiler_diagnostics import CompilerInputs
+from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END
