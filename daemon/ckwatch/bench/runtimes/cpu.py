@@ -76,22 +76,15 @@ class CpuRuntime:
 
     def __init__(self, cpus: tuple[int, ...]) -> None:
         self._cpus = cpus
-        self._facts = _facts(cpus)
+        self.facts = _facts(cpus)
+        """Its compute units are the processors that are used."""
+        self.stream = 0
+        self.library_name = f"numpy {np.__version__} ({_blas()})"
         self._clock = processors.clock_reader(cpus)
         self._throttled = processors.throttle_count(cpus)
         self._neighbours = processors.Neighbours(cpus)
         self._memory: dict[int, Bytes] = {}
         self._crew = _FlushThreads(cpus)
-
-    @property
-    def facts(self) -> DeviceFacts:
-        """Its compute units are the processors that are used."""
-        return self._facts
-
-    @property
-    def stream(self) -> int:
-        """None: C++ templates do not use it."""
-        return 0
 
     @property
     def versions(self) -> dict[str, str]:
@@ -126,15 +119,12 @@ class CpuRuntime:
         return address
 
     def free(self, address: int) -> None:
-        """Give memory back that `allocate` gave."""
         del self._memory[address]
 
     def upload(self, address: int, data: Bytes) -> None:
-        """Copy into memory."""
         ctypes.memmove(address, np.ascontiguousarray(data).ctypes.data, data.nbytes)
 
     def download(self, address: int, data: Bytes) -> None:
-        """Copy from memory."""
         ctypes.memmove(data.ctypes.data, address, data.nbytes)
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
@@ -146,11 +136,9 @@ class CpuRuntime:
         return _Moment()
 
     def record(self, event: DeviceEvent) -> None:
-        """Now."""
         cast("_Moment", event).ns = time.perf_counter_ns()
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        """Microseconds between two moments."""
         return (cast("_Moment", end).ns - cast("_Moment", begin).ns) * 1e-3
 
     def wait(self, event: DeviceEvent) -> None:
@@ -197,11 +185,6 @@ class CpuRuntime:
             np.matmul(x, w, out=y)
 
         return run
-
-    @property
-    def library_name(self) -> str:
-        """numpy and the BLAS in it."""
-        return f"numpy {np.__version__} ({_blas()})"
 
     def close(self) -> None:
         """End the flushing threads and free all memory."""

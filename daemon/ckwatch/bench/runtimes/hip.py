@@ -67,7 +67,7 @@ class HipRuntime:
     """An AMD device that is open (`DeviceRuntime`)."""
 
     def __init__(self, facts: DeviceFacts, ordinal: int, *, gate: bool) -> None:
-        self._facts = facts
+        self.facts = facts
         self._memory: set[int] = set()
         self._events: list[int] = []
         self._vendors: list[BlasLibrary] | None = None
@@ -75,24 +75,16 @@ class HipRuntime:
         call("hipSetDevice", ordinal)
         self._event_flags = _event_flags()
         self._gate = StreamGate(functools.partial(HipSignal.make, ordinal) if gate else None)
-        self._stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
+        self.stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
         self._readings = AmdsmiReadings(facts.pci or "")
         hip_api.forget_last_error()  # what was tried and refused until now is no failure of a launch
-
-    @property
-    def facts(self) -> DeviceFacts:
-        return self._facts
-
-    @property
-    def stream(self) -> int:
-        return self._stream
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions; and how the stream is gated (`gate`) and what events do (`events`), which timings depend on."""
         return {
-            "runtime": self._facts.runtime,
-            "driver": self._facts.driver,
+            "runtime": self.facts.runtime,
+            "driver": self.facts.driver,
             "hip-python": _binding_version(),
             "amdsmi": self._readings.version,
             "gate": self._gate.state,
@@ -131,15 +123,14 @@ class HipRuntime:
         call("hipMemcpy", _address(data), address, data.nbytes, binding().hipMemcpyKind.hipMemcpyDeviceToHost)
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
-        call("hipMemsetAsync", address, value, size_bytes, self._stream)
+        call("hipMemsetAsync", address, value, size_bytes, self.stream)
 
     def event(self) -> DeviceEvent:
-        event = int(call("hipEventCreateWithFlags", self._event_flags))
-        self._events.append(event)
-        return event
+        self._events.append(int(call("hipEventCreateWithFlags", self._event_flags)))
+        return self._events[-1]
 
     def record(self, event: DeviceEvent) -> None:
-        call("hipEventRecord", event, self._stream)
+        call("hipEventRecord", event, self.stream)
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
         name, results = hip_api.status("hipEventElapsedTime", begin, end)
@@ -155,7 +146,7 @@ class HipRuntime:
         self._require_launched()
 
     def synchronize(self) -> None:
-        call("hipStreamSynchronize", self._stream)
+        call("hipStreamSynchronize", self.stream)
         self._require_launched()
 
     def _require_launched(self) -> None:
@@ -165,13 +156,13 @@ class HipRuntime:
             raise hip_api.failure("a launch", name)
 
     def gate(self) -> AbstractContextManager[None]:
-        return self._gate.closed(self._stream)
+        return self._gate.closed(self.stream)
 
     def reading(self) -> DeviceReading:
         return self._readings.read()
 
     def others(self) -> tuple[str, ...]:
-        return hip_monitor.other_processes(self._facts.pci or "")
+        return hip_monitor.other_processes(self.facts.pci or "")
 
     def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """The fastest of hipBLASLt's and rocBLAS's candidates, by a short trial of each on the buffers."""
@@ -210,7 +201,7 @@ class HipRuntime:
 
     def close(self) -> None:
         with contextlib.suppress(BenchmarkError):
-            call("hipStreamSynchronize", self._stream)
+            call("hipStreamSynchronize", self.stream)
         for vendor in self._vendors or ():
             vendor.close()
         self._vendors = []
@@ -221,14 +212,14 @@ class HipRuntime:
             hip_api.status("hipFree", address)
         self._memory.clear()
         self._gate.close()
-        if self._stream:
-            hip_api.status("hipStreamDestroy", self._stream)
-            self._stream = 0
+        if self.stream:
+            hip_api.status("hipStreamDestroy", self.stream)
+            self.stream = 0
         self._readings.close()
 
     def _started(self) -> list[BlasLibrary]:
         if self._vendors is None:
-            self._vendors = available_libraries(self._stream, self.allocate)
+            self._vendors = available_libraries(self.stream, self.allocate)
             hip_api.forget_last_error()
         return self._vendors
 
