@@ -21,7 +21,6 @@ class Contestant:
 
     @property
     def is_library(self) -> bool:
-        """True for the vendor's GEMM."""
         return self.artifact is None
 
 
