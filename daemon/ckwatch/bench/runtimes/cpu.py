@@ -62,15 +62,6 @@ def open(device: DeviceFacts, *, threads: int | None = None, **_: Any) -> CpuRun
     return CpuRuntime(cpus)
 
 
-class _Moment:
-    """An event: nanoseconds of the monotonic clock."""
-
-    __slots__ = ("ns",)
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-
 class CpuRuntime:
     """`ckwatch.bench.runtimes.device_runtime.DeviceRuntime` on processors."""
 
@@ -132,14 +123,14 @@ class CpuRuntime:
         self._crew.fill(_array(address, size_bytes), value)
 
     def event(self) -> DeviceEvent:
-        """A moment that has not come."""
-        return _Moment()
+        """Nanoseconds of the monotonic clock."""
+        return ctypes.c_longlong()
 
     def record(self, event: DeviceEvent) -> None:
-        cast("_Moment", event).ns = time.perf_counter_ns()
+        cast("ctypes.c_longlong", event).value = time.perf_counter_ns()
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        return (cast("_Moment", end).ns - cast("_Moment", begin).ns) * 1e-3
+        return (cast("ctypes.c_longlong", end).value - cast("ctypes.c_longlong", begin).value) * 1e-3
 
     def wait(self, event: DeviceEvent) -> None:
         """Nothing runs on after its launch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -15,7 +14,7 @@ from ckwatch.bench.runtimes.cuda_api import binding, call, start, status
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.cuda_blas import load as load_cublas
 from ckwatch.bench.runtimes.cuda_monitor import NvmlReadings
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
 from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
@@ -72,7 +71,7 @@ class CudaRuntime:
         found = {
             "driver": self.facts.driver,
             "CUDA": self._version,
-            "cuda-bindings": _version_of("cuda-bindings"),
+            "cuda-bindings": version_of("cuda-bindings"),
             "NVML": self._readings.version,
             "gate": self._gate.state,
         }
@@ -227,13 +226,6 @@ def _capability(arch: str) -> int:
 def _text(value: Any) -> str:
     raw = bytes(value) if not isinstance(value, str) else value.encode()
     return raw.split(b"\0", 1)[0].decode(errors="replace").strip()
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown version"
 
 
 _GATE_BYTES = 8

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Any
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import hip_api, hip_monitor
 from ckwatch.bench.runtimes.blas import blas_gemm
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
 from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
-from ckwatch.bench.runtimes.hip_blas import BlasLibrary, GemmCandidate, available_libraries
+from ckwatch.bench.runtimes.hip_blas import BlasLibrary, available_libraries
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
 from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.emulated_archs import EMULATED
@@ -85,7 +84,7 @@ class HipRuntime:
         return {
             "runtime": self.facts.runtime,
             "driver": self.facts.driver,
-            "hip-python": _binding_version(),
+            "hip-python": version_of("rocm-bindings-hip"),
             "amdsmi": self._readings.version,
             "gate": self._gate.state,
             "events": EVENTS[self._event_flags],
@@ -169,18 +168,17 @@ class HipRuntime:
         gemm = blas_gemm(problem)
         if gemm is None:
             return None
-        tried: list[tuple[float, GemmCandidate]] = []
+        tried: list[tuple[float, str, Launch]] = []
         for vendor in self._started():
             for candidate in vendor.candidates(gemm, addresses):
-                took_us = self._trial(candidate)
+                took_us = self._trial(candidate, vendor.name)
                 if took_us is not None:
-                    tried.append((took_us, candidate))
+                    tried.append((took_us, vendor.name, candidate))
         hip_api.forget_last_error()
         if not tried:
             return None
-        best = min(tried, key=lambda one: one[0])[1]
-        self._library_name = best.library
-        return best.launch
+        _, self._library_name, launch = min(tried, key=lambda one: one[0])
+        return launch
 
     @property
     def library_name(self) -> str:
@@ -223,22 +221,22 @@ class HipRuntime:
             hip_api.forget_last_error()
         return self._vendors
 
-    def _trial(self, candidate: GemmCandidate) -> float | None:
+    def _trial(self, launch: Launch, library: str) -> float | None:
         """Microseconds of `_TRIALS` launches after a first one; None when the library refuses."""
         begin, end = self.event(), self.event()
         try:
-            candidate.launch()
+            launch()
             self.synchronize()
             with self.gate():
                 self.record(begin)
                 for _ in range(_TRIALS):
-                    candidate.launch()
+                    launch()
                 self.record(end)
             self.synchronize()
         except BenchmarkError as failure:
             if failure.kind is FailureKind.BROKEN:
                 return None
-            raise BenchmarkError(FailureKind.LOST, f"{candidate.library}: {failure.message}", failure.hint) from failure
+            raise BenchmarkError(FailureKind.LOST, f"{library}: {failure.message}", failure.hint) from failure
         return self.elapsed_us(begin, end)
 
 
@@ -271,14 +269,6 @@ def _mapped(name: str) -> list[str]:
         (words[3], words[4]): words[5] for words in lines if len(words) == 6 and Path(words[5]).name.startswith(name)
     }
     return sorted(found.values())
-
-
-@functools.cache
-def _binding_version() -> str:
-    try:
-        return importlib.metadata.version("rocm-bindings-hip")
-    except importlib.metadata.PackageNotFoundError:
-        return "?"
 
 
 RADEON_CACHE_BYTES: Mapping[str, int] = {

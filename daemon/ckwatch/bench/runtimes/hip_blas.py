@@ -12,7 +12,6 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ckwatch.bench.report import FailureKind
@@ -23,26 +22,10 @@ NONE, TRANSPOSE = 111, 112
 """Operations of hipBLAS and rocBLAS (hipblas-common.h, rocblas-types.h)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GemmCandidate:
-    """A way to multiply, and whose it is."""
-
-    library: str
-    launch: Launch
-
-
-@dataclass(frozen=True, slots=True)
-class BlasScalars:
-    """Alpha 1 and beta 0 of the type that a library wants them in."""
-
-    alpha: Any
-    beta: Any
-
-    @classmethod
-    def of(cls, accumulator: str) -> BlasScalars:
-        """By the accumulator's dtype: `f32`, `f64` or `i32`."""
-        c_type: Any = {"f64": ctypes.c_double, "i32": ctypes.c_int32}.get(accumulator, ctypes.c_float)
-        return cls(alpha=c_type(1), beta=c_type(0))
+def _scalars(accumulator: str) -> tuple[Any, Any]:
+    """Alpha 1 and beta 0 of the type that a library wants them in, by the accumulator's dtype."""
+    c_type: Any = {"f64": ctypes.c_double, "i32": ctypes.c_int32}.get(accumulator, ctypes.c_float)
+    return c_type(1), c_type(0)
 
 
 def _check_status(function: str, status: int) -> None:
@@ -130,7 +113,7 @@ class HipBlasLt:
         self._call("hipblasLtGetVersion", self._handle, byref(version))
         self.name = f"hipBLASLt {version.value // 100_000}.{version.value // 100 % 1000}.{version.value % 100}"
 
-    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[GemmCandidate]:
+    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[Launch]:
         """Ways to multiply, the likely best first; empty when it does not know these types."""
         types = {**_HIPBLASLT_DATA_TYPES, **(_FNUZ if gemm.fnuz else {})}
         matrices = (gemm.a, gemm.b, gemm.c)
@@ -144,10 +127,7 @@ class HipBlasLt:
         except BenchmarkError:
             return []
         places = [addresses[matrix.buffer] for matrix in matrices]
-        return [
-            GemmCandidate(self.name, self._launch(description, layouts, places, one, BlasScalars.of(gemm.accumulator)))
-            for one in found
-        ]
+        return [self._launch(description, layouts, places, one, gemm.accumulator) for one in found]
 
     def close(self) -> None:
         for destroy, made in reversed(self._made):
@@ -181,11 +161,16 @@ class HipBlasLt:
         return [one for one in results[: count.value] if one.status == 0 and one.workspace_bytes <= size]
 
     def _launch(
-        self, description: c_void_p, layouts: list[c_void_p], places: list[int], one: _Heuristic, scalars: BlasScalars
+        self,
+        description: c_void_p,
+        layouts: list[c_void_p],
+        places: list[int],
+        one: _Heuristic,
+        accumulator: str,
     ) -> Launch:
         (la, lb, lc), (a, b, c) = layouts, places
         workspace, size = self._scratch()
-        alpha, beta = byref(scalars.alpha), byref(scalars.beta)
+        alpha, beta = map(byref, _scalars(accumulator))
         multiply = self._library.hipblasLtMatmul
 
         def launch() -> None:
@@ -245,13 +230,13 @@ class RocBlas:
         _check_status("rocblas_create_handle", library.rocblas_create_handle(byref(self._handle)))
         _check_status("rocblas_set_stream", library.rocblas_set_stream(self._handle, stream))
 
-    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[GemmCandidate]:
+    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[Launch]:
         """Ways to multiply, the likely best first; empty when it does not know these types."""
         types = [_ROCBLAS_DATA_TYPES.get(matrix.dtype) for matrix in (gemm.a, gemm.b, gemm.c)]
         compute = _ROCBLAS_DATA_TYPES.get(gemm.accumulator)
         if compute is None or None in types:
             return []
-        scalars = BlasScalars.of(gemm.accumulator)
+        alpha, beta = _scalars(gemm.accumulator)
         a, b, c = (
             (addresses[matrix.buffer], data_type, matrix.stride)
             for matrix, data_type in zip((gemm.a, gemm.b, gemm.c), types, strict=True)
@@ -262,12 +247,12 @@ class RocBlas:
         def launch() -> None:
             status = multiply(
                 *(self._handle, *operations, gemm.m, gemm.n, gemm.k),
-                *(byref(scalars.alpha), *a, *b, byref(scalars.beta), *c, *c),
+                *(byref(alpha), *a, *b, byref(beta), *c, *c),
                 *(compute, 0, 0, 0),
             )
             _check_status("rocblas_gemm_ex", status)
 
-        return [GemmCandidate(self.name, launch)]
+        return [launch]
 
     def close(self) -> None:
         with contextlib.suppress(BenchmarkError):

@@ -191,7 +191,7 @@ def _tried(tested: TestedDevice, step: SelfTestStep) -> Found:
 def _provoke(tested: TestedDevice, assumption: str) -> None:
     """Do what is to take the worker along."""
     if assumption == names.CRASH:
-        act: Launch = partial(ctypes.memset, 0x10, 1, 1)
+        act: Callable[[], object] = partial(ctypes.memset, 0x10, 1, 1)
     else:
         act = tested.probes.fault if assumption == names.FAULT else partial(tested.probes.spin, SPIN_CYCLES)
     tested.at(f"provoking a {assumption}", PROBE)
