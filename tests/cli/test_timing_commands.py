@@ -28,6 +28,7 @@ from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Comparison, Device, Devices
+from helpers.own_timings import OwnTimings
 
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 Capture = pytest.CaptureFixture[str]
@@ -363,7 +364,7 @@ def test_what_the_daemon_refuses_is_reported(client: TimingClient, capsys: Captu
 
 @pytest.fixture
 def timings(tmp_path: Path) -> Iterator[Timings]:
-    made = Timings.at(tmp_path / "history.sqlite")
+    made = OwnTimings(tmp_path / "history.sqlite")
     made.open()
     yield made
     made.close()

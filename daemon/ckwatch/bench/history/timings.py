@@ -14,10 +14,9 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, HistoryDatabase, read_name, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
@@ -255,25 +254,12 @@ class Baseline:
 class Timings:
     """The timings in a history's file; `History.timings` shares the history's own connection to it.
 
-    Every method but `close` raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
+    Every method raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
     from several threads. A unit that is there no more keeps its timings.
     """
 
     def __init__(self, database: HistoryDatabase) -> None:
         self._database = database
-
-    @classmethod
-    def at(cls, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Timings:
-        """The timings in the file at `path`, by a connection of their own, which is to be opened."""
-        return cls(HistoryDatabase(path, MIGRATIONS, read_only=read_only, busy_timeout_s=busy_timeout_s))
-
-    def open(self) -> None:
-        """Open the file, as `History.open` does."""
-        self._database.open()
-
-    def close(self) -> None:
-        """Close the file; `open` opens it again."""
-        self._database.close()
 
     def add(self, records: Sequence[TimingRecord]) -> list[int]:
         """Add records, all of them or none; their numbers."""
