@@ -153,7 +153,9 @@ def _measured(facts: DeviceFacts, kernel: Kernel, shape: Shape, job: Job) -> Ben
     runtime = cuda.open(facts)
     stages = ["opening"]
     try:
-        return run_job.measure(runtime, job, [kernel.artifact], lambda what, who: stages.append(f"{what} {who}"))
+        return run_job.Measurement(runtime, job, lambda what, who: stages.append(f"{what} {who}")).report(
+            [kernel.artifact]
+        )
     except BenchmarkError as failed:
         raise CkwatchError(
             f"{kernel.unit.id}, shape {shape.name}, while {stages[-1]}: {failed.kind}: {failed.message}",

@@ -21,6 +21,7 @@ from ckwatch.bench.job import Contestant, Job, Precision
 from ckwatch.bench.report import BenchmarkReport
 from ckwatch.bench.stats.comparison import SpeedVerdict, compare, compare_interleaved
 from ckwatch.bench.stats.summary import summarize
+from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.bench.worker_session import measure as measure_in_worker
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.rendered_unit import compile_request
@@ -89,8 +90,8 @@ def job_of(unit: Unit, contestants: tuple[Contestant, ...], cache: CacheState) -
 
 async def report_of(job: Job, artifacts: list[bytes], delay_ns: int = 0) -> BenchmarkReport:
     """What a worker measures."""
-    environment = {**os.environ, DELAY: str(delay_ns)}
-    outcome = await measure_in_worker(job, artifacts, time_limit_s=120, environment=environment)
+    start = WorkerStart(environment={**os.environ, DELAY: str(delay_ns)})
+    outcome = await measure_in_worker(job, artifacts, start, time_limit_s=120)
     if not isinstance(outcome, BenchmarkReport):
         raise CkwatchError(f"{outcome.kind}: {outcome.message}", outcome.detail)
     return outcome

@@ -25,7 +25,8 @@ from benchmarks.idle import memory_mb
 from benchmarks.quick_daemon import apart
 from benchmarks.reporting import DAEMON_CODE, Row, row
 from ckwatch import connect_sync
-from ckwatch.bench.history.timings import TimingRecord, Timings
+from ckwatch.bench.history.runs import History
+from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import (
     BenchmarkReport,
     ContestantResult,
@@ -112,8 +113,9 @@ def make_history(root: Path, units: list[str]) -> None:
     )
     (many,) = load_workspace(root).kernels
     shapes = {shape.name: shape for shape in many.shapes}
-    timings = Timings.at(database_path(root))
-    timings.open()
+    history = History(database_path(root))
+    history.open()
+    timings = history.timings
     for at, unit in enumerate(units):
         kernel, _, rest = unit.partition("/")
         instance, _, arch = rest.partition("@")
@@ -141,7 +143,7 @@ def make_history(root: Path, units: list[str]) -> None:
                 )
             )  # fmt: skip
         timings.add(records)
-    timings.close()
+    history.close()
 
 
 def units_of(root: Path, *, stop: bool) -> list[str]:

@@ -14,7 +14,7 @@ from ckwatch.bench.event_noise import PAIRS
 from ckwatch.bench.guarded_memory import GUARD_BYTES
 from ckwatch.bench.job import Contestant, Job
 from ckwatch.bench.report import BenchmarkReport, DeviceReading, FailureKind
-from ckwatch.bench.run_job import FLUSH_FACTOR, UNKNOWN_CACHE_BYTES, measure
+from ckwatch.bench.run_job import FLUSH_FACTOR, UNKNOWN_CACHE_BYTES, Measurement
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
@@ -35,7 +35,9 @@ class Told:
         self.report: BenchmarkReport | None = None
         self.failure: BenchmarkError | None = None
         try:
-            self.report = measure(runtime, asked, artifacts, lambda stage, name: self.stages.append((stage, name)))
+            self.report = Measurement(runtime, asked, lambda stage, name: self.stages.append((stage, name))).report(
+                artifacts
+            )
         except BenchmarkError as failure:
             self.failure = failure
 
@@ -335,7 +337,7 @@ def test_discarded_samples_are_noted() -> None:
         timed += stage.startswith("timing")
         return 1000.0 if timed == 2 else 2000.0
 
-    report = measure(fake(clock_mhz=clock), job("ours"), [shared_object()], at)
+    report = Measurement(fake(clock_mhz=clock), job("ours"), at).report([shared_object()])
     (samples,) = report.measured[0].samples
     assert samples.discarded > 0
     note = f"ours, hot: {samples.discarded} samples were discarded, taken below 75% of the warm-up's clock"
@@ -375,7 +377,7 @@ def test_instruction_caches_cannot_be_flushed_everywhere() -> None:
 
 
 def test_the_report_has_the_noise_floor_and_what_slowed_the_device_down() -> None:
-    found = measure(FakeRuntime(), job("ours"), [shared_object()], lambda _stage, _name: None)
+    found = Measurement(FakeRuntime(), job("ours"), lambda _stage, _name: None).report([shared_object()])
     assert found.noise_floor is not None
     assert found.noise_floor.us == max(found.noise_floor.resolution_us, found.noise_floor.jitter_us)
     assert found.slowed == {}

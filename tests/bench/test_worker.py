@@ -21,7 +21,7 @@ from ckwatch.bench.job import Job
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, FailureKind, StopReason
 from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerHello, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import LastingWorker, find_devices, measure
+from ckwatch.bench.worker_session import Worker, find_devices, measure
 from ckwatch.model.roofline import CacheState
 from fakes.patience import PATIENCE_S
 
@@ -336,13 +336,14 @@ async def test_devices_are_found_and_absences_explained() -> None:
 
 
 async def test_a_worker_that_lasts_does_one_job_after_the_other() -> None:
-    worker = LastingWorker()
+    worker = Worker()
     pids = set()
     try:
         for number in range(3):
             said: list[WorkerMessage] = []
-            found = await worker.measure(
-                job("ours"), [shared_object(workspace=str(number))], time_limit_s=LIMIT_S, on_message=said.append
+            artifacts = [shared_object(workspace=str(number))]
+            found = await worker.ask(
+                job("ours"), artifacts, BenchmarkReport, time_limit_s=LIMIT_S, on_message=said.append, lasting=True
             )
             assert isinstance(found, BenchmarkReport), found
             assert found.measured[0].verification is not None
@@ -354,14 +355,18 @@ async def test_a_worker_that_lasts_does_one_job_after_the_other() -> None:
 
 
 async def test_a_failure_ends_a_worker_that_lasts_and_the_next_job_gets_another() -> None:
-    worker = LastingWorker()
+    worker = Worker()
+
+    async def ask(artifact: bytes) -> BenchmarkReport | BenchmarkFailure:
+        return await worker.ask(job("ours"), [artifact], BenchmarkReport, time_limit_s=LIMIT_S, lasting=True)
+
     try:
-        assert isinstance(await worker.measure(job("ours"), [shared_object()], time_limit_s=LIMIT_S), BenchmarkReport)
+        assert isinstance(await ask(shared_object()), BenchmarkReport)
         bad = shared_object(before=WHILE_TIMING + "abort();")
-        found = await worker.measure(job("ours"), [bad], time_limit_s=LIMIT_S)
+        found = await ask(bad)
         assert isinstance(found, BenchmarkFailure)
         assert found.kind is FailureKind.CRASHED
-        assert isinstance(await worker.measure(job("ours"), [shared_object()], time_limit_s=LIMIT_S), BenchmarkReport)
+        assert isinstance(await ask(shared_object()), BenchmarkReport)
         assert worker.jobs == 1
     finally:
         await worker.close()

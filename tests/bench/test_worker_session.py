@@ -15,7 +15,7 @@ from benches.bench_kernels import LIMITS_S, job, shared_object
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import WORKER, find_devices, measure
+from ckwatch.bench.worker_session import WORKER, WorkerStart, find_devices, measure
 from fakes.patience import PATIENCE_S
 
 SPEAK = """
@@ -43,10 +43,8 @@ async def failure(
 ) -> BenchmarkFailure:
     found = await measure(
         *(job("ours"), [artifact]),
-        command=command,
-        launcher=launcher or [],
+        WorkerStart(command, launcher or (), grace_s=0.2),  # most of these scripts do not end by themselves
         time_limit_s=time_limit_s,
-        grace_s=0.2,  # most of these scripts do not end by themselves
     )
     assert isinstance(found, BenchmarkFailure), found
     return found
@@ -182,7 +180,11 @@ async def test_launchers(script: str, own_leases: None) -> None:
     launcher = ["sh", "-c", script, "launcher"]
     with anyio.fail_after(PATIENCE_S):
         found = await measure(
-            job("ours"), [shared_object()], launcher=launcher, time_limit_s=PATIENCE_S, on_message=said.append
+            job("ours"),
+            [shared_object()],
+            WorkerStart(launcher=launcher),
+            time_limit_s=PATIENCE_S,
+            on_message=said.append,
         )
     assert isinstance(found, BenchmarkReport), found
     assert isinstance(said[0], WorkerHello)
@@ -202,9 +204,8 @@ async def test_a_lost_launcher_ends_the_worker_behind_it(own_leases: None, tmp_p
             running.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(
-            lambda: measure(job("ours"), [loop], launcher=launcher, time_limit_s=PATIENCE_S, on_message=note)
-        )
+        start = WorkerStart(launcher=launcher)
+        tasks.start_soon(lambda: measure(job("ours"), [loop], start, time_limit_s=PATIENCE_S, on_message=note))
         with anyio.fail_after(PATIENCE_S):
             await running.wait()
         tasks.cancel_scope.cancel()
@@ -216,7 +217,7 @@ async def test_a_lost_launcher_ends_the_worker_behind_it(own_leases: None, tmp_p
 async def test_each_stage_is_told_once() -> None:
     said: list[WorkerMessage] = []
     script = "say(hello, *[stage, WorkerStage(name='timing', contestant='theirs')] * 50, busy)"
-    await measure(job("ours"), [b""], command=speaking(script), time_limit_s=PATIENCE_S, on_message=said.append)
+    await measure(job("ours"), [b""], WorkerStart(speaking(script)), time_limit_s=PATIENCE_S, on_message=said.append)
     assert [getattr(message, "contestant", None) for message in said] == [None, "ours", "theirs"]
 
 
@@ -236,7 +237,7 @@ async def test_waiting_for_the_device_is_not_work() -> None:
 async def test_a_report_without_end_in_time() -> None:
     """The worker is done when it has answered, however long its driver takes to close."""
     script = "say(hello, BenchmarkReport(device=DeviceFacts(name='cpu', description='', arch='host'), measured=())); time.sleep(1000)"
-    found = await measure(job("ours"), [b""], command=speaking(script), time_limit_s=PATIENCE_S)
+    found = await measure(job("ours"), [b""], WorkerStart(speaking(script)), time_limit_s=PATIENCE_S)
     assert isinstance(found, BenchmarkReport)
 
 
@@ -248,7 +249,7 @@ async def test_a_failing_listener_ends_the_worker() -> None:
         await measure(
             job("ours"),
             [b""],
-            command=speaking("say(hello); time.sleep(1000)"),
+            WorkerStart(speaking("say(hello); time.sleep(1000)")),
             time_limit_s=PATIENCE_S,
             on_message=fail,
         )
@@ -257,7 +258,7 @@ async def test_a_failing_listener_ends_the_worker() -> None:
 
 async def test_devices_of_another_machine() -> None:
     script = "say(hello, Devices(devices=(DeviceFacts(name='hip:0', description='MI300X', arch='gfx942'),)))"
-    found = await find_devices(speaking(script), time_limit_s=PATIENCE_S)
+    found = await find_devices(WorkerStart(speaking(script)), time_limit_s=PATIENCE_S)
     assert isinstance(found, Devices)
     assert found.devices[0].description == "MI300X"
 
@@ -265,7 +266,8 @@ async def test_devices_of_another_machine() -> None:
 async def test_the_folder_and_the_environment(tmp_path: Path) -> None:
     script = "os.write(2, f\"{os.getcwd()} {os.environ['A']}\".encode()); say(hello); sys.exit(1)"
     environment = {**os.environ, "A": "ü b"}
-    found = await find_devices(speaking(script), time_limit_s=PATIENCE_S, folder=tmp_path, environment=environment)
+    start = WorkerStart(speaking(script), folder=tmp_path, environment=environment)
+    found = await find_devices(start, time_limit_s=PATIENCE_S)
     assert isinstance(found, BenchmarkFailure)
     assert f"{tmp_path} ü b" in found.detail
 

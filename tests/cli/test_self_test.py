@@ -13,8 +13,9 @@ import pytest
 
 from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices, FailureKind, UnavailableKind
-from ckwatch.bench.self_test.session import KernelSteps, SelfTestResult, WorkerStart
+from ckwatch.bench.self_test.session import KernelSteps, SelfTestResult
 from ckwatch.bench.worker_protocol import SelfTestDone
+from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.cli import main
 from ckwatch.cli.self_test import command
 from ckwatch.cli.self_test.command import chosen_device

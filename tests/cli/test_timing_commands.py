@@ -30,6 +30,7 @@ from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import Comparison, VerdictName
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Device, Devices
 from ckwatch.wire.state import OutcomeName
+from helpers.own_timings import OwnTimings
 
 A, B = "gemm/a@gfx942", "gemm/b@gfx942"
 Capture = pytest.CaptureFixture[str]
@@ -368,7 +369,7 @@ def test_what_the_daemon_refuses_is_reported(client: TimingClient, capsys: Captu
 
 @pytest.fixture
 def timings(tmp_path: Path) -> Iterator[Timings]:
-    made = Timings.at(tmp_path / "history.sqlite")
+    made = OwnTimings(tmp_path / "history.sqlite")
     made.open()
     yield made
     made.close()

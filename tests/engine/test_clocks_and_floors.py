@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benches.timing_records import measured, record, report, samples
-from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.report import NoiseFloor
 from ckwatch.engine.queries.comparison import compare_results, compare_timings, floor_of
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.figures_text import clock_of, device_words, timing_cells
+from helpers.own_timings import OwnTimings
 
 UNIT = "gemm/m128@gfx942"
 
@@ -74,7 +74,7 @@ def test_flushed_instruction_caches_are_said_and_not_compared_with_others(tmp_pa
     flushed = report(measured(UNIT, samples()), flushed_instructions=True)
     (timing,) = record_to_wire(record(report=flushed), "a1")
     assert device_words(timing).endswith("instruction caches flushed")
-    timings = Timings.at(tmp_path / "history.sqlite")
+    timings = OwnTimings(tmp_path / "history.sqlite")
     timings.open()
     timings.add([record(artifact_key="a0"), record(report=flushed)])
     with pytest.raises(CkwatchError, match="timings of one artifact only"):

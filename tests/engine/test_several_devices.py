@@ -13,7 +13,6 @@ import anyio
 import pytest
 
 from benches.daemon_bench import KERNEL, Bench, build
-from ckwatch.bench.device_farm import DeviceFarm
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import (
     BenchmarkFailure,
@@ -28,7 +27,7 @@ from ckwatch.bench.worker_session import OnMessage
 from ckwatch.engine import bootstrap
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.handlers import measure as handler
-from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, MeasureRunner
+from ckwatch.engine.handlers.measure import OTHERS_WAIT_S, DeviceFarm, MeasureRunner
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.timings import Timing
@@ -100,15 +99,15 @@ class Workers:
 
 
 class LastingStandIn:
-    """Takes the place of `LastingWorker`."""
+    """Takes the place of `Worker`."""
 
-    def __init__(self, workers: Workers, **_command: object) -> None:
+    def __init__(self, workers: Workers, _start: object) -> None:
         self._workers = workers
         self.jobs = 0
         self.is_closed = False
         workers.lasting.append(self)
 
-    async def measure(self, job: Job, *_artifacts: object, **_more: object) -> BenchmarkReport | BenchmarkFailure:
+    async def ask(self, job: Job, *_artifacts: object, **_more: object) -> BenchmarkReport | BenchmarkFailure:
         self.jobs += 1
         return await self._workers.measure(job)
 
@@ -150,7 +149,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     made = Workers()
     monkeypatch.setattr(handler, "find_devices", made.find_devices)
     monkeypatch.setattr(handler, "measure", made.measure)
-    monkeypatch.setattr(handler, "LastingWorker", partial(LastingStandIn, made))
+    monkeypatch.setattr(handler, "Worker", partial(LastingStandIn, made))
     return made
 
 

@@ -54,7 +54,7 @@ def test_what_the_workspace_has_travels_by_its_content(toolchain: FakeToolchain)
         "<workspace>/include/deep.hpp": digest(include / "deep.hpp"),
     }
     assert packed.contents[digest(include / "deep.hpp")] == b"int deep;\n"
-    assert packed.message.include_folders == ("<workspace>",)
+    assert packed.message.request.include_folders == (Path("<workspace>"),)
     assert packed.message.options == OPTIONS
 
 
@@ -64,7 +64,7 @@ def test_folders_outside_of_the_workspace_get_names(toolchain: FakeToolchain, tm
     (other / "other.hpp").write_text("int other;\n")
     packed = packed_of(toolchain, '#include "other.hpp"\n', include_folders=(other,))
     ((name, _),) = packed.message.files
-    folder = packed.message.include_folders[0]
+    folder = str(packed.message.request.include_folders[0])
     assert name == f"{folder}/other.hpp"
     assert packed.message.roots[folder.strip("<>")] == str(other)
 
@@ -72,7 +72,7 @@ def test_folders_outside_of_the_workspace_get_names(toolchain: FakeToolchain, tm
 def test_flags_are_carried_over(toolchain: FakeToolchain) -> None:
     include = toolchain.roots["workspace"] / "include"
     packed = packed_of(toolchain, '#include "own.hpp"\n', flags=(f"-I{include}", "-O3", "-DX=1/2"))
-    assert packed.message.flags == ("-I<workspace>/include", "-O3", "-DX=1/2")
+    assert packed.message.request.flags == ("-I<workspace>/include", "-O3", "-DX=1/2")
     assert len(packed.message.files) == 2
 
 

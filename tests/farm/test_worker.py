@@ -9,16 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from ckwatch.compile.request import USUAL_PRODUCTS
+from ckwatch.compile.request import CompileRequest
 from ckwatch.farm.messages import READY, FarmCompile, WorkerFacts, compile_resource
 from ckwatch.farm.worker import FOLDER_VARIABLE, FarmWorker, default_farm_folder, device_resource
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.targets import Language
 
 CONTENT = b"int own;\n"
 MESSAGE = FarmCompile(
-    key="key", identity="1a2b", source="", symbol="k", arch="gfx942", flags=(), defines=(), include_folders=("<workspace>",),
-    more_exports=(), products=USUAL_PRODUCTS, timeout_s=1.0, stalled_s=1.0, kernel="k",
+    key="key", identity="1a2b",
+    request=CompileRequest("", "k", Language.HIP, "gfx942", include_folders=(Path("<workspace>"),), kernel="k"),
     files=(("<workspace>/include/own.hpp", hashlib.sha256(CONTENT).hexdigest()),), roots={"workspace": "/ws"},
 )  # fmt: skip
 CONTENTS = {MESSAGE.files[0][1]: CONTENT}

@@ -27,13 +27,13 @@ RIGHT = NumericsVerification(
 )
 
 
-async def find_devices(**_: object) -> Devices:
+async def find_devices(_start: object) -> Devices:
     """In place of a worker that looks."""
     return Devices(devices=(GPU,))
 
 
 async def measure(
-    job: Job, artifacts: Sequence[bytes], *, on_message: Callable[[WorkerMessage], None], **_: object
+    job: Job, artifacts: Sequence[bytes], _start: object, *, on_message: Callable[[WorkerMessage], None], **_: object
 ) -> BenchmarkReport:
     """In place of a worker that measures: as many microseconds as the artifact has bytes."""
     on_message(WorkerStage(name="timing", contestant=job.contestants[0].name))

@@ -18,13 +18,13 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from benches.timing_records import failed, measured, record, report, samples
 from ckwatch import connect_sync
-from ckwatch.bench.history.timings import Timings
 from ckwatch.client.blocking import SyncClient
 from ckwatch.engine.bootstrap import database_path
 from ckwatch.model.roofline import CacheState
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import trust
 from fakes.patience import PATIENCE_S
+from helpers.own_timings import OwnTimings
 from tools.editors.places import editors_folder
 from tools.editors.vscode_install import program
 
@@ -211,7 +211,7 @@ def write_history(root: Path) -> None:
     """Timings of a test device: round numbers that no device gives."""
     tiled = next(kernel for kernel in load_workspace(root).kernels if kernel.name == "tiled")
     small = tiled.shapes[0]
-    timings = Timings.at(database_path(root, os.environ))
+    timings = OwnTimings(database_path(root, os.environ))
     timings.open()
     made = []
     for number, instance in enumerate(("k16", "k32")):

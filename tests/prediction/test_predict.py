@@ -17,7 +17,6 @@ from ckwatch.model.roofline import CacheState, bound
 from ckwatch.prediction.predict import (
     MEMORY_RATES,
     Basis,
-    Bottleneck,
     MeasuredPrediction,
     Prediction,
     PredictionTarget,
@@ -27,6 +26,7 @@ from ckwatch.prediction.predict import (
     target_of,
     target_of_device,
 )
+from ckwatch.prediction.times import Bottleneck
 from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
 

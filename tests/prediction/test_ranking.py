@@ -7,8 +7,9 @@ import pytest
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.prediction.predict import Bottleneck, target_of
+from ckwatch.prediction.predict import target_of
 from ckwatch.prediction.ranking import RankedInstance, RankingCandidate, rank
+from ckwatch.prediction.times import Bottleneck
 from helpers.kernel_reports import TILE_128, kernel, loop, problem, report
 
 SQUARE = problem(4096, 4096, 4096)

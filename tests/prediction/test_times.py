@@ -14,9 +14,9 @@ from ckwatch.prediction.times import (
     LATENCY_US,
     LAUNCH_US,
     MEMORY_REACHED,
+    Bottleneck,
     GemmSizes,
     KernelFigures,
-    Resource,
     estimated_figures,
     gemm_time,
 )
@@ -29,13 +29,13 @@ def test_each_resource_alone() -> None:
     found = gemm_time(INSTANCE, FIGURES, SIZES, MACHINE)
     assert (found.workgroups, found.rounds, found.together) == (64, 8, 1)
     # 2 · 128³ / 4 FLOP of a wave at 2048 a clock, 8 rounds, 1000 MHz
-    assert found.terms[Resource.MATRIX] == pytest.approx(8 * 0.512)
+    assert found.terms[Bottleneck.MATRIX] == pytest.approx(8 * 0.512)
     # 32768 bytes written, and twice as many read, by two waves along each side; 131072 through the epilogue
-    assert found.terms[Resource.LDS] == pytest.approx((8 * 98304 + 131072) / 128 / 1000)
-    assert found.terms[Resource.L1] == pytest.approx(8 * 32768 / 64 / 1000)
-    assert found.terms[Resource.MEMORY] == pytest.approx((2 * 1024**2 + 2 * 1024**2) / 5e6 / MEMORY_REACHED)
+    assert found.terms[Bottleneck.LDS] == pytest.approx((8 * 98304 + 131072) / 128 / 1000)
+    assert found.terms[Bottleneck.L1] == pytest.approx(8 * 32768 / 64 / 1000)
+    assert found.terms[Bottleneck.MEMORY] == pytest.approx((2 * 1024**2 + 2 * 1024**2) / 5e6 / MEMORY_REACHED)
     # 8 workgroups of a die are 8 along M and 1 along N: 1152 rows and columns for 8
-    assert found.terms[Resource.CACHE] == pytest.approx(64 * 8 * 128 * 1152 / 8 / 10e6 / CACHE_REACHED)
+    assert found.terms[Bottleneck.CACHE] == pytest.approx(64 * 8 * 128 * 1152 / 8 / 10e6 / CACHE_REACHED)
     assert found.time_us > LAUNCH_US + max(found.terms.values())
     assert sum(found.shares.values()) == pytest.approx(1)
 
@@ -43,7 +43,7 @@ def test_each_resource_alone() -> None:
 def test_pipelines_leave_different_chains() -> None:
     slow = replace(MACHINE, matrix_reached=100.0, lds=1e9)
     chains = {
-        name: gemm_time(replace(INSTANCE, pipeline=name), FIGURES, SIZES, slow).terms[Resource.LATENCY]
+        name: gemm_time(replace(INSTANCE, pipeline=name), FIGURES, SIZES, slow).terms[Bottleneck.LATENCY]
         for name in ("v1", "v2", "v3", "v4", "v5")
     }
     # what is computed takes next to no time, barriers 0.32 µs: latency in each round, in half of them, ahead of them
@@ -58,8 +58,8 @@ def test_workgroups_beside_each_other_hide_latency() -> None:
     alone = gemm_time(INSTANCE, FIGURES, many, MACHINE)
     beside = gemm_time(INSTANCE, KernelFigures(waves_per_simd=2, lds_bytes=32768), many, MACHINE)
     assert (alone.together, beside.together) == (1, 2)
-    assert beside.terms[Resource.LATENCY] == pytest.approx(alone.terms[Resource.LATENCY] / 2)
-    assert beside.terms[Resource.MATRIX] == alone.terms[Resource.MATRIX]
+    assert beside.terms[Bottleneck.LATENCY] == pytest.approx(alone.terms[Bottleneck.LATENCY] / 2)
+    assert beside.terms[Bottleneck.MATRIX] == alone.terms[Bottleneck.MATRIX]
     assert beside.time_us < alone.time_us
 
 
@@ -80,14 +80,14 @@ def test_what_exceeds_the_last_level_cache_is_loaded_once_per_sweep() -> None:
     moved = (1 << 29) + 4 * (1 << 27) + (1 << 29)
     found = gemm_time(INSTANCE, FIGURES, large, MACHINE)
     # 256 tiles along M, 64 in a sweep of 8 dies
-    assert found.terms[Resource.MEMORY] == pytest.approx(moved / 5e6 / MEMORY_REACHED)
+    assert found.terms[Bottleneck.MEMORY] == pytest.approx(moved / 5e6 / MEMORY_REACHED)
 
 
 def test_without_a_last_level_cache_its_traffic_goes_to_memory() -> None:
     found = gemm_time(INSTANCE, FIGURES, replace(SIZES, k=1 << 14), replace(MACHINE, cache_tbs=0))
-    assert found.terms[Resource.CACHE] == 0
+    assert found.terms[Bottleneck.CACHE] == 0
     # 1152 instead of 256 rows and columns for each 8 workgroups
-    assert found.terms[Resource.MEMORY] == pytest.approx(64 * 128 * 128 * 1152 / 8 / 5e6 / MEMORY_REACHED)
+    assert found.terms[Bottleneck.MEMORY] == pytest.approx(64 * 128 * 128 * 1152 / 8 / 5e6 / MEMORY_REACHED)
 
 
 @given(*(st.integers(1, 20000) for _ in range(3)), st.integers(1, 8), st.sampled_from(["v1", "v2", "v3", "v4", "v5"]))

@@ -23,13 +23,13 @@ from typing import Any
 import httpx
 
 from ckwatch.bench.history.runs import History
-from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.wire.endpoint import endpoint_of
 from engine.timed_workspace import KERNEL, TEMPLATE, Timed
 from fakes.patience import PATIENCE_S
+from helpers.own_timings import OwnTimings
 from torture.daemons import Daemon, daemons, descendants
 from torture.rounds import Rounds
 
@@ -135,7 +135,7 @@ class Workspace:
             assert history.notice is None
         with closing(sqlite3.connect(self.bench.history)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        timings = Timings.at(self.bench.history, read_only=True)
+        timings = OwnTimings(self.bench.history, read_only=True)
         timings.open()
         with closing(timings):
             lost = {number for number in self.timings if timings.one(number) is None}

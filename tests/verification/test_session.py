@@ -12,6 +12,7 @@ import pytest
 from benches.bench_kernels import LIMITS_S, gemm_problem, shared_object
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationOutcome
 from ckwatch.verification.session import WORKERS, verify
@@ -140,5 +141,5 @@ async def test_what_cannot_begin(library: Path, tmp_path: Path) -> None:
     assert "the emulator cannot be loaded" in nothing.summary
     no_artifact = await verified(library, b"no object")
     assert no_artifact.problems[0].message == "the artifact is not a shared object"
-    no_worker = await verified(library, shared_object(), command=("/no/python",))
+    no_worker = await verified(library, shared_object(), start=WorkerStart(("/no/python",)))
     assert "cannot be started" in (no_worker.problems[0].message or "")

@@ -12,9 +12,10 @@ import pytest
 
 from benches.bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
 from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.progress import Progress
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.bench.worker_protocol import TrialVerified
+from ckwatch.bench.worker_protocol import TrialVerified, WorkerStage
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
 from ckwatch.verification import verify_job as module
@@ -24,6 +25,16 @@ from helpers.emulator_findings import told
 
 Sizes = Any
 TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())
+
+
+def progress_of(stages: list[str], heard: list[TrialVerified]) -> Progress:
+    def tell(said: object) -> None:
+        if isinstance(said, WorkerStage):
+            stages.append(said.name)
+        elif isinstance(said, TrialVerified):
+            heard.append(said)
+
+    return Progress(tell)
 
 
 def matrices(arrays: Arrays, sizes: Sizes) -> tuple[Any, Any, Any]:
@@ -58,7 +69,7 @@ def verified(
     usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
     heard: list[TrialVerified] = []
     stages: list[str] = []
-    verify_job(replace(usual, **job), b"", stages.append, heard.append)
+    verify_job(replace(usual, **job), [b""], progress_of(stages, heard))
     assert stages == ["loading the emulator", f"verifying {trial.name} ({trial.shape})"]
     assert device.is_empty
     assert [one.number for one in heard] == [0]
@@ -207,7 +218,7 @@ def test_a_kernel_without_end_is_wrong_and_ends_the_verification(monkeypatch: py
     trials = (TRIAL, replace(TRIAL, name="later"), replace(TRIAL, name="last"))
     heard: list[TrialVerified] = []
     job = VerifyJob(arch="gfx942", symbol="gemm", trials=trials, library="/l.so", objdump="/objdump")
-    verify_job(job, b"", lambda _: None, heard.append)
+    verify_job(job, [b""], progress_of([], heard))
     limit = (
         "does not end within 250,000,000 counted instructions of the workgroup: it loops, or waits for what never comes"
     )

@@ -11,7 +11,8 @@ import pytest
 from benches.timed_units import DEVICE, HOSTILE, failed_row, feed_of, timing_row, unit_row
 from ckwatch import CkwatchError
 from ckwatch.model.roofline import CacheState
-from ckwatch.prediction.predict import Bottleneck, Prediction
+from ckwatch.prediction.predict import Prediction
+from ckwatch.prediction.times import Bottleneck
 from ckwatch.wire.analysis import PredictedRanking
 from ckwatch_web.content import Choice, Content, Note, Plot, Table
 from ckwatch_web.plots import painted

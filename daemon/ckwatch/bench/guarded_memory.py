@@ -48,7 +48,6 @@ class GuardedMemory:
         return buffer
 
     def free(self) -> None:
-        """Give all of it back."""
         while self._buffers:
             self._runtime.free(self._buffers.pop().address - GUARD_BYTES)
 

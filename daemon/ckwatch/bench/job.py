@@ -21,7 +21,6 @@ class Contestant:
 
     @property
     def is_library(self) -> bool:
-        """True for the vendor's GEMM."""
         return self.artifact is None
 
 
@@ -103,15 +102,14 @@ class SelfTestStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestJob:
-    """Steps of a self-test on one device; `device`, `kind`, `arch`, `lease_wait_s`, `shared`, `threads` and `probes` as
-    those of a `Job`."""
+    """Steps of a self-test on one device; `device`, `kind`, `arch`, `lease_wait_s`, `threads` and `probes` as those
+    of a `Job`."""
 
     device: str
     kind: str
     arch: str
     steps: tuple[SelfTestStep, ...]
     lease_wait_s: float = 600.0
-    shared: bool = False
     threads: int | None = None
     probes: int | None = None
 

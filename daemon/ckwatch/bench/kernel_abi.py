@@ -162,17 +162,22 @@ class ArtifactLoader:
     @staticmethod
     def _load(artifact: bytes, symbol: str) -> ctypes.CDLL:
         _check_machine(artifact)
-        # The descriptor stays open: a later library under the same name in /proc would be taken for this one.
-        descriptor = os.memfd_create(f"{symbol}.so", os.MFD_CLOEXEC)
-        view = memoryview(artifact)
-        while view:
-            view = view[os.write(descriptor, view) :]
         try:
-            return ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            return loaded_from_memory(artifact, symbol)
         except OSError as error:
             reason, hint = _why_not_loaded(str(error))
             message = f"the artifact cannot be loaded: {reason}"
             raise BenchmarkError(FailureKind.UNLOADABLE, message, hint, str(error)) from None
+
+
+def loaded_from_memory(content: bytes, name: str) -> ctypes.CDLL:
+    """The shared object with this content. Raises OSError."""
+    # The descriptor stays open: a later library under the same name in /proc would be taken for this one.
+    descriptor = os.memfd_create(f"{name}.so", os.MFD_CLOEXEC)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
 
 
 def _why_not_loaded(said: str) -> tuple[str, str]:

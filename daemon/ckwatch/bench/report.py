@@ -90,7 +90,6 @@ class ContestantResult:
     verification: NumericsVerification | None = None
 
     def of(self, cache: CacheState) -> Samples | None:
-        """The samples of a cache state."""
         return next((samples for samples in self.samples if samples.cache is cache), None)
 
 

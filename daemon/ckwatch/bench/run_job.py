@@ -15,6 +15,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +31,13 @@ from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.probes.kernels import probe_kernels
-from ckwatch.bench.progress import Progress, SendMessage, or_failure
+from ckwatch.bench.progress import Progress
 from ckwatch.bench.report import (
-    BenchmarkFailure,
     BenchmarkReport,
     ContestantResult,
     DeviceReading,
     Devices,
     FailureKind,
-    NoiseFloor,
     NumericsVerification,
     Samples,
 )
@@ -48,9 +47,7 @@ from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.runtimes.selection import AUTO, find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
-from ckwatch.bench.worker_protocol import (
-    WaitingForDevice,
-)
+from ckwatch.bench.worker_protocol import WaitingForDevice
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
 from ckwatch.model.roofline import CacheState, bound
@@ -59,29 +56,22 @@ from ckwatch.model.version import __version__
 _OTHERS_POLL_S = 0.25
 
 
-def list_devices(tell: SendMessage) -> Devices | BenchmarkFailure:
-    """List the devices."""
-    whereabouts = Progress(tell)
+# nothing is closed: the end of the process does that, whatever state it is in
+_HELD_DEVICES: list[tuple[Lease, DeviceRuntime]] = []
+
+
+def list_devices(_job: None, _artifacts: Sequence[bytes], whereabouts: Progress) -> Devices:
     whereabouts.at("looking for devices")
-    return or_failure(whereabouts, find_all_devices)
+    return find_all_devices()
 
 
-def run_job(job: Job, artifacts: Sequence[bytes], tell: SendMessage) -> BenchmarkReport | BenchmarkFailure:
-    """Measure `job`. The device and its lease stay this process's until it ends, for a next job too."""
-    whereabouts = Progress(tell)
-    return or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
-
-
-_HELD_DEVICES: list[
-    tuple[Lease, DeviceRuntime]
-] = []  # nothing is closed: the end of the process does that, whatever state it is in
-
-
-def _run(job: Job, artifacts: Sequence[bytes], whereabouts: Progress) -> BenchmarkReport:
+def run_job(job: Job, artifacts: Sequence[bytes], whereabouts: Progress) -> BenchmarkReport:
+    """Measure `job`. The device and its lease stay this process's until it ends, for a next job too. Raises
+    BenchmarkError."""
     deadline = time.monotonic() + job.lease_wait_s
     held, runtime = open_device(job, deadline, whereabouts)
     beside = _wait_for_others(job, runtime, deadline, whereabouts)
-    report = measure(runtime, job, artifacts, whereabouts.at)
+    report = Measurement(runtime, job, whereabouts.at).report(artifacts)
     warnings = (held.warning,) if held.warning else ()
     return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
 
@@ -169,8 +159,6 @@ UNKNOWN_CACHE_BYTES = 256 * 2**20
 IMPOSSIBLE_MARGIN = 0.02
 """A median this part below the roofline bound is an error of the measurement or of the kernel."""
 
-_CPU = "cpu"
-
 
 def flush_bytes(facts: DeviceFacts, cache_bytes: int) -> int:
     """Return the bytes to write before each launch to a cold cache of this size."""
@@ -195,18 +183,6 @@ class _LoadedContestant:
         return self.contestant.name
 
 
-def measure(runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage) -> BenchmarkReport:
-    """Do `job` on an open device. Raises BenchmarkError; the stage of the last `at` is where."""
-    return _Measurement(runtime, job, at).report(artifacts)
-
-
-def verify_artifacts(
-    runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage
-) -> tuple[ContestantResult, ...]:
-    """Verify what `job` names on its problem, without timing it: results without samples. Raises BenchmarkError."""
-    return _Measurement(runtime, job, at).verify(artifacts)
-
-
 PROBLEMS_KEPT = 8
 """A worker that lasts keeps the inputs and references of so many problems and seeds: with them, verifying an instance
 takes a tenth of the time."""
@@ -214,7 +190,9 @@ takes a tenth of the time."""
 _KNOWN_INPUTS: dict[object, tuple[dict[str, Storage], Reference | RowsReference | None]] = {}
 
 
-class _Measurement:
+class Measurement:
+    """`job` on an open device. Raises BenchmarkError; the stage of the last `at` is where."""
+
     def __init__(self, runtime: DeviceRuntime, job: Job, at: OnStage) -> None:
         self._runtime = runtime
         self._job = job
@@ -226,17 +204,14 @@ class _Measurement:
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference | RowsReference] = {}
         self._flush_instructions: Launch | None = None
-        self._noise_floor: NoiseFloor | None = None
         self._slowed: dict[str, float] = {}
         self._in_turn: _LoadedContestant | None = None
+        self._on_cpu = runtime.facts.kind == "cpu"
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
-
-    @property
-    def _on_cpu(self) -> bool:
-        return self._runtime.facts.kind == _CPU
+        known = job.problem.fnuz
+        self._fnuz = is_fnuz(runtime.facts.arch) if known is None else known
 
     def report(self, artifacts: Sequence[bytes]) -> BenchmarkReport:
-        """Verify, time, and verify again."""
         began_at, began = time.time(), time.monotonic()
         self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
@@ -252,31 +227,22 @@ class _Measurement:
         for seed in self._job.seeds[::-1]:
             self._verify(entrants, seed, "before timing", twice=True)
         self._at("looking at events", "")
-        self._noise_floor = noise_floor(self._runtime)
+        floor = noise_floor(self._runtime)
         measured = self._time(entrants, flush, readings)
         self._check_untouched(entrants)
         for seed in self._job.seeds:
             self._verify(entrants, seed, "after timing", twice=False)
-        results = tuple(
-            ContestantResult(
-                contestant=entrant.name,
-                samples=tuple(measured[entrant.name]),
-                workspace_bytes=entrant.workspace_bytes,
-                verification=self._verification(entrant),
-            )
-            for entrant in entrants
-        )
         self._memory.free()
         return BenchmarkReport(
             device=self._runtime.facts,
-            measured=results,
+            measured=self._results(entrants, measured),
             readings=tuple(readings),
             versions={**self._runtime.versions, "ckwatch": __version__},
             notes=tuple(self._notes),
             started_at=began_at,
             seconds=time.monotonic() - began,
             flushed_instructions=self._job.flush_instructions,
-            noise_floor=self._noise_floor,
+            noise_floor=floor,
             slowed=self._slowed,
         )
 
@@ -290,7 +256,7 @@ class _Measurement:
         for problem in self._job.ragged:
             job = replace(self._job, problem=problem, contestants=(contestant,), seeds=self._job.seeds[:1])
             try:
-                _Measurement(self._runtime, job, self._at).verify(artifacts)
+                Measurement(self._runtime, job, self._at).verify(artifacts)
             except BenchmarkError as failure:
                 if failure.kind is FailureKind.REFUSED:
                     continue
@@ -314,10 +280,15 @@ class _Measurement:
         for seed in self._job.seeds:
             self._verify(entrants, seed, "before timing", twice=True)
         self._memory.free()
+        return self._results(entrants, {})
+
+    def _results(
+        self, entrants: Sequence[_LoadedContestant], measured: Mapping[str, Sequence[Samples]]
+    ) -> tuple[ContestantResult, ...]:
         return tuple(
             ContestantResult(
                 contestant=entrant.name,
-                samples=(),
+                samples=tuple(measured.get(entrant.name, ())),
                 workspace_bytes=entrant.workspace_bytes,
                 verification=self._verification(entrant),
             )
@@ -429,7 +400,8 @@ class _Measurement:
                 self._references[seed] = known[1]
 
     def _verify(self, entrants: Sequence[_LoadedContestant], seed: int, when: str, *, twice: bool) -> None:
-        self._upload(self._inputs[seed])
+        for name, array in self._inputs[seed].items():
+            self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
         for entrant in entrants:
             self._at(f"verifying {when}, seed {seed}", entrant.name)
             outputs = self._run(entrant)
@@ -449,10 +421,6 @@ class _Measurement:
                     check_written(self._problem, outputs, self._fnuz, again)
             except WrongResultError as wrong:
                 raise BenchmarkError(wrong.kind, f"{wrong.message} ({when}, seed {seed})", "", wrong.detail) from None
-
-    def _upload(self, arrays: Mapping[str, Storage]) -> None:
-        for name, array in arrays.items():
-            self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
 
     def _run(self, entrant: _LoadedContestant, *, second: bool = False) -> dict[str, Storage]:
         """Run on poisoned memory (`second`: the second pattern); the outputs as they come back.
@@ -478,11 +446,6 @@ class _Measurement:
         self._memory.check()
         return outputs
 
-    @property
-    def _fnuz(self) -> bool:
-        known = self._problem.fnuz
-        return is_fnuz(self._runtime.facts.arch) if known is None else known
-
     def _take_turn(self, entrant: _LoadedContestant) -> None:
         """On the CPU contestants share threads and processors, and must not notice.
 
@@ -500,7 +463,11 @@ class _Measurement:
         sampler = Sampler(
             self._runtime, self._job.precision, flush, self._at, flush_instructions=self._flush_instructions
         )
-        runners = [self._runner(entrant) for entrant in entrants]
+        runners = [
+            ContestantRunner(entrant.name, entrant.launch, partial(self._take_turn, entrant))
+            for entrant in entrants
+            if entrant.launch is not None  # `_with_launches` left out the others
+        ]
         measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
         for cache in self._job.caches:
             warm = sampler.warm_up(runners, cache)
@@ -524,10 +491,6 @@ class _Measurement:
             for reason, count in sorted(sampler.slowed.items())
         ]
         return measured
-
-    def _runner(self, entrant: _LoadedContestant) -> ContestantRunner:
-        assert entrant.launch is not None  # noqa: S101
-        return ContestantRunner(entrant.name, entrant.launch, lambda: self._take_turn(entrant))
 
     def _check_possible(self, samples: Samples) -> None:
         limit = bound(self._problem, self._runtime.facts, samples.cache)

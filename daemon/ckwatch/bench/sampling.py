@@ -269,19 +269,15 @@ class Sampler:
 
 def _take_round(ended: Sequence[tuple[_Series, _Block]], floor: float) -> None:
     dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in ended)
-    for one, block in ended:
-        _take(one, block, dropped=dropped)
-
-
-def _take(series: _Series, block: _Block, *, dropped: bool) -> None:
-    if dropped:
-        series.discarded += len(block.times_us)
-        return
-    series.blocks += 1
-    series.times_us += block.times_us
-    series.stopping.add(block.times_us)
-    if block.clock_mhz is not None:
-        series.clocks_mhz += [block.clock_mhz] * len(block.times_us)
+    for series, block in ended:
+        if dropped:
+            series.discarded += len(block.times_us)
+            continue
+        series.blocks += 1
+        series.times_us += block.times_us
+        series.stopping.add(block.times_us)
+        if block.clock_mhz is not None:
+            series.clocks_mhz += [block.clock_mhz] * len(block.times_us)
 
 
 def _launches(block_s: float, time_us: float) -> int:

@@ -15,11 +15,14 @@ import resource
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from queue import Queue
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ckwatch.bench.job import Job, SelfTestJob
+from ckwatch.bench.progress import Progress, or_failure
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
+from ckwatch.bench.runtimes import processors
 from ckwatch.bench.worker_protocol import (
     PROTOCOL,
     FrameSplitter,
@@ -64,8 +67,16 @@ _Asked = tuple[Message, list[bytes]] | GarbledError | None
 
 _Answer = BenchmarkReport | Devices | VerificationDone | SelfTestDone | BenchmarkFailure
 Send = Callable[[Message], None]
-Runner = Callable[[Any, list[bytes], Send], _Answer]
-"""Does a job with artifacts, and sends what the session is to know meanwhile."""
+Runner = tuple[str, str]
+"""Module and name of a function that does a job with artifacts and a `Progress`. The module is imported for its job
+alone, since numpy comes with it."""
+
+BENCHMARKS: Mapping[type, Runner] = {
+    Job: ("ckwatch.bench.run_job", "run_job"),
+    SelfTestJob: ("ckwatch.bench.self_test.worker", "self_test"),
+    type(None): ("ckwatch.bench.run_job", "list_devices"),
+}
+"""What this worker does, by the type of the job."""
 
 
 def _answer(
@@ -93,39 +104,16 @@ def _answer_request(ask: WorkerRequest, artifacts: list[bytes], runners: Mapping
             f"and is asked in protocol {ask.protocol}",
             hint="The same version of ckwatch is needed where the launcher leads to.",
         )
-    return runners[type(ask.task)](ask.task, artifacts, send)
+    task, progress = ask.task, Progress(send)
+    module, name = runners[type(task)]
 
+    def run() -> _Answer:
+        if isinstance(task, Job | SelfTestJob) and task.kind == "cpu":
+            processors.occupy(processors.choose(task.threads))  # before numpy is imported
+        answer: _Answer = getattr(import_module(module), name)(task, artifacts, progress)
+        return answer
 
-# Each module is imported for its job alone, since numpy comes with it: on a processor once the threads are chosen.
-def _occupy(job: Job | SelfTestJob) -> None:
-    if job.kind == "cpu":
-        from ckwatch.bench.runtimes import processors
-
-        processors.occupy(processors.choose(job.threads))
-
-
-def _measure(job: Job, artifacts: list[bytes], send: Send) -> _Answer:
-    _occupy(job)
-    from ckwatch.bench.run_job import run_job
-
-    return run_job(job, artifacts, send)
-
-
-def _self_test(job: SelfTestJob, artifacts: list[bytes], send: Send) -> _Answer:
-    _occupy(job)
-    from ckwatch.bench.self_test.worker import self_test
-
-    return self_test(job, artifacts, send)
-
-
-def _list_devices(_job: None, _artifacts: list[bytes], send: Send) -> _Answer:
-    from ckwatch.bench.run_job import list_devices
-
-    return list_devices(send)
-
-
-BENCHMARKS: Mapping[type, Runner] = {Job: _measure, SelfTestJob: _self_test, type(None): _list_devices}
-"""What this worker does, by the type of the job."""
+    return or_failure(progress, run)
 
 
 def _receive(questions: BinaryIO, asked: Queue[_Asked]) -> None:

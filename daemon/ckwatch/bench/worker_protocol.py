@@ -89,11 +89,22 @@ class WorkerRequest:
     `self_test` are None, it asks for the devices. `lasting`: another request may follow the answer."""
 
     protocol: int
-    job: Job | None
+    job: Job | None = None
     artifacts: int = 0
     verify: VerifyJob | None = None
     self_test: SelfTestJob | None = None
     lasting: bool = False
+
+    @classmethod
+    def of(cls, task: Job | VerifyJob | SelfTestJob | None, artifacts: int, *, lasting: bool = False) -> WorkerRequest:
+        return cls(
+            protocol=PROTOCOL,
+            job=task if isinstance(task, Job) else None,
+            artifacts=artifacts,
+            verify=task if isinstance(task, VerifyJob) else None,
+            self_test=task if isinstance(task, SelfTestJob) else None,
+            lasting=lasting,
+        )
 
     @property
     def task(self) -> Job | VerifyJob | SelfTestJob | None:
@@ -183,7 +194,6 @@ def tag(value: Message) -> str:
 
 
 def message(value: Message) -> bytes:
-    """The frame of a message."""
     return frame(to_json({"type": tag(value), "value": value}, inf_nan_mode="constants"))
 
 

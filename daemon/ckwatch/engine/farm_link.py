@@ -30,7 +30,7 @@ from ckwatch.wire.state import FarmStatus
 from ckwatch.workspace.settings import FarmSection
 
 if TYPE_CHECKING:
-    from ckwatch.farm.connection import FarmConnection, KnownWorker
+    from ckwatch.farm.connection import FarmConnection, ListedWorker
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class FarmLink:
                 self._tasks.start_soon(self._give, self.connection, worker, identity)
                 return
 
-    async def _give(self, connection: FarmConnection, worker: KnownWorker, identity: str) -> None:
+    async def _give(self, connection: FarmConnection, worker: ListedWorker, identity: str) -> None:
         from ckwatch.farm.giving import pack_toolchain
 
         machine, store = worker.facts.machine, self._tools.store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,7 @@ from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
 from ckwatch.verification.library import FOLDER, build_library
-from ckwatch.verification.session import verify
+from ckwatch.verification.session import VERIFIER, verify
 
 
 class WorkerEmulator:
@@ -55,4 +56,5 @@ class WorkerEmulator:
             elif isinstance(message, WorkerStage):
                 on_stage(message.name)
 
-        return await verify(job, run.artifact, time_limit_s=run.time_limit_s, on_message=report, folder=self._root)
+        start = replace(VERIFIER, folder=self._root)
+        return await verify(job, run.artifact, start, time_limit_s=run.time_limit_s, on_message=report)

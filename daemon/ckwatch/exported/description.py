@@ -253,7 +253,6 @@ def default_of(name: str) -> str:
 
 
 def python_string(text: str) -> str:
-    """A string literal in double quotes."""
     escaped = "".join(_escaped(letter) for letter in text)
     return f'"{escaped}"'
 

@@ -115,7 +115,6 @@ def _defined(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def module_text(exported: ExportedUnit) -> str:
-    """The whole module."""
     function = function_name(exported)
     return assembled(
         about=_about(exported, function),
@@ -220,7 +219,6 @@ def unit_lines(exported: ExportedUnit) -> list[str]:
 
 
 def called_function(exported: ExportedUnit, name: str) -> str:
-    """The function that calls the kernel."""
     outputs = exported.operation.outputs
     one = len(outputs) == 1
     given = "Tensor" if one else f"tuple[{', '.join(['Tensor | None'] * len(outputs))}]"
@@ -329,7 +327,6 @@ def argument_tuple(names: Iterable[str]) -> str:
 
 
 def docstring(text: str) -> str:
-    """The literal of a docstring."""
     escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     end = "\n" if "\n" in text else ""
     return f'"""{escaped}{end}"""'

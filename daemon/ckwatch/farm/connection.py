@@ -74,25 +74,20 @@ STRANDED = "stranded"
 _T = TypeVar("_T")
 
 
+_NO_FACTS = WorkerFacts(machine="")
+
+
 @dataclass(frozen=True, slots=True)
 class ListedWorker:
-    """A worker as the scheduler lists it, whatever it can do: `executing` so many tasks."""
+    """A worker as the scheduler lists it, whatever it can do: `executing` so many tasks. `facts`: as it describes
+    itself, if it is one of ckwatch's."""
 
     address: str
     host: str
     threads: int
     resources: Mapping[str, float]
     executing: int
-
-
-@dataclass(frozen=True, slots=True)
-class KnownWorker:
-    """A worker as the scheduler and it describe it."""
-
-    address: str
-    threads: int
-    resources: Mapping[str, float]
-    facts: WorkerFacts
+    facts: WorkerFacts = _NO_FACTS
 
 
 _Waiting = tuple["Future[Any]", frozenset[str] | None, str]
@@ -115,7 +110,7 @@ class FarmConnection:
         self._client = client
         self._facts: dict[str, WorkerFacts] = {}
         self.listed: tuple[ListedWorker, ...] = ()
-        self.workers: tuple[KnownWorker, ...] = ()
+        self.workers: tuple[ListedWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
         self.refused: dict[str, str] = {}
         """Workers that sent something unacceptable, by address, and what is to be said of each."""
@@ -140,7 +135,7 @@ class FarmConnection:
         self._closed = True
         try:
             with CancelScope(shield=True):
-                await _on(self._loop, partial(_close, self._client))
+                await _on(self._loop, partial(self._client.close, timeout=CONNECT_S))
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -169,7 +164,7 @@ class FarmConnection:
         except Exception as error:  # of the library, of TLS and of the network
             raise FarmError(f"the farm's scheduler is lost: {_reason(error)}") from error
 
-    async def _look(self) -> tuple[KnownWorker, ...]:
+    async def _look(self) -> tuple[ListedWorker, ...]:
         reading = self._client._handle_report_task
         if self._client.status != "running" or reading is None or reading.done():
             raise OSError("no connection")
@@ -184,7 +179,7 @@ class FarmConnection:
         if waiting := list(self._waiting.items()):
             await self._free_stranded(waiting, ready, listed)
         return tuple(
-            KnownWorker(address, one.threads, one.resources, self._facts[address])
+            replace(one, facts=self._facts[address])
             for address, one in listed.items()
             if address in self._facts and address not in self.refused
         )
@@ -205,7 +200,6 @@ class FarmConnection:
             return ListedWorker(address, "", 0, {}, 0)
 
     async def _ask(self, address: str) -> None:
-        """Learn what a worker has."""
         try:
             answer = await asyncio.wait_for(self._told(DESCRIBE, address), CONNECT_S)
         except (OSError, FarmError) as error:
@@ -266,7 +260,7 @@ class FarmConnection:
         resource = compile_resource(identity)
         return sum(int(one.resources.get(resource, 0)) for one in self.workers if one.facts.machine not in self.unfit)
 
-    async def give(self, worker: KnownWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
+    async def give(self, worker: ListedWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
         """Give the machine of `worker` a toolchain, or what it lacks of one. `on_sent` gets the bytes that have
         arrived, in another thread. Raises FarmError where that does not work."""
         try:
@@ -274,7 +268,7 @@ class FarmConnection:
         except Exception as error:  # of the library, of the worker and of the network
             raise FarmError(_reason(error)) from error
 
-    async def _give(self, worker: KnownWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
+    async def _give(self, worker: ListedWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
         tell = partial(self._told, address=worker.address, sha256=packed.sha256)
         pieces = packed.pieces(int(_amount(await tell(RECEIVED))))
         while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
@@ -316,7 +310,9 @@ class FarmConnection:
         contents: dict[str, bytes] = {}
         why, alone = "", False
         for _ in range(TRIES):
-            task = CompileTask(job=replace(packed.message, key=_new_key()), contents=contents)
+            task = CompileTask(
+                job=replace(packed.message, key=f"ckwatch-compile-{secrets.token_hex(8)}"), contents=contents
+            )
             sent = await to_thread.run_sync(encode, task, CompileTask)
             allowed = self._allowed(resource, alone=alone)
             try:
@@ -431,7 +427,7 @@ class FarmConnection:
             def said(message: Any) -> None:
                 here.call_soon_threadsafe(on_message, message)
 
-        ask = worker_protocol.message(WorkerRequest(protocol=worker_protocol.PROTOCOL, job=job))[HEAD_BYTES:]
+        ask = worker_protocol.message(WorkerRequest.of(job, 0))[HEAD_BYTES:]
         sent = FarmMeasure(key=key, ask=ask, artifacts=tuple(artifacts), time_limit_s=time_limit_s)
         done = await self._on_client_loop(partial(self._measure, sent, device, said))
         if done.problem:
@@ -500,10 +496,6 @@ def _problem_of(facts: WorkerFacts) -> str | None:
     return None
 
 
-def _new_key() -> str:
-    return f"ckwatch-compile-{secrets.token_hex(8)}"
-
-
 async def _connect(address: str, security: Security | None) -> Client:
     from ckwatch.farm.plain_data import PlainClient
 
@@ -514,10 +506,6 @@ async def _connect(address: str, security: Security | None) -> Client:
         await client.close(timeout=CONNECT_S)
         raise
     return client
-
-
-async def _close(client: Client) -> None:
-    await client.close(timeout=CONNECT_S)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ckwatch.compile.request import CompileFault, CompilerToolchain, ProductKind
+from ckwatch.compile.request import CompileFault, CompileRequest, CompilerToolchain, ProductKind
 from ckwatch.compile.store.content_hashes import ContentHashes
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Grows with every change that the other side would not understand."""
 
 READY = f"ckwatch:{__version__}:{PROTOCOL}"
@@ -63,24 +63,14 @@ class CompileOptions:
 class FarmCompile:
     """A HIP source for a worker with the same toolchain.
 
-    `identity` is the toolchain's. Paths begin with the name of a root, `<workspace>/include`: those of the toolchain
-    lie where the worker has them, the others in a tree of `files` (path and SHA-256) that the worker makes. `roots` are
-    the folders behind the names where the source comes from: what is compiled speaks of those. `key` is the task's.
-    `exports`, `products`, `timeout_s`, `stalled_s` and `kernel` as in `CompileRequest`.
+    `identity` is the toolchain's. Paths, those of the `request` too, begin with the name of a root,
+    `<workspace>/include`: those of the toolchain lie where the worker has them, the others in a tree of `files` (path
+    and SHA-256) that the worker makes. `roots` are the folders behind the names where the source comes from: what is
+    compiled speaks of those. `key` is the task's.
     """
 
     identity: str
-    source: str
-    symbol: str
-    arch: str
-    flags: tuple[str, ...]
-    defines: tuple[str, ...]
-    include_folders: tuple[str, ...]
-    more_exports: tuple[str, ...]
-    products: frozenset[ProductKind]
-    timeout_s: float
-    stalled_s: float
-    kernel: str
+    request: CompileRequest
     files: tuple[tuple[str, str], ...]
     roots: Mapping[str, str]
     options: CompileOptions = CompileOptions()

@@ -104,17 +104,12 @@ def pack(
         files.append((name, digest))
     message = FarmCompile(
         identity=identity,
-        source=request.source,
-        symbol=request.symbol,
-        arch=request.arch,
-        flags=flags,
-        defines=request.defines,
-        include_folders=tuple(roots.shorten(f"{folder}/").rstrip("/") for folder in request.include_folders),
-        more_exports=request.more_exports,
-        products=request.products,
-        timeout_s=request.timeout_s,
-        stalled_s=request.stalled_s,
-        kernel=request.kernel,
+        request=replace(
+            request,
+            flags=flags,
+            include_folders=tuple(Path(roots.shorten(f"{folder}/")) for folder in request.include_folders),
+            nice=0,
+        ),
         files=tuple(files),
         roots={name: str(path) for name, path in named.items()},
         options=options,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from ssl import SSLError
 from typing import Any, TypeVar, cast
 
@@ -67,8 +68,12 @@ class ReceivedBytes:
 
 def encode(value: object, kind: Any) -> bytes:
     """Return `value`, which is of type `kind`, as bytes for `decode`."""
-    packed: bytes = msgpack.packb(_adapter(kind).dump_python(value), default=list)
+    packed: bytes = msgpack.packb(_adapter(kind).dump_python(value), default=_plain)
     return packed
+
+
+def _plain(value: Any) -> object:
+    return str(value) if isinstance(value, Path) else list(value)
 
 
 def decode(content: bytes, kind: type[_T]) -> _T:
@@ -107,7 +112,6 @@ def opened(value: object, kind: type[_T]) -> _T:
 
 
 def _name_of(value: object) -> str:
-    """Return what was sent, in words."""
     if isinstance(value, ReceivedBytes):
         return value.problem or "bytes"
     return f"data of type {type(value).__name__}"

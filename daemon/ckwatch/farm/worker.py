@@ -31,11 +31,11 @@ from distributed import Status, Worker, WorkerPlugin, get_worker
 from ckwatch.bench import worker_protocol
 from ckwatch.bench.report import Devices
 from ckwatch.bench.worker_protocol import HEAD_BYTES, WorkerRequest, message
-from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.bench.worker_session import WorkerStart, find_devices, measure
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
-from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest, ProductKind
+from ckwatch.compile.request import BuildOutcome, CompileFault, ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
@@ -60,7 +60,6 @@ from ckwatch.farm.messages import (
 from ckwatch.farm.plain_data import decode, encode
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
@@ -174,7 +173,7 @@ class FarmWorker(WorkerPlugin):
             await to_thread.run_sync(store.remove_leftovers)
             await to_thread.run_sync(self._find_toolchains, store)
             if self._with_devices:
-                found = await find_devices(folder=self._folder)
+                found = await find_devices(WorkerStart(folder=self._folder))
                 devices = found if isinstance(found, Devices) else devices
         except OSError as error:
             log.error("%s cannot be used: %s", self._folder, error)
@@ -206,7 +205,6 @@ class FarmWorker(WorkerPlugin):
             await worker.set_resources(**gone, **self.resources(worker.state.nthreads))
 
     def resources(self, threads: int) -> dict[str, float]:
-        """Return the announced resources by name."""
         found: dict[str, float] = {READY: float(threads)}
         found |= {compile_resource(identity): float(threads) for identity in self._toolchains}
         for device in self._facts.devices:
@@ -253,19 +251,12 @@ class FarmWorker(WorkerPlugin):
             for name, here in folders.items()
             if name in job.roots and str(here) != job.roots[name]
         ]
-        request = CompileRequest(
-            source=job.source,
-            symbol=job.symbol,
-            language=Language.HIP,
-            arch=job.arch,
-            flags=tuple(map(roots.expand_text, job.flags)),
-            defines=job.defines,
-            include_folders=tuple(Path(roots.expand(f"{name}/").rstrip("/")) for name in job.include_folders),
-            more_exports=job.more_exports,
-            products=job.products,
-            timeout_s=job.timeout_s,
-            stalled_s=job.stalled_s,
-            kernel=job.kernel,
+        request = replace(
+            job.request,
+            flags=tuple(map(roots.expand_text, job.request.flags)),
+            include_folders=tuple(
+                Path(roots.expand(f"{folder}/").rstrip("/")) for folder in job.request.include_folders
+            ),
         )
         mapping = replace(toolchain, hip_arguments=(*toolchain.hip_arguments, *maps))
         options = job.options
@@ -384,9 +375,9 @@ class FarmWorker(WorkerPlugin):
                 done = await measure(
                     ask.job,
                     sent.artifacts,
+                    WorkerStart(folder=self._folder),
                     time_limit_s=sent.time_limit_s,
                     on_message=lambda said: worker.log_event(sent.key, {"said": message(said)[HEAD_BYTES:]}),
-                    folder=self._folder,
                 )
                 return FarmMeasured(report=message(done)[HEAD_BYTES:])
             finally:

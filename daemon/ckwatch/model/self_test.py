@@ -20,14 +20,18 @@ class TrialOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """An assumption that timings rest on. `otherwise`: the meaning for timings if it did not hold. `kinds`: the devices
-    that it is assumed for; `why_not` for all others."""
+    """An assumption that timings rest on. `otherwise`: the meaning for timings if it did not hold. `why_not`: why it is
+    assumed of GPUs alone."""
 
     name: str
     title: str
     otherwise: str
-    kinds: tuple[str, ...] = ALL_KINDS
     why_not: str = ""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The devices that it is assumed for."""
+        return GPU_KINDS if self.why_not else ALL_KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,6 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
             name=GATE,
             title="launches wait on the device until a batch is queued",
             otherwise="times of short kernels contain the host's time between launches",
-            kinds=GPU_KINDS,
             why_not=_AT_ONCE,
         ),
         Assumption(
@@ -115,14 +118,12 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
             name=POWER,
             title="the device's power can be read, and what holds its clock down",
             otherwise="timings taken under a power limit are not marked",
-            kinds=GPU_KINDS,
             why_not="the power of a processor is not looked at",
         ),
         Assumption(
             name=OTHERS,
             title="nothing else computes on the device",
             otherwise="times are those of a device that is shared",
-            kinds=GPU_KINDS,
             why_not="a processor is never one's own",
         ),
         Assumption(
@@ -145,7 +146,6 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
             name=INSTRUCTIONS,
             title="a kernel that is larger than the instruction cache makes the next launch slower",
             otherwise='`instruction_cache = "flush"` has no effect',
-            kinds=GPU_KINDS,
             why_not="instruction caches of processors are not flushed",
         ),
         Assumption(
@@ -192,7 +192,6 @@ ASSUMPTIONS: Mapping[str, Assumption] = {
             name=REPEATS_READ,
             title="medians of fresh processes lie within 0.5 % for a kernel that waits for memory",
             otherwise="not even a steady clock makes times repeat",
-            kinds=GPU_KINDS,
             why_not="a processor's memory is never one's own",
         ),
     )

@@ -26,7 +26,7 @@ from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.prediction.instances import GemmInstance
-from ckwatch.prediction.times import GemmSizes, GemmTime, Resource
+from ckwatch.prediction.times import Bottleneck, GemmSizes, GemmTime
 
 FILE = "learned.json"
 
@@ -79,7 +79,6 @@ class LearnedCorrections:
     records: Mapping[str, PredictionRecord]
 
     def of(self, name: str) -> Correction | None:
-        """The correction that applies to a slice."""
         record = self.records.get(name)
         return self.corrections[name.partition(",")[0]] if record is not None and record.learned else None
 
@@ -168,13 +167,13 @@ def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_
     """The numbers that weights belong to, by their names."""
     tile, shares = instance.tile, found.shares
     depth, together = log(tile.k / _USUAL_DEPTH), log(found.together)
-    beyond_l2 = shares[Resource.MEMORY] + shares[Resource.CACHE]
-    computing = shares[Resource.MATRIX] + shares[Resource.LDS]
+    beyond_l2 = shares[Bottleneck.MEMORY] + shares[Bottleneck.CACHE]
+    computing = shares[Bottleneck.MATRIX] + shares[Bottleneck.LDS]
     small_instruction = float(instance.instruction[0] == 16)
     aspect = log(tile.m / tile.n)
     last_turn = log(_used(found.workgroups, compute_units))
     sched = "interwave" if instance.interwave else "intrawave"
-    named = {f"share of {name}": share for name, share in shares.items()}
+    named = {f"share of {term.name.lower()}": share for term, share in shares.items()}
     named |= {
         "always": 1.0,
         "share of the launch": found.launch_us / found.time_us,
@@ -194,8 +193,8 @@ def features(instance: GemmInstance, sizes: GemmSizes, found: GemmTime, compute_
         "beyond L2 · workgroups together": beyond_l2 * together,
         "beyond L2 · tile's depth": beyond_l2 * depth,
         "beyond L2 · CUs in use": beyond_l2 * last_turn,
-        "latency · tile's depth": shares[Resource.LATENCY] * depth,
-        "latency · workgroups together": shares[Resource.LATENCY] * together,
+        "latency · tile's depth": shares[Bottleneck.LATENCY] * depth,
+        "latency · workgroups together": shares[Bottleneck.LATENCY] * together,
         "computing · 16×16 instructions": computing * small_instruction,
         "computing · rows to columns": computing * aspect,
     }

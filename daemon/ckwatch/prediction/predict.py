@@ -37,17 +37,15 @@ from ckwatch.model.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of
 from ckwatch.prediction.instances import MOST_WAVES, GemmInstance, instance_of
 from ckwatch.prediction.learned import learned_corrections, slice_of
 from ckwatch.prediction.times import (
+    SIMDS_PER_CU,
+    Bottleneck,
     GemmSizes,
     GemmTime,
     KernelFigures,
     Machine,
-    Resource,
     estimated_figures,
     gemm_time,
 )
-
-SIMDS_PER_CU = 4
-"""Of every CDNA compute unit (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,20 +186,6 @@ SAME_TIME = 0.999
 """Times that differ by less are the same: data sheets round."""
 
 
-class Bottleneck(StrEnum):
-    """The resource that limits the time; of equal terms, the first."""
-
-    MATRIX = "matrix units"
-    LOOP = "main loop"
-    LDS = "LDS"
-    L1 = "L1 cache"
-    L2 = "L2 cache"
-    CACHE = "last level cache"
-    MEMORY = "memory"
-    LATENCY = "latency"
-    LAUNCH = "launch"
-
-
 class Basis(StrEnum):
     """The source of a predicted time: the parameters alone, or also the compiled code object."""
 
@@ -325,17 +309,6 @@ def predict(
     return replace(known, why=(_reason(known, problem), *_losses(known)))
 
 
-_BOTTLENECKS: Mapping[Resource, Bottleneck] = {
-    Resource.MATRIX: Bottleneck.MATRIX,
-    Resource.LDS: Bottleneck.LDS,
-    Resource.L1: Bottleneck.L1,
-    Resource.L2: Bottleneck.L2,
-    Resource.CACHE: Bottleneck.CACHE,
-    Resource.MEMORY: Bottleneck.MEMORY,
-    Resource.LATENCY: Bottleneck.LATENCY,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelledGemm:
     """A product of matrices as `gemm_time` sees it, the factor for its time that was learned, if one was, and the slice
@@ -388,14 +361,14 @@ def modelled_gemm(
 def _modelled(known: Prediction, modelled: ModelledGemm, problem: KernelProblem, *, compiled: bool) -> Prediction:
     found = modelled.time
     time_us = max(found.time_us * (modelled.factor or 1.0), known.bound_us or 0.0)
-    terms = {_BOTTLENECKS[name]: time for name, time in found.terms.items()} | {Bottleneck.LAUNCH: found.launch_us}
+    terms = {**found.terms, Bottleneck.LAUNCH: found.launch_us}
     known = replace(
         known,
         terms=terms,
         time_us=time_us,
         tflops=_tflops(problem, time_us),
         limited_by=max(terms, key=lambda term: terms[term]),
-        matrix_use=found.terms[Resource.MATRIX] / time_us,
+        matrix_use=found.terms[Bottleneck.MATRIX] / time_us,
         iteration_us=found.iteration_us,
         basis=Basis.CODE_OBJECT if compiled else Basis.PARAMETERS,
         formula_us=found.time_us,

@@ -10,7 +10,8 @@ from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.roofline import CacheState
-from ckwatch.prediction.predict import Bottleneck, Prediction, PredictionTarget, predict
+from ckwatch.prediction.predict import Prediction, PredictionTarget, predict
+from ckwatch.prediction.times import Bottleneck
 
 TIED = 0.01
 """Predicted times that differ by less than this part share a place: the model cannot tell them apart."""

@@ -69,19 +69,23 @@ TILES_TOGETHER = 8
 """M01 in BlockToCTileMap_Grouped_M00_N0_M01Adapt."""
 
 SIMDS_PER_CU = 4
+"""Of every CDNA compute unit (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""
+
 ACCUMULATOR_BYTES = 4
 
 
-class Resource(StrEnum):
-    """A resource that a product of matrices needs."""
+class Bottleneck(StrEnum):
+    """The resource that limits the time; of equal terms, the first."""
 
-    MATRIX = "matrix"
-    LDS = "lds"
-    L1 = "l1"
-    L2 = "l2"
-    CACHE = "cache"
+    MATRIX = "matrix units"
+    LOOP = "main loop"
+    LDS = "LDS"
+    L1 = "L1 cache"
+    L2 = "L2 cache"
+    CACHE = "last level cache"
     MEMORY = "memory"
     LATENCY = "latency"
+    LAUNCH = "launch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,7 @@ class GemmTime:
     """
 
     time_us: float
-    terms: Mapping[Resource, float]
+    terms: Mapping[Bottleneck, float]
     launch_us: float
     workgroups: int
     rounds: int
@@ -142,7 +146,7 @@ class GemmTime:
     iteration_us: float
 
     @property
-    def shares(self) -> dict[Resource, float]:
+    def shares(self) -> dict[Bottleneck, float]:
         """How much each resource decides, in sum 1."""
         powers = {name: time**OVERLAP for name, time in self.terms.items()}
         total = sum(powers.values())
@@ -182,13 +186,13 @@ def gemm_time(instance: GemmInstance, figures: KernelFigures, sizes: GemmSizes, 
     memory_us = _memory_us(sizes, machine, m_tiles)
     unshared = workgroups * rounds * _unshared_bytes(instance, sizes, machine, workgroups, m_tiles, together)
     terms = {
-        Resource.MATRIX: -(-most * instance.waves // SIMDS_PER_CU) * rounds * matrix_clocks / clock,
-        Resource.LDS: most * (rounds * (written + read) + shuffled) / machine.lds / clock,
-        Resource.L1: most * rounds * loaded / machine.l1 / clock,
-        Resource.L2: workgroups * rounds * loaded / machine.l2 / clock / L2_REACHED,
-        Resource.CACHE: unshared / (machine.cache_tbs * 1e6) / CACHE_REACHED if machine.cache_tbs else 0.0,
-        Resource.MEMORY: memory_us if machine.cache_tbs else max(memory_us, _moved_us(unshared, machine)),
-        Resource.LATENCY: turns * (LATENCY_US + rounds * chain + epilogue),
+        Bottleneck.MATRIX: -(-most * instance.waves // SIMDS_PER_CU) * rounds * matrix_clocks / clock,
+        Bottleneck.LDS: most * (rounds * (written + read) + shuffled) / machine.lds / clock,
+        Bottleneck.L1: most * rounds * loaded / machine.l1 / clock,
+        Bottleneck.L2: workgroups * rounds * loaded / machine.l2 / clock / L2_REACHED,
+        Bottleneck.CACHE: unshared / (machine.cache_tbs * 1e6) / CACHE_REACHED if machine.cache_tbs else 0.0,
+        Bottleneck.MEMORY: memory_us if machine.cache_tbs else max(memory_us, _moved_us(unshared, machine)),
+        Bottleneck.LATENCY: turns * (LATENCY_US + rounds * chain + epilogue),
     }
     launch = LAUNCH_US + _reduction_us(sizes, machine)
     busy = sum(time**OVERLAP for time in terms.values()) ** (1 / OVERLAP)

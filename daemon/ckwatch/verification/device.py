@@ -76,7 +76,6 @@ class EmulatedDevice:
         return address.value or 0
 
     def free(self, address: int) -> None:
-        """Give memory back."""
         self._call("hipFree", address)
 
     def upload(self, address: int, data: Bytes) -> None:

@@ -48,7 +48,6 @@ _CPU = re.compile(r"^(?:model name|flags|Features|CPU part)\s*:.*$", re.MULTILIN
 
 
 def source_files() -> list[Path]:
-    """Return the source files of the library."""
     return sorted(SOURCES.iterdir())
 
 

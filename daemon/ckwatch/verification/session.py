@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.bench.runtimes.hip_api import EMULATOR_BUG
-from ckwatch.bench.worker_protocol import (
-    PROTOCOL,
-    TrialVerified,
-    VerificationDone,
-    WorkerMessage,
-    WorkerRequest,
-    WorkerStage,
-)
-from ckwatch.bench.worker_session import GRACE_S, OnMessage, WorkerSession
+from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart
 from ckwatch.model.emulated_archs import emulated_device
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, Verification, VerifiedProblem
 from ckwatch.system.python_process import module_command
 from ckwatch.verification.findings import merged
 
-VERIFIER = module_command("ckwatch.verification.worker")
+VERIFIER = WorkerStart(module_command("ckwatch.verification.worker"))
 """The worker of this installation that verifies."""
 
 WORKERS = 4
@@ -34,18 +26,15 @@ WORKERS = 4
 async def verify(
     job: VerifyJob,
     artifact: bytes,
+    start: WorkerStart = VERIFIER,
     *,
-    command: Sequence[str] = VERIFIER,
     time_limit_s: float,
     on_message: OnMessage | None = None,
-    environment: Mapping[str, str] | None = None,
-    folder: Path = Path("/"),
-    grace_s: float = GRACE_S,
 ) -> Verification:
     """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
 
-    As `measure`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on with
-    those behind it, up to WORKERS. Problems that none came to are not verified either.
+    As `Worker.ask`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on
+    with those behind it, up to WORKERS. Problems that none came to are not verified either.
     """
     outcomes: dict[Trial, TrialVerified] = {}
 
@@ -70,9 +59,9 @@ async def verify(
             if on_message is not None:
                 on_message(said)
 
-        request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=replace(job, trials=rest))
-        session = WorkerSession(request, [artifact], take, time_limit_s, grace_s)
-        answer = await session.run([*command], False, environment, folder, VerificationDone)
+        answer = await Worker(start).ask(
+            replace(job, trials=rest), [artifact], VerificationDone, time_limit_s=time_limit_s, on_message=take
+        )
         message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
         if failed := next((trial for trial in rest if trial not in outcomes), None):
             ended(failed, ProblemOutcome.NOT_VERIFIED, message)

@@ -34,6 +34,7 @@ from ckwatch.bench.numerics.storage import (
     tensor_elements,
 )
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
+from ckwatch.bench.progress import Progress
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip_api import explained_status
@@ -54,9 +55,6 @@ from ckwatch.model.verification import (
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
 
-OnStage = Callable[[str], None]
-OnTrial = Callable[[TrialVerified], None]
-
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
 
@@ -65,28 +63,26 @@ _REFERENCE_MACS = 1 << 40
 """Problems are small: their references are whole."""
 
 
-def verify_job(job: VerifyJob, artifact: bytes, at: OnStage, tell: OnTrial) -> VerificationDone:
-    """Verify `artifact` on each of the job's problems; `tell` gets each result at once. Raises BenchmarkError when the
+def verify_job(job: VerifyJob, artifacts: Sequence[bytes], progress: Progress) -> VerificationDone:
+    """Verify the artifact on each of the job's problems; each result is told at once. Raises BenchmarkError when the
     emulator or the artifact cannot be loaded."""
-    at("loading the emulator")
-    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifact)
+    progress.at("loading the emulator")
+    verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch, job.instruction_limit), job, artifacts[0])
     for number, trial in enumerate(job.trials):
-        at(f"{VERIFYING}{trial.name} ({trial.shape})")
+        progress.at(f"{VERIFYING}{trial.name} ({trial.shape})")
         problem, findings = verifier.run(trial)
-        tell(TrialVerified(number=number, problem=problem, findings=findings))
+        progress.tell(TrialVerified(number=number, problem=problem, findings=findings))
         if any(one.kind is FindingKind.NO_END for one in findings):
-            _leave_out(trial, job.trials[number + 1 :], number + 1, tell)
+            # each of the others would take as long as the one without end
+            message = f"not tried, since the kernel does not end on {trial.name}"
+            for left, other in enumerate(job.trials[number + 1 :], number + 1):
+                outcome = ProblemOutcome.NOT_TRIED
+                problem = VerifiedProblem(
+                    name=other.name, shape=other.shape, outcome=outcome, message=message, share=0.0
+                )
+                progress.tell(TrialVerified(number=left, problem=problem))
             break
     return VerificationDone()
-
-
-def _leave_out(endless: Trial, trials: Sequence[Trial], first: int, tell: OnTrial) -> None:
-    """Tell that `trials` are not tried: each would take as long as the one without end."""
-    for number, trial in enumerate(trials, first):
-        message = f"not tried, since the kernel does not end on {endless.name}"
-        outcome = ProblemOutcome.NOT_TRIED
-        left = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
-        tell(TrialVerified(number=number, problem=left))
 
 
 @dataclass(slots=True)

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.database import MIGRATIONS, HistoryError
 from ckwatch.bench.history.runs import History
-from ckwatch.bench.history.timings import TimingRecord, Timings
+from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkReport, FailureKind
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import CacheState
+from helpers.own_timings import OwnTimings
 
 UNIT, OTHER = "gemm/m128@gfx942", "gemm/m256@gfx942"
 ELSEWHERE = replace(DEVICE, pci="0000:08:00.0")
@@ -30,8 +31,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def timings(path: Path) -> Timings:
-    made = Timings.at(path, busy_timeout_s=0.05)
+def timings(path: Path) -> OwnTimings:
+    made = OwnTimings(path, busy_timeout_s=0.05)
     made.open()
     return made
 
@@ -58,10 +59,10 @@ def on(device: DeviceFacts) -> BenchmarkReport:
         record(report=report(measured(UNIT), device=replace(DEVICE, machine="gpu-box"))),
     ],
 )
-def test_what_is_added_comes_back(path: Path, timings: Timings, one: TimingRecord) -> None:
+def test_what_is_added_comes_back(path: Path, timings: OwnTimings, one: TimingRecord) -> None:
     assert timings.add([one, replace(one, shape="other")]) == [1, 2]
     timings.close()
-    again = Timings.at(path, read_only=True)
+    again = OwnTimings(path, read_only=True)
     again.open()
     found = again.one(1)
     assert found == replace(one, id=1)
@@ -73,7 +74,7 @@ def test_what_is_added_comes_back(path: Path, timings: Timings, one: TimingRecor
     again.close()
 
 
-def test_what_is_no_text_or_no_number_is_kept_as_well_as_can_be(timings: Timings) -> None:
+def test_what_is_no_text_or_no_number_is_kept_as_well_as_can_be(timings: OwnTimings) -> None:
     given_report = report(notes=("of a file: \udcff",), seconds=math.inf)
     timings.add([record(report=given_report)])
     found = timings.one(1)
@@ -82,14 +83,14 @@ def test_what_is_no_text_or_no_number_is_kept_as_well_as_can_be(timings: Timings
     assert (found.report.notes, found.report.seconds) == (("of a file: ?",), math.inf)
 
 
-def test_records_are_added_together_or_not_at_all(timings: Timings) -> None:
+def test_records_are_added_together_or_not_at_all(timings: OwnTimings) -> None:
     with pytest.raises(HistoryError, match="NOT NULL"):
         timings.add([record(), record(taken_at=math.nan)])
     assert timings.of_unit(UNIT) == []
     assert timings.add([]) == []
 
 
-def test_a_device_of_another_machine_is_another_one(timings: Timings) -> None:
+def test_a_device_of_another_machine_is_another_one(timings: OwnTimings) -> None:
     far = replace(DEVICE, machine="gpu-box")
     first, second = record(), replace(record(artifact_key="a2"), report=on(far))
     assert first.place == (DEVICE.identity, DEVICE.description), "as before there were machines"
@@ -100,7 +101,7 @@ def test_a_device_of_another_machine_is_another_one(timings: Timings) -> None:
     assert timings.previous(replace(second, id=2)) is None
 
 
-def test_records_from_before_there_were_machines_are_read(timings: Timings, path: Path) -> None:
+def test_records_from_before_there_were_machines_are_read(timings: OwnTimings, path: Path) -> None:
     timings.add([record()])
     with closing(sqlite3.connect(path)) as connection, connection:
         (content,) = connection.execute("SELECT content FROM timing").fetchone()
@@ -110,7 +111,7 @@ def test_records_from_before_there_were_machines_are_read(timings: Timings, path
     assert found == replace(record(), id=1)
 
 
-def test_of_unit(timings: Timings) -> None:
+def test_of_unit(timings: OwnTimings) -> None:
     every = [record(shape="small"), record(shape="large"), failed(shape="small"), record(OTHER)]
     timings.add(every)
     assert without_numbers(timings.of_unit(UNIT)) == [every[2], every[1], every[0]]
@@ -135,12 +136,12 @@ def test_of_unit(timings: Timings) -> None:
         ([record(OTHER)], []),
     ],
 )
-def test_latest(timings: Timings, added: list[TimingRecord], expected: list[int]) -> None:
+def test_latest(timings: OwnTimings, added: list[TimingRecord], expected: list[int]) -> None:
     timings.add(added)
     assert without_numbers(timings.latest(UNIT)) == [added[index] for index in expected]
 
 
-def test_of_kernel(timings: Timings) -> None:
+def test_of_kernel(timings: OwnTimings) -> None:
     other_kernel = record("gemm2/m128@gfx942")
     every = [record(), record(OTHER), other_kernel, record(shape="large"), failed(OTHER), record()]
     timings.add(every)
@@ -149,7 +150,7 @@ def test_of_kernel(timings: Timings) -> None:
     assert timings.of_kernel("gem") == []
 
 
-def test_by_key(timings: Timings) -> None:
+def test_by_key(timings: OwnTimings) -> None:
     assert timings.by_key("b1") is None
     for kind in FailureKind:
         timings.add([failed(kind=kind, benchmark_key=kind.name)])
@@ -160,7 +161,7 @@ def test_by_key(timings: Timings) -> None:
     assert found.taken_at == 7.0
 
 
-def test_baselines(timings: Timings) -> None:
+def test_baselines(timings: OwnTimings) -> None:
     assert timings.baselines() == []
     assert timings.baseline(UNIT) == []
     assert timings.set_baseline(UNIT, "empty", 1.0) == 0
@@ -189,7 +190,7 @@ def test_baselines(timings: Timings) -> None:
     assert [one.name for one in timings.baselines()] == ["v2"]
 
 
-def test_the_artifact_of_a_baseline(timings: Timings) -> None:
+def test_the_artifact_of_a_baseline(timings: OwnTimings) -> None:
     assert timings.baseline_artifact(UNIT) is None
     timings.add([record(artifact_key="a1"), record(OTHER, artifact_key="o1")])
     timings.set_baseline(UNIT, "v1", 10.0)
@@ -206,7 +207,7 @@ def test_the_artifact_of_a_baseline(timings: Timings) -> None:
     assert timings.baseline_artifact(UNIT) == ("v1", "a1")
 
 
-def test_pruning_keeps_the_newest_and_baselines(timings: Timings) -> None:
+def test_pruning_keeps_the_newest_and_baselines(timings: OwnTimings) -> None:
     timings.add([record(artifact_key="first"), failed(artifact_key="f0")])
     timings.set_baseline(UNIT, "b", 1.0)
     timings.add([record(artifact_key=f"a{number}") for number in range(4)])
@@ -241,7 +242,7 @@ def test_latest_of_any_records(
             numbers = [at for at, one in enumerate(added, 1) if one[:2] == (unit, shape)]
             good = {added[number - 1][3].pci: number for number in numbers if added[number - 1][2]}
             expected |= {*good.values()} | {*numbers[-1:]}
-    timings = Timings.at(tmp_path_factory.mktemp("any") / "history.sqlite")
+    timings = OwnTimings(tmp_path_factory.mktemp("any") / "history.sqlite")
     timings.open()
     with closing(timings):
         timings.add(records)
@@ -270,7 +271,7 @@ def test_a_history_of_the_version_before_is_brought_up_to_date(path: Path) -> No
     old.note_start(1.0, 2, "0.1")
     old.close()
     with pytest.raises(HistoryError, match="older version"):
-        Timings.at(path, read_only=True).open()
+        OwnTimings(path, read_only=True).open()
     history = History(path)
     history.open()
     with closing(history):
@@ -288,11 +289,11 @@ def test_a_history_of_the_version_before_is_brought_up_to_date(path: Path) -> No
         "UPDATE timing SET samples = substr(samples, 1, 21)",
     ],
 )
-def test_a_row_that_is_damaged(path: Path, timings: Timings, damage: str) -> None:
+def test_a_row_that_is_damaged(path: Path, timings: OwnTimings, damage: str) -> None:
     timings.add([record()])
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
-    reader = Timings.at(path, read_only=True)
+    reader = OwnTimings(path, read_only=True)
     reader.open()
     with closing(reader), pytest.raises(HistoryError, match="is damaged"):
         reader.latest(UNIT)
@@ -302,7 +303,7 @@ def test_a_row_that_is_damaged(path: Path, timings: Timings, damage: str) -> Non
     assert path.with_name("history.sqlite.damaged-1").exists()
 
 
-def test_samples_take_eight_bytes_each(path: Path, timings: Timings) -> None:
+def test_samples_take_eight_bytes_each(path: Path, timings: OwnTimings) -> None:
     many = tuple(100 / 3 + number for number in range(5000))
     with closing(timings):
         timings.add([record(times_us=many) for _ in range(10)])

@@ -15,7 +15,7 @@ from benches.bench_kernels import LIMITS_S, QUICK, gemm_problem
 from ckwatch.bench.job import Contestant, Job
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import KERNEL_FAILURES, BenchmarkFailure, BenchmarkReport, Devices, FailureKind
-from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.bench.worker_session import WorkerStart, find_devices, measure
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
 from fakes.hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment
@@ -38,7 +38,7 @@ class Machine:
         self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str
     ) -> BenchmarkReport | BenchmarkFailure:
         surroundings = environment(self.rocm, **settings) | {FOLDER_VARIABLE: str(self.leases)}
-        return await measure(asked, [self.kernels], time_limit_s=time_limit_s, environment=surroundings)
+        return await measure(asked, [self.kernels], WorkerStart(environment=surroundings), time_limit_s=time_limit_s)
 
     async def failure(self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str) -> BenchmarkFailure:
         found = await self.measure(asked, time_limit_s=time_limit_s, **settings)
@@ -221,7 +221,7 @@ async def test_after_all_that_a_right_kernel_is_measured(machine: Machine) -> No
 
 
 async def devices(rocm: Path, **settings: str) -> Devices:
-    found = await find_devices(environment=environment(rocm, **settings), time_limit_s=LIMIT_S)
+    found = await find_devices(WorkerStart(environment=environment(rocm, **settings)), time_limit_s=LIMIT_S)
     assert isinstance(found, Devices), found
     return found
 

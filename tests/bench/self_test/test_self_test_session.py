@@ -19,11 +19,10 @@ from ckwatch.bench.self_test.session import (
     FRESH_PROCESSES,
     KernelSteps,
     StepRunner,
-    WorkerStart,
     repeated,
 )
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WorkerMessage
-from ckwatch.bench.worker_session import try_steps
+from ckwatch.bench.worker_session import Worker, WorkerStart
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import ASSUMPTIONS, AssumptionTrial, TrialOutcome, not_assumed
 from fakes.patience import PATIENCE_S
@@ -63,7 +62,7 @@ async def test_a_worker_tells_each_step_and_what_took_part() -> None:
     told: list[WorkerMessage] = []
     steps = (step(names.COPIES), step(names.GUARDS))
     job = SelfTestJob(device="cpu", kind="cpu", arch="host", steps=steps)
-    done = await try_steps(job, [], time_limit_s=PATIENCE_S, on_message=told.append)
+    done = await Worker().ask(job, [], SelfTestDone, time_limit_s=PATIENCE_S, on_message=told.append)
     assert isinstance(done, SelfTestDone), done
     assert done.device.name == "cpu"
     assert "ckwatch" in done.versions
@@ -107,7 +106,7 @@ async def test_a_worker_that_cannot_be_started_is_a_failure_of_each() -> None:
     assert found.outcome is FAILED
     assert "where `crashed` is right; the next worker cannot use the device" in found.found
     job = SelfTestJob(device="hip:7", kind="hip", arch="gfx942", steps=(step(names.COPIES),))
-    failure = await try_steps(job, [], time_limit_s=PATIENCE_S)
+    failure = await Worker().ask(job, [], SelfTestDone, time_limit_s=PATIENCE_S)
     assert isinstance(failure, BenchmarkFailure)
     assert failure.kind in (FailureKind.NO_DRIVER, FailureKind.NO_DEVICE)
 

@@ -17,6 +17,7 @@ from ckwatch.engine.queries.comparison import compare_interleaved_results, compa
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Compared
+from helpers.own_timings import OwnTimings
 
 UNIT, OTHER = "gemm/m128@gfx942", "gemm/m256@gfx942"
 SLOW, FAST = [110.0, 110.1, 110.2] * 10, [100.0, 100.1, 100.2] * 10
@@ -24,7 +25,7 @@ SLOW, FAST = [110.0, 110.1, 110.2] * 10, [100.0, 100.1, 100.2] * 10
 
 @pytest.fixture
 def timings(tmp_path: Path) -> Iterator[Timings]:
-    made = Timings.at(tmp_path / "history.sqlite")
+    made = OwnTimings(tmp_path / "history.sqlite")
     made.open()
     with closing(made):
         yield made

@@ -54,15 +54,13 @@ class Artifacts:
 
     def before(self, unit: str, artifact: str) -> str | None:
         """The unit's most recent artifact that differs from this one."""
-        row = self._database.read(
-            lambda connection: connection.execute(_BEFORE, (stored_name(unit), artifact)).fetchone()
-        )
-        return None if row is None else str(row[0])
+        found = self._database.rows(_BEFORE, (stored_name(unit), artifact))
+        return str(found[0][0]) if found else None
 
     def latest(self, units: Iterable[str], *, form: int) -> dict[str, tuple[str, str]]:
         """Of those units that have one in this format: the last artifact and its content."""
         wanted = {stored_name(unit): unit for unit in units}
-        rows = self._database.read(lambda connection: connection.execute(_LATEST, (form,)).fetchall())
+        rows = self._database.rows(_LATEST, (form,))
         return {wanted[name]: (artifact, content) for name, artifact, content in rows if name in wanted}
 
     def prune(self, keep: int = KEPT) -> None:

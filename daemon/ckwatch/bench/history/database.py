@@ -30,10 +30,10 @@ import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ckwatch.model.errors import CkwatchError
 
@@ -166,7 +166,6 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many migrations were made."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -272,6 +271,22 @@ class HistoryDatabase:
     def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """The result of `work`, whose changes are made together or not at all. Raises HistoryError."""
         return self._transaction("BEGIN IMMEDIATE", work)
+
+    def rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """The rows of one query. Raises HistoryError."""
+        return self.read(lambda connection: connection.execute(query, values).fetchall())
+
+    def parsed(self, query: str, parse: Callable[..., Result], **values: object) -> list[Result]:
+        """What `parse` makes of each row. A row that it raises ValueError or TypeError for damages the file. Raises
+        HistoryError."""
+
+        def work(connection: sqlite3.Connection) -> list[Result]:
+            try:
+                return [parse(*row) for row in connection.execute(query, values)]
+            except (ValueError, TypeError) as error:
+                raise DamagedRowError(str(error)) from error
+
+        return self.read(work)
 
     def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], Result]) -> Result:
         def attempt() -> Result:
@@ -400,6 +415,11 @@ def _code(error: sqlite3.Error | OSError) -> int | None:
     """SQLite's primary result code."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if code is not None else None
+
+
+def read_name(stored: str | bytes) -> str:
+    """The name that `stored_name` stands for."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 def stored_name(unit: str) -> str | bytes:

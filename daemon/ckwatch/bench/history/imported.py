@@ -7,11 +7,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ckwatch.bench.history.database import DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
 from ckwatch.bench.imports.matching import sizes_key
-from ckwatch.bench.imports.records import ImportedRecord, ImportedTimingsFile
+from ckwatch.bench.imports.records import FormatName, ImportedRecord, ImportedTimingsFile
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -70,10 +70,9 @@ class ImportedTimings:
 
     def sources(self) -> list[ImportedTimingsFile]:
         """All files, the one that was imported last first."""
-        rows = self._database.read(lambda connection: connection.execute(_FILES).fetchall())
         return [
-            ImportedTimingsFile(path=_name(path), format=form, source=source, imported_at=at, timings=count)
-            for path, form, source, at, count in rows
+            ImportedTimingsFile(path=read_name(path), format=form, source=source, imported_at=at, timings=count)
+            for path, form, source, at, count in self._database.rows(_FILES)
         ]
 
     def every(self) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
@@ -85,20 +84,14 @@ class ImportedTimings:
         return self._found(_ABOUT, kernel=stored_name(kernel), sizes=json.dumps(list(sizes)))
 
     def _found(self, query: str, **values: object) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
-        def work(connection: sqlite3.Connection) -> list[tuple[ImportedTimingsFile, ImportedRecord]]:
-            sources: dict[tuple[object, ...], ImportedTimingsFile] = {}
-            found = []
-            try:
-                for path, form, source, at, content in connection.execute(query, values):
-                    key = (path, form, source, at)
-                    if key not in sources:
-                        sources[key] = ImportedTimingsFile(path=_name(path), format=form, source=source, imported_at=at)
-                    found.append((sources[key], _adapter().validate_json(content)))
-            except (ValueError, TypeError) as error:
-                raise DamagedRowError(str(error)) from error
-            return found
+        @cache
+        def file(path: str | bytes, form: FormatName, source: str, at: float) -> ImportedTimingsFile:
+            return ImportedTimingsFile(path=read_name(path), format=form, source=source, imported_at=at)
 
-        return self._database.read(work)
+        def parse(*row: Any) -> tuple[ImportedTimingsFile, ImportedRecord]:
+            return file(*row[:-1]), _adapter().validate_json(row[-1])
+
+        return self._database.parsed(query, parse, **values)
 
 
 def _content(record: ImportedRecord) -> str:
@@ -111,7 +104,3 @@ def _adapter() -> TypeAdapter[ImportedRecord]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(ImportedRecord)
-
-
-def _name(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")

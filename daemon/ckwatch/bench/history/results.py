@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any
 
-from ckwatch.bench.history.database import HistoryDatabase, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class ResultFiles:
 
     @property
     def text(self) -> str:
-        """As it is stored."""
         reads, products = dict(sorted(self.reads.items())), dict(self.products)
         return json.dumps([reads, sorted(self.missed), self.headers, products, self.entry], separators=(",", ":"))
 
@@ -121,9 +120,7 @@ class Results:
             self._database.write(work)
 
     def any(self) -> bool:
-        """Return True if there are any."""
-        find = "SELECT 1 FROM result LIMIT 1"
-        return self._database.read(lambda connection: connection.execute(find).fetchone()) is not None
+        return bool(self._database.rows("SELECT 1 FROM result LIMIT 1"))
 
     def all(self) -> dict[str, list[StoredResult]]:
         """Those of all units that have one, the newest first; a set of files that is damaged is none."""
@@ -137,7 +134,7 @@ class Results:
         found: dict[str, list[StoredResult]] = {}
         for unit, number, seal, tokens, key, stamp, finished_at, seconds, memory in rows:
             if number in files:
-                name = unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass")
+                name = read_name(unit)
                 values = (key, stamp, finished_at, seconds, memory)
                 result = StoredResult(name, files[number], intern(tokens), *values, seal=seal)
                 found.setdefault(name, []).append(result)

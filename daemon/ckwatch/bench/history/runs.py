@@ -12,7 +12,14 @@ from sys import intern
 from typing import Any
 
 from ckwatch.bench.history.artifacts import Artifacts
-from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.history.database import (
+    BUSY_TIMEOUT_S,
+    MIGRATIONS,
+    DamagedRowError,
+    HistoryDatabase,
+    read_name,
+    stored_name,
+)
 from ckwatch.bench.history.imported import ImportedTimings
 from ckwatch.bench.history.results import Results
 from ckwatch.bench.history.timings import Timings
@@ -59,7 +66,7 @@ def record_of(unit: str | bytes, reads: ReadSet, values: tuple[Any, ...]) -> Uni
     """The record of a unit, as `stored_name` gives it, from the values of `COLUMNS`."""
     token_key, key, outcome, finished_at, seconds, peak_memory_bytes, from_store, cause = values
     return UnitRecord(
-        unit=unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass"),
+        unit=read_name(unit),
         token_key=intern(token_key),
         key=key,
         outcome=outcome,
@@ -131,7 +138,6 @@ class History:
 
     @property
     def path(self) -> Path:
-        """The database file."""
         return self._database.path
 
     @property

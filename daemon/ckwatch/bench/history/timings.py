@@ -14,10 +14,9 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
@@ -131,15 +130,20 @@ def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str,
             raise ValueError("samples are missing")
         left = iter(blocks)
         whole = tuple(
-            replace(one, samples=tuple([_with_samples(kept, *next(left)) for kept in one.samples]))
+            replace(
+                one,
+                samples=tuple(
+                    replace(kept, times_us=times, clocks_mhz=clocks)
+                    for kept, (times, clocks) in zip(one.samples, left, strict=False)
+                ),
+            )
             for one in report.measured
         )
         report = replace(report, measured=whole)
-    return replace(record, id=number, unit=_name(unit), kernel=_name(kernel), report=report)
+    return replace(record, id=number, unit=read_name(unit), kernel=read_name(kernel), report=report)
 
 
 def stored_place(record: TimingRecord) -> str | bytes:
-    """The value of the column `device`."""
     return stored_name("\n".join(record.place))
 
 
@@ -149,10 +153,6 @@ def _adapter() -> TypeAdapter[TimingRecord]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(TimingRecord)
-
-
-def _name(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 def _samples_of(report: BenchmarkReport | None) -> Iterator[Samples]:
@@ -185,10 +185,6 @@ def _unpack_samples(packed: bytes) -> Iterator[tuple[tuple[float, ...], tuple[fl
             values.byteswap()
         yield tuple(values[:times]), tuple(values[times:])
         at = end
-
-
-def _with_samples(samples: Samples, times_us: tuple[float, ...], clocks_mhz: tuple[float, ...]) -> Samples:
-    return replace(samples, times_us=times_us, clocks_mhz=clocks_mhz)
 
 
 _ANY_ID = 2**63 - 1
@@ -258,25 +254,12 @@ class Baseline:
 class Timings:
     """The timings in a history's file; `History.timings` shares the history's own connection to it.
 
-    Every method but `close` raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
+    Every method raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
     from several threads. A unit that is there no more keeps its timings.
     """
 
     def __init__(self, database: HistoryDatabase) -> None:
         self._database = database
-
-    @classmethod
-    def at(cls, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Timings:
-        """The timings in the file at `path`, by a connection of their own, which is to be opened."""
-        return cls(HistoryDatabase(path, MIGRATIONS, read_only=read_only, busy_timeout_s=busy_timeout_s))
-
-    def open(self) -> None:
-        """Open the file, as `History.open` does."""
-        self._database.open()
-
-    def close(self) -> None:
-        """Close the file; `open` opens it again."""
-        self._database.close()
 
     def add(self, records: Sequence[TimingRecord]) -> list[int]:
         """Add records, all of them or none; their numbers."""
@@ -288,7 +271,6 @@ class Timings:
         return self._database.write(work) if rows else []
 
     def one(self, number: int) -> TimingRecord | None:
-        """The record of this number."""
         found = self._found(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
         return found[0] if found else None
 
@@ -351,23 +333,17 @@ class Timings:
 
     def baseline_artifact(self, unit: str) -> tuple[str, str] | None:
         """The name of the baseline that was set last for a unit, and the artifact that was timed last for it."""
-        row = self._database.read(
-            lambda connection: connection.execute(_BASELINE_ARTIFACT, (stored_name(unit),)).fetchone()
-        )
-        return None if row is None else (str(row[0]), str(row[1]))
+        found = self._database.rows(_BASELINE_ARTIFACT, (stored_name(unit),))
+        return (str(found[0][0]), str(found[0][1])) if found else None
 
     def units_of_baseline(self, name: str) -> list[str]:
         """The units that a baseline has timings of."""
-        rows = self._database.read(
-            lambda connection: connection.execute(
-                "SELECT DISTINCT unit FROM baseline WHERE name = ? ORDER BY unit", (name,)
-            ).fetchall()
-        )
-        return [unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass") for (unit,) in rows]
+        rows = self._database.rows("SELECT DISTINCT unit FROM baseline WHERE name = ? ORDER BY unit", (name,))
+        return [read_name(unit) for (unit,) in rows]
 
     def baselines(self) -> list[Baseline]:
         """All baselines, the one that was set last first."""
-        rows = self._database.read(lambda connection: connection.execute(_BASELINES).fetchall())
+        rows = self._database.rows(_BASELINES)
         return [Baseline(name=name, set_at=at, units=units, timings=count) for name, at, units, count in rows]
 
     def remove_baseline(self, name: str, unit: str | None = None) -> int:
@@ -389,14 +365,7 @@ class Timings:
 
     def _found(self, query: str, **values: object) -> list[TimingRecord]:
         """The records of the rows of `query`, which gives `_ROW`."""
-
-        def work(connection: sqlite3.Connection) -> list[TimingRecord]:
-            try:
-                return [record_of(*row) for row in connection.execute(query, values)]
-            except (ValueError, TypeError) as error:
-                raise DamagedRowError(str(error)) from error
-
-        return self._database.read(work)
+        return self._database.parsed(query, record_of, **values)
 
 
 def _stored_or_none(name: str | None) -> str | bytes | None:

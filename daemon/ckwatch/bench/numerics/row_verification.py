@@ -111,7 +111,6 @@ class RowsReference:
 
     @property
     def is_full(self) -> bool:
-        """True if every element is compared."""
         return all(output.is_full for output in self._outputs)
 
     @property
@@ -121,7 +120,6 @@ class RowsReference:
 
     @property
     def description(self) -> str:
-        """How the reference was made, for people."""
         part = "every element" if self.is_full else f"{sum(one.indices.size for one in self._outputs):,} sampled rows"
         return f"numpy on the host, f64, {part}"
 
@@ -146,7 +144,6 @@ class RowsReference:
 
 
 def row_count(view: TensorView) -> int:
-    """How many rows a tensor has."""
     return prod(view.sizes[:-1])
 
 

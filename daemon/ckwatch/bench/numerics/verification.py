@@ -22,7 +22,7 @@ atol, which a result that is off by a slice of K, a scale or a bias does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,10 +136,7 @@ def _check_out_of_bounds(
         )
     if gaps is None:
         return
-    offsets = np.concatenate(
-        [begin + np.flatnonzero(_differs(part, pattern) & gaps[begin : begin + part.size])
-         for begin, part in _chunks(elements[: buffer.elements])]
-    )  # fmt: skip
+    offsets = _offsets(buffer, elements, lambda at, part: _differs(part, pattern) & gaps[at])
     if offsets.size:
         raise WrongResultError(
             FailureKind.OUT_OF_BOUNDS,
@@ -156,15 +153,12 @@ def _unwritten(
     pattern, other = (poison_element(buffer.dtype, fnuz, second=second) for second in (False, True))
     if second is None and buffer.dtype in INTEGERS:
         return np.arange(0)  # every pattern is a result too
-    found = [np.arange(0)]
-    for begin, part in _chunks(first[: buffer.elements]):
+
+    def is_left(at: slice, part: Storage) -> Mask:
         left = ~_differs(part, pattern)
-        if second is not None:
-            left &= ~_differs(second[begin : begin + part.size], other)
-        if gaps is not None:
-            left &= ~gaps[begin : begin + part.size]
-        found.append(begin + np.flatnonzero(left))
-    return np.concatenate(found)
+        return left if second is None else left & ~_differs(second[at], other)
+
+    return _offsets(buffer, first, is_left, gaps)
 
 
 def _check_deterministic(
@@ -175,11 +169,8 @@ def _check_deterministic(
     gaps: Mask | None,
     left: npt.NDArray[np.intp],
 ) -> None:
-    unequal = _differs(first[: buffer.elements], second[: buffer.elements])
-    unequal[left] = False
-    if gaps is not None:
-        unequal &= ~gaps
-    offsets = np.flatnonzero(unequal)
+    unequal = _offsets(buffer, first, lambda at, part: _differs(part, second[at]), gaps)
+    offsets = np.setdiff1d(unequal, left, assume_unique=True)
     if offsets.size:
         raise WrongResultError(
             FailureKind.NONDETERMINISTIC,
@@ -194,13 +185,7 @@ def _check_numbers(problem: KernelProblem, buffer: Buffer, elements: Storage, ga
     """WRONG where a result is NaN."""
     if buffer.dtype in INTEGERS:
         return
-    found = [np.arange(0)]
-    for begin, part in _chunks(elements[: buffer.elements]):
-        missing = is_nan(part, buffer.dtype, fnuz)
-        if gaps is not None:
-            missing &= ~gaps[begin : begin + part.size]
-        found.append(begin + np.flatnonzero(missing))
-    offsets = np.concatenate(found)
+    offsets = _offsets(buffer, elements, lambda _at, part: is_nan(part, buffer.dtype, fnuz), gaps)
     if offsets.size:
         total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
         raise WrongResultError(
@@ -218,9 +203,16 @@ def _differs(elements: Storage, others: Storage | np.generic) -> Mask:
     return different
 
 
-def _chunks(elements: Storage) -> Iterator[tuple[int, Storage]]:
-    for begin in range(0, elements.size, CHUNK):
-        yield begin, elements[begin : begin + CHUNK]
+def _offsets(
+    buffer: Buffer, elements: Storage, is_found: Callable[[slice, Storage], Mask], left_out: Mask | None = None
+) -> npt.NDArray[np.intp]:
+    """The offsets of the buffer's elements that `is_found` marks, part by part."""
+    found = [np.arange(0)]
+    for begin in range(0, buffer.elements, CHUNK):
+        at = slice(begin, min(begin + CHUNK, buffer.elements))
+        marked = is_found(at, elements[at])
+        found.append(begin + np.flatnonzero(marked if left_out is None else marked & ~left_out[at]))
+    return np.concatenate(found)
 
 
 MAXIMUM_COMPARED = 1 << 23
@@ -293,7 +285,6 @@ class Reference:
 
     @property
     def is_full(self) -> bool:
-        """True if every element is compared."""
         return self._comparison.expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
 
     @property
@@ -303,7 +294,6 @@ class Reference:
 
     @property
     def description(self) -> str:
-        """How the reference was made, for people."""
         how = "f64 blocks in extended precision" if self._gemm.accumulator == "f64" else "f64"
         matrices, rows, columns = self._comparison.expected.shape
         part = "every element" if self.is_full else f"{rows:,} × {columns:,} sampled rows and columns"

@@ -8,12 +8,9 @@ from typing import Any
 
 from ckwatch.bench.runtimes.cuda_api import call
 
-INSTRUCTION_BYTES = 16
-"""Of an instruction since Volta."""
-
 FLUSH_INSTRUCTIONS = 16_384
-"""256 KiB of code: twice the 128 KiB of instruction cache that an SM has (Jia et al., "Dissecting the NVIDIA Volta GPU
-architecture via microbenchmarking", 2018; later ones are not known to have more)."""
+"""Of 16 bytes each, 256 KiB of code: twice the 128 KiB of instruction cache that an SM has (Jia et al., "Dissecting the
+NVIDIA Volta GPU architecture via microbenchmarking", 2018; later ones are not known to have more)."""
 
 _CHAINS = 8  # independent ones, so that the code runs as fast as it is fetched
 _THREADS = 256

@@ -6,8 +6,8 @@ Composable Kernel's own kernels are launched in the same way: by a C function of
 from __future__ import annotations
 
 import ctypes
-import os
 
+from ckwatch.bench.kernel_abi import loaded_from_memory
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 
@@ -88,13 +88,8 @@ class HipProbes:
     def __init__(self, shared_object: bytes, stream: int, compute_units: int) -> None:
         self._stream = ctypes.c_void_p(stream)
         self._compute_units = max(1, compute_units)
-        # The descriptor stays open, as that of an artifact.
-        descriptor = os.memfd_create("ckwatch-probes.so", os.MFD_CLOEXEC)
-        view = memoryview(shared_object)
-        while view:
-            view = view[os.write(descriptor, view) :]
         try:
-            self._library = ctypes.CDLL(f"/proc/self/fd/{descriptor}", mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            self._library = loaded_from_memory(shared_object, "ckwatch-probes")
         except OSError as error:
             raise BenchmarkError(FailureKind.UNLOADABLE, "the probe kernels cannot be loaded", "", str(error)) from None
         from ckwatch.bench.runtimes.hip_api import call

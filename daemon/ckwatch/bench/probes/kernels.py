@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from ckwatch.bench.runtimes.device_runtime import DeviceRuntime
+
+if TYPE_CHECKING:
+    from ckwatch.bench.probes.cpu import CpuProbes
+    from ckwatch.bench.probes.cuda import CudaProbes
+    from ckwatch.bench.probes.hip import HipProbes
 
 SPIN_CYCLES = 60_000_000_000
 """Half a minute at 2 GHz: for a probe that does not end by itself while somebody watches, and ends at last."""
 
 
-class ProbeKernels(Protocol):
-    """Each method puts one launch on the runtime's stream. Raises BenchmarkError."""
-
-    def read(self, address: int, size_bytes: int, passes: int) -> None:
-        """Read memory so often; `size_bytes` is a multiple of 16."""
-        ...
-
-    def spin(self, cycles: int) -> None:
-        """Do nothing for so many cycles of the device's clock."""
-        ...
-
-    def fault(self) -> None:
-        """Write where no memory is."""
-        ...
-
-    def flush_instructions(self) -> None:
-        """Run straight-line code that is larger than an instruction cache, on every compute unit."""
-        ...
+ProbeKernels: TypeAlias = "CudaProbes | HipProbes | CpuProbes"
+"""Each method puts one launch on the runtime's stream: `read` of memory so many times, in multiples of 16 bytes; `spin`
+for so many cycles of the device's clock; `fault`, a write where no memory is; `flush_instructions`, straight-line code
+that is larger than an instruction cache, on every compute unit. They raise BenchmarkError."""
 
 
 def probe_kernels(runtime: DeviceRuntime, shared_object: bytes | None) -> ProbeKernels | str:

@@ -62,36 +62,20 @@ def open(device: DeviceFacts, *, threads: int | None = None, **_: Any) -> CpuRun
     return CpuRuntime(cpus)
 
 
-class _Moment:
-    """An event: nanoseconds of the monotonic clock."""
-
-    __slots__ = ("ns",)
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-
 class CpuRuntime:
     """`ckwatch.bench.runtimes.device_runtime.DeviceRuntime` on processors."""
 
     def __init__(self, cpus: tuple[int, ...]) -> None:
         self._cpus = cpus
-        self._facts = _facts(cpus)
+        self.facts = _facts(cpus)
+        """Its compute units are the processors that are used."""
+        self.stream = 0
+        self.library_name = f"numpy {np.__version__} ({_blas()})"
         self._clock = processors.clock_reader(cpus)
         self._throttled = processors.throttle_count(cpus)
         self._neighbours = processors.Neighbours(cpus)
         self._memory: dict[int, Bytes] = {}
         self._crew = _FlushThreads(cpus)
-
-    @property
-    def facts(self) -> DeviceFacts:
-        """Its compute units are the processors that are used."""
-        return self._facts
-
-    @property
-    def stream(self) -> int:
-        """None: C++ templates do not use it."""
-        return 0
 
     @property
     def versions(self) -> dict[str, str]:
@@ -126,15 +110,12 @@ class CpuRuntime:
         return address
 
     def free(self, address: int) -> None:
-        """Give memory back that `allocate` gave."""
         del self._memory[address]
 
     def upload(self, address: int, data: Bytes) -> None:
-        """Copy into memory."""
         ctypes.memmove(address, np.ascontiguousarray(data).ctypes.data, data.nbytes)
 
     def download(self, address: int, data: Bytes) -> None:
-        """Copy from memory."""
         ctypes.memmove(data.ctypes.data, address, data.nbytes)
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
@@ -142,16 +123,14 @@ class CpuRuntime:
         self._crew.fill(_array(address, size_bytes), value)
 
     def event(self) -> DeviceEvent:
-        """A moment that has not come."""
-        return _Moment()
+        """Nanoseconds of the monotonic clock."""
+        return ctypes.c_longlong()
 
     def record(self, event: DeviceEvent) -> None:
-        """Now."""
-        cast("_Moment", event).ns = time.perf_counter_ns()
+        cast("ctypes.c_longlong", event).value = time.perf_counter_ns()
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        """Microseconds between two moments."""
-        return (cast("_Moment", end).ns - cast("_Moment", begin).ns) * 1e-3
+        return (cast("ctypes.c_longlong", end).value - cast("ctypes.c_longlong", begin).value) * 1e-3
 
     def wait(self, event: DeviceEvent) -> None:
         """Nothing runs on after its launch."""
@@ -197,11 +176,6 @@ class CpuRuntime:
             np.matmul(x, w, out=y)
 
         return run
-
-    @property
-    def library_name(self) -> str:
-        """numpy and the BLAS in it."""
-        return f"numpy {np.__version__} ({_blas()})"
 
     def close(self) -> None:
         """End the flushing threads and free all memory."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, cast
 
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes.blas import blas_gemm
@@ -15,7 +14,7 @@ from ckwatch.bench.runtimes.cuda_api import binding, call, start, status
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.cuda_blas import load as load_cublas
 from ckwatch.bench.runtimes.cuda_monitor import NvmlReadings
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
 from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
@@ -46,7 +45,7 @@ class CudaRuntime:
     """An NVIDIA device with a stream; see `DeviceRuntime`."""
 
     def __init__(self, device: DeviceFacts, *, gate: bool, stream: int | None) -> None:
-        self._facts = device
+        self.facts = device
         self._version = start()
         ordinal = _ordinal_of(device)
         self._device = call("cuDeviceGet", ordinal)
@@ -62,11 +61,6 @@ class CudaRuntime:
         self._readings = NvmlReadings(device.pci or "")
 
     @property
-    def facts(self) -> DeviceFacts:
-        """The facts that `find` reported about it."""
-        return self._facts
-
-    @property
     def stream(self) -> int:
         """The handle of the stream, a `cudaStream_t`."""
         return int(self._stream)
@@ -75,9 +69,9 @@ class CudaRuntime:
     def versions(self) -> dict[str, str]:
         """Versions of the driver, CUDA, the bindings, and how the stream is held back."""
         found = {
-            "driver": self._facts.driver,
+            "driver": self.facts.driver,
             "CUDA": self._version,
-            "cuda-bindings": _version_of("cuda-bindings"),
+            "cuda-bindings": version_of("cuda-bindings"),
             "NVML": self._readings.version,
             "gate": self._gate.state,
         }
@@ -89,7 +83,6 @@ class CudaRuntime:
         """Nothing that an artifact brings along matters here."""
 
     def free_memory_bytes(self) -> int:
-        """Free bytes of device memory."""
         return int(call("cuMemGetInfo")[0])
 
     def allocate(self, size_bytes: int) -> int:
@@ -99,62 +92,46 @@ class CudaRuntime:
         return address
 
     def free(self, address: int) -> None:
-        """Give memory back."""
         if self._memory.pop(address, None) is not None:
             call("cuMemFree", address)
 
     def upload(self, address: int, data: Bytes) -> None:
-        """Copy to the device, after what is on the stream."""
         if data.size:
             call("cuMemcpyHtoDAsync", address, data.ctypes.data, data.nbytes, self._stream)
             self.synchronize()
 
     def download(self, address: int, data: Bytes) -> None:
-        """Fill `data` from the device, after everything on the stream has ended."""
         if data.size:
             call("cuMemcpyDtoHAsync", data.ctypes.data, address, data.nbytes, self._stream)
             self.synchronize()
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
-        """Set each byte, on the stream."""
         if size_bytes:
             call("cuMemsetD8Async", address, value, size_bytes, self._stream)
 
     def event(self) -> DeviceEvent:
-        """An event that keeps the time."""
-        event = call("cuEventCreate", binding().CUevent_flags.CU_EVENT_DEFAULT)
-        self._events.append(event)
-        found: DeviceEvent = event
-        return found
+        self._events.append(call("cuEventCreate", binding().CUevent_flags.CU_EVENT_DEFAULT))
+        return cast("DeviceEvent", self._events[-1])
 
     def record(self, event: DeviceEvent) -> None:
-        """Put an event on the stream."""
         call("cuEventRecord", event, self._stream)
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        """Microseconds between two events that have been reached."""
         return float(call("cuEventElapsedTime", begin, end)) * _US_PER_MS
 
     def wait(self, event: DeviceEvent) -> None:
-        """Wait for what was put on the stream before the event."""
         call("cuEventSynchronize", event)
 
     def synchronize(self) -> None:
-        """Wait for the stream."""
         call("cuStreamSynchronize", self._stream)
 
-    @contextmanager
-    def gate(self) -> Iterator[None]:
-        """Hold back what is put on the stream until the block ends; see `stream_gate`."""
-        with self._gate.closed(self.stream):
-            yield
+    def gate(self) -> AbstractContextManager[None]:
+        return self._gate.closed(self.stream)
 
     def reading(self) -> DeviceReading:
-        """Clocks, power, temperature and throttling by NVML."""
         return self._readings.read()
 
     def others(self) -> tuple[str, ...]:
-        """Other processes that compute on the device, by NVML."""
         return self._readings.others()
 
     def library(self, problem: KernelProblem, addresses: Mapping[str, int]) -> Launch | None:
@@ -163,8 +140,7 @@ class CudaRuntime:
         if gemm is None:
             return None
         if self._blas is None:
-            library = load_cublas()
-            if library is None:
+            if (library := load_cublas()) is None:
                 return None
             self._blas = CuBlas(library, self.stream)
         launch = self._blas.launch(gemm, addresses)
@@ -250,13 +226,6 @@ def _capability(arch: str) -> int:
 def _text(value: Any) -> str:
     raw = bytes(value) if not isinstance(value, str) else value.encode()
     return raw.split(b"\0", 1)[0].decode(errors="replace").strip()
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown version"
 
 
 _GATE_BYTES = 8

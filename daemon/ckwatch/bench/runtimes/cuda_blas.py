@@ -82,7 +82,6 @@ class CuBlas:
         return run
 
     def close(self) -> None:
-        """Give the handle back."""
         if self._handle:
             self._library.cublasDestroy_v2(self._handle)
             self._handle = ctypes.c_void_p()

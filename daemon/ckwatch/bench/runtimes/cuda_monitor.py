@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.bench.report import DeviceReading
+from ckwatch.bench.runtimes.monitor import VendorReadings
 
 REASONS: Mapping[int, str] = {
     0x02: "application clocks",
@@ -29,31 +30,22 @@ REASONS: Mapping[int, str] = {
 _MILLI = 1e-3
 
 
-class NvmlReadings:
-    """NVML for one device; `version` is the driver's, or why it cannot be used."""
+class NvmlReadings(VendorReadings):
+    """NVML for one device."""
 
-    def __init__(self, pci: str) -> None:
-        self.version = ""
-        self._nvml: Any = None
-        self._handle: Any = None
-        try:
-            nvml = importlib.import_module("pynvml")
-            nvml.nvmlInit()
-            self._nvml = nvml
-            self._handle = nvml.nvmlDeviceGetHandleByPciBusId(pci)
-            self.version = _text(nvml.nvmlSystemGetDriverVersion())
-        except Exception as error:  # noqa: BLE001  # absent, of another version, or refused: each in its own way
-            self.version = f"none: {_error_text(error)}"
-            self.close()
+    SHUTDOWN, PACKAGE = "nvmlShutdown", "nvidia-ml-py"
 
-    @property
-    def are_there(self) -> bool:
-        """True if anything can be read."""
-        return self._handle is not None
+    def _start(self, pci: str) -> None:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        self._library = nvml
+        self._handle = nvml.nvmlDeviceGetHandleByPciBusId(pci)
+        version = nvml.nvmlSystemGetDriverVersion()
+        self.version = version.decode() if isinstance(version, bytes) else str(version)
 
     def read(self) -> DeviceReading:
         """The present state; nothing in it where NVML cannot be used."""
-        nvml, handle = self._nvml, self._handle
+        nvml, handle = self._library, self._handle
         if handle is None:
             return DeviceReading()
         power_mw = _read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
@@ -67,7 +59,7 @@ class NvmlReadings:
 
     def highest_clocks_mhz(self) -> tuple[float, float]:
         """The highest clocks of processors and memory that the specification allows; 0 for what is not reported."""
-        nvml, handle = self._nvml, self._handle
+        nvml, handle = self._library, self._handle
         if handle is None:
             return 0.0, 0.0
         core = _read(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
@@ -77,7 +69,7 @@ class NvmlReadings:
     def others(self, own: int | None = None) -> tuple[str, ...]:
         """`PID NAME` of each other process that computes on the device; empty where that cannot be seen."""
         own = os.getpid() if own is None else own
-        nvml, handle = self._nvml, self._handle
+        nvml, handle = self._library, self._handle
         if handle is None:
             return ()
         with contextlib.suppress(Exception):
@@ -85,15 +77,8 @@ class NvmlReadings:
             return tuple(f"{pid} {_name(pid)}" for pid in sorted(found - {own}))
         return ()
 
-    def close(self) -> None:
-        """Give the library back."""
-        nvml, self._nvml, self._handle = self._nvml, None, None
-        if nvml is not None:
-            with contextlib.suppress(Exception):
-                nvml.nvmlShutdown()
-
     def _throttled_by(self) -> tuple[str, ...]:
-        nvml, handle = self._nvml, self._handle
+        nvml, handle = self._library, self._handle
         # the older name of the same call
         ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
         ask = ask or getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None)
@@ -114,13 +99,3 @@ def _name(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return "?"
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return "nvidia-ml-py is not installed"
-    return " ".join(str(error).split()) or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -29,6 +30,14 @@ class BenchmarkError(Exception):  # becomes a `Failure`
         self.message = message
         self.hint = hint
         self.detail = detail
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of an unknown version"
 
 
 class DeviceEvent(Protocol):

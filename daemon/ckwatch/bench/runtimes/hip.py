@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Any
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import hip_api, hip_monitor
 from ckwatch.bench.runtimes.blas import blas_gemm
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
 from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
-from ckwatch.bench.runtimes.hip_blas import BlasLibrary, GemmCandidate, available_libraries
+from ckwatch.bench.runtimes.hip_blas import BlasLibrary, available_libraries
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
 from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.emulated_archs import EMULATED
@@ -67,7 +66,7 @@ class HipRuntime:
     """An AMD device that is open (`DeviceRuntime`)."""
 
     def __init__(self, facts: DeviceFacts, ordinal: int, *, gate: bool) -> None:
-        self._facts = facts
+        self.facts = facts
         self._memory: set[int] = set()
         self._events: list[int] = []
         self._vendors: list[BlasLibrary] | None = None
@@ -75,25 +74,17 @@ class HipRuntime:
         call("hipSetDevice", ordinal)
         self._event_flags = _event_flags()
         self._gate = StreamGate(functools.partial(HipSignal.make, ordinal) if gate else None)
-        self._stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
+        self.stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
         self._readings = AmdsmiReadings(facts.pci or "")
         hip_api.forget_last_error()  # what was tried and refused until now is no failure of a launch
-
-    @property
-    def facts(self) -> DeviceFacts:
-        return self._facts
-
-    @property
-    def stream(self) -> int:
-        return self._stream
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions; and how the stream is gated (`gate`) and what events do (`events`), which timings depend on."""
         return {
-            "runtime": self._facts.runtime,
-            "driver": self._facts.driver,
-            "hip-python": _binding_version(),
+            "runtime": self.facts.runtime,
+            "driver": self.facts.driver,
+            "hip-python": version_of("rocm-bindings-hip"),
             "amdsmi": self._readings.version,
             "gate": self._gate.state,
             "events": EVENTS[self._event_flags],
@@ -131,15 +122,14 @@ class HipRuntime:
         call("hipMemcpy", _address(data), address, data.nbytes, binding().hipMemcpyKind.hipMemcpyDeviceToHost)
 
     def fill(self, address: int, value: int, size_bytes: int) -> None:
-        call("hipMemsetAsync", address, value, size_bytes, self._stream)
+        call("hipMemsetAsync", address, value, size_bytes, self.stream)
 
     def event(self) -> DeviceEvent:
-        event = int(call("hipEventCreateWithFlags", self._event_flags))
-        self._events.append(event)
-        return event
+        self._events.append(int(call("hipEventCreateWithFlags", self._event_flags)))
+        return self._events[-1]
 
     def record(self, event: DeviceEvent) -> None:
-        call("hipEventRecord", event, self._stream)
+        call("hipEventRecord", event, self.stream)
 
     def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
         name, results = hip_api.status("hipEventElapsedTime", begin, end)
@@ -155,7 +145,7 @@ class HipRuntime:
         self._require_launched()
 
     def synchronize(self) -> None:
-        call("hipStreamSynchronize", self._stream)
+        call("hipStreamSynchronize", self.stream)
         self._require_launched()
 
     def _require_launched(self) -> None:
@@ -165,31 +155,30 @@ class HipRuntime:
             raise hip_api.failure("a launch", name)
 
     def gate(self) -> AbstractContextManager[None]:
-        return self._gate.closed(self._stream)
+        return self._gate.closed(self.stream)
 
     def reading(self) -> DeviceReading:
         return self._readings.read()
 
     def others(self) -> tuple[str, ...]:
-        return hip_monitor.other_processes(self._facts.pci or "")
+        return hip_monitor.other_processes(self.facts.pci or "")
 
     def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """The fastest of hipBLASLt's and rocBLAS's candidates, by a short trial of each on the buffers."""
         gemm = blas_gemm(problem)
         if gemm is None:
             return None
-        tried: list[tuple[float, GemmCandidate]] = []
+        tried: list[tuple[float, str, Launch]] = []
         for vendor in self._started():
             for candidate in vendor.candidates(gemm, addresses):
-                took_us = self._trial(candidate)
+                took_us = self._trial(candidate, vendor.name)
                 if took_us is not None:
-                    tried.append((took_us, candidate))
+                    tried.append((took_us, vendor.name, candidate))
         hip_api.forget_last_error()
         if not tried:
             return None
-        best = min(tried, key=lambda one: one[0])[1]
-        self._library_name = best.library
-        return best.launch
+        _, self._library_name, launch = min(tried, key=lambda one: one[0])
+        return launch
 
     @property
     def library_name(self) -> str:
@@ -210,7 +199,7 @@ class HipRuntime:
 
     def close(self) -> None:
         with contextlib.suppress(BenchmarkError):
-            call("hipStreamSynchronize", self._stream)
+            call("hipStreamSynchronize", self.stream)
         for vendor in self._vendors or ():
             vendor.close()
         self._vendors = []
@@ -221,33 +210,33 @@ class HipRuntime:
             hip_api.status("hipFree", address)
         self._memory.clear()
         self._gate.close()
-        if self._stream:
-            hip_api.status("hipStreamDestroy", self._stream)
-            self._stream = 0
+        if self.stream:
+            hip_api.status("hipStreamDestroy", self.stream)
+            self.stream = 0
         self._readings.close()
 
     def _started(self) -> list[BlasLibrary]:
         if self._vendors is None:
-            self._vendors = available_libraries(self._stream, self.allocate)
+            self._vendors = available_libraries(self.stream, self.allocate)
             hip_api.forget_last_error()
         return self._vendors
 
-    def _trial(self, candidate: GemmCandidate) -> float | None:
+    def _trial(self, launch: Launch, library: str) -> float | None:
         """Microseconds of `_TRIALS` launches after a first one; None when the library refuses."""
         begin, end = self.event(), self.event()
         try:
-            candidate.launch()
+            launch()
             self.synchronize()
             with self.gate():
                 self.record(begin)
                 for _ in range(_TRIALS):
-                    candidate.launch()
+                    launch()
                 self.record(end)
             self.synchronize()
         except BenchmarkError as failure:
             if failure.kind is FailureKind.BROKEN:
                 return None
-            raise BenchmarkError(FailureKind.LOST, f"{candidate.library}: {failure.message}", failure.hint) from failure
+            raise BenchmarkError(FailureKind.LOST, f"{library}: {failure.message}", failure.hint) from failure
         return self.elapsed_us(begin, end)
 
 
@@ -280,14 +269,6 @@ def _mapped(name: str) -> list[str]:
         (words[3], words[4]): words[5] for words in lines if len(words) == 6 and Path(words[5]).name.startswith(name)
     }
     return sorted(found.values())
-
-
-@functools.cache
-def _binding_version() -> str:
-    try:
-        return importlib.metadata.version("rocm-bindings-hip")
-    except importlib.metadata.PackageNotFoundError:
-        return "?"
 
 
 RADEON_CACHE_BYTES: Mapping[str, int] = {

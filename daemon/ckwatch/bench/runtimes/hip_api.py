@@ -18,115 +18,69 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.system.installation import command_for_packages
 
 _FAULT, _CODE, _MEMORY = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.NO_MEMORY
+_BROKEN = FailureKind.BROKEN
 
-ERRORS: Mapping[str, tuple[FailureKind, str]] = {
+ERRORS: Mapping[str, tuple[int, FailureKind, str]] = {
     # the kernel's
-    "hipErrorIllegalAddress": (_FAULT, "the kernel read or wrote memory that is not its own"),
-    "hipErrorLaunchFailure": (_FAULT, "the kernel failed while it ran"),
-    "hipErrorPriorLaunchFailure": (_FAULT, "a kernel before it failed"),
-    "hipErrorAssert": (_FAULT, "an assertion in the kernel failed"),
-    "hipErrorLaunchTimeOut": (FailureKind.HUNG, "the kernel took longer than the driver allows"),
+    "hipErrorIllegalAddress": (700, _FAULT, "the kernel read or wrote memory that is not its own"),
+    "hipErrorLaunchFailure": (719, _FAULT, "the kernel failed while it ran"),
+    "hipErrorPriorLaunchFailure": (53, _FAULT, "a kernel before it failed"),
+    "hipErrorAssert": (710, _FAULT, "an assertion in the kernel failed"),
+    "hipErrorLaunchTimeOut": (702, FailureKind.HUNG, "the kernel took longer than the driver allows"),
     "hipErrorLaunchOutOfResources": (
+        701,
         FailureKind.LOCAL_MEMORY,
         "a workgroup needs more LDS or registers than there are",
     ),
-    "hipErrorInvalidConfiguration": (_CODE, "the kernel's grid or workgroup is not one that the device can run"),
-    "hipErrorCooperativeLaunchTooLarge": (_CODE, "more workgroups must run at once than the device has room for"),
-    "hipErrorInvalidImage": (FailureKind.UNLOADABLE, "the device code is damaged"),
-    "hipErrorInvalidKernelFile": (FailureKind.UNLOADABLE, "the device code is damaged"),
-    "hipErrorSharedObjectInitFailed": (FailureKind.UNLOADABLE, "the device code cannot be loaded"),
-    "hipErrorSharedObjectSymbolNotFound": (FailureKind.UNLOADABLE, "the device code lacks a symbol"),
-    "hipErrorNoBinaryForGpu": (FailureKind.WRONG_ARCH, "there is no device code for this device"),
-    "hipErrorInvalidDeviceFunction": (FailureKind.WRONG_ARCH, "there is no such kernel for this device"),
+    "hipErrorInvalidConfiguration": (9, _CODE, "the kernel's grid or workgroup is not one that the device can run"),
+    "hipErrorCooperativeLaunchTooLarge": (720, _CODE, "more workgroups must run at once than the device has room for"),
+    "hipErrorInvalidImage": (200, FailureKind.UNLOADABLE, "the device code is damaged"),
+    "hipErrorInvalidKernelFile": (218, FailureKind.UNLOADABLE, "the device code is damaged"),
+    "hipErrorSharedObjectInitFailed": (303, FailureKind.UNLOADABLE, "the device code cannot be loaded"),
+    "hipErrorSharedObjectSymbolNotFound": (302, FailureKind.UNLOADABLE, "the device code lacks a symbol"),
+    "hipErrorNoBinaryForGpu": (209, FailureKind.WRONG_ARCH, "there is no device code for this device"),
+    "hipErrorInvalidDeviceFunction": (98, FailureKind.WRONG_ARCH, "there is no such kernel for this device"),
     # the machine's
-    "hipErrorOutOfMemory": (_MEMORY, "the device has too little memory left"),
-    "hipErrorRuntimeMemory": (_MEMORY, "the runtime has too little memory left"),
-    "hipErrorNoDevice": (FailureKind.NO_DEVICE, "HIP sees no device"),
-    "hipErrorInvalidDevice": (FailureKind.NO_DEVICE, "HIP has no device of this number"),
+    "hipErrorOutOfMemory": (2, _MEMORY, "the device has too little memory left"),
+    "hipErrorRuntimeMemory": (1052, _MEMORY, "the runtime has too little memory left"),
+    "hipErrorNoDevice": (100, FailureKind.NO_DEVICE, "HIP sees no device"),
+    "hipErrorInvalidDevice": (101, FailureKind.NO_DEVICE, "HIP has no device of this number"),
     # the host's
-    "hipErrorInsufficientDriver": (FailureKind.NO_DRIVER, "the driver is older than libamdhip64 needs"),
-    "hipErrorNotInitialized": (FailureKind.NO_DRIVER, "HIP could not be initialised"),
-    "hipErrorECCNotCorrectable": (FailureKind.LOST, "the device's memory has an error that it cannot correct"),
-    "hipErrorContextIsDestroyed": (FailureKind.LOST, "the device's context is gone"),
-    "hipErrorDeinitialized": (FailureKind.LOST, "the driver is going down"),
-    "hipErrorOperatingSystem": (FailureKind.LOST, "the operating system refused what the driver needs"),
-    "hipErrorRuntimeOther": (FailureKind.LOST, "the runtime below HIP failed"),
-    "hipErrorUnknown": (FailureKind.LOST, "the runtime below HIP failed"),
+    "hipErrorInsufficientDriver": (35, FailureKind.NO_DRIVER, "the driver is older than libamdhip64 needs"),
+    "hipErrorNotInitialized": (3, FailureKind.NO_DRIVER, "HIP could not be initialised"),
+    "hipErrorECCNotCorrectable": (214, FailureKind.LOST, "the device's memory has an error that it cannot correct"),
+    "hipErrorContextIsDestroyed": (709, FailureKind.LOST, "the device's context is gone"),
+    "hipErrorDeinitialized": (4, FailureKind.LOST, "the driver is going down"),
+    "hipErrorOperatingSystem": (304, FailureKind.LOST, "the operating system refused what the driver needs"),
+    "hipErrorRuntimeOther": (1053, FailureKind.LOST, "the runtime below HIP failed"),
+    "hipErrorUnknown": (999, FailureKind.LOST, "the runtime below HIP failed"),
     # whoever called HIP: here that is a bug of ours
-    "hipErrorInvalidValue": (FailureKind.BROKEN, "an argument has a value that HIP does not take"),
-    "hipErrorInvalidPitchValue": (FailureKind.BROKEN, "a pitch is none that HIP takes"),
-    "hipErrorInvalidSymbol": (FailureKind.BROKEN, "there is no such variable of the device"),
-    "hipErrorInvalidDevicePointer": (FailureKind.BROKEN, "a pointer is none to memory of the device"),
-    "hipErrorInvalidMemcpyDirection": (FailureKind.BROKEN, "a copy has no direction that HIP knows"),
-    "hipErrorMissingConfiguration": (FailureKind.BROKEN, "a kernel was called without a grid"),
-    "hipErrorInvalidContext": (FailureKind.BROKEN, "there is no such context"),
-    "hipErrorMapFailed": (FailureKind.BROKEN, "memory cannot be mapped"),
-    "hipErrorInvalidSource": (FailureKind.BROKEN, "the device code cannot be read"),
-    "hipErrorFileNotFound": (FailureKind.BROKEN, "there is no such file"),
-    "hipErrorInvalidHandle": (FailureKind.BROKEN, "a stream, event or function is none that HIP knows"),
-    "hipErrorIllegalState": (FailureKind.BROKEN, "this cannot be done in the present state"),
-    "hipErrorNotFound": (FailureKind.BROKEN, "there is nothing of this name"),
-    "hipErrorNotReady": (FailureKind.BROKEN, "work on the stream has not ended yet"),
-    "hipErrorPeerAccessUnsupported": (FailureKind.BROKEN, "one device cannot access the other's memory"),
-    "hipErrorSetOnActiveProcess": (FailureKind.BROKEN, "this can no longer be set"),
-    "hipErrorHostMemoryAlreadyRegistered": (FailureKind.BROKEN, "the host's memory is registered already"),
-    "hipErrorHostMemoryNotRegistered": (FailureKind.BROKEN, "the host's memory is not registered"),
-    "hipErrorNotSupported": (FailureKind.BROKEN, "the device or its runtime cannot do this"),
-    "hipErrorStreamCaptureUnsupported": (FailureKind.BROKEN, "this cannot be done while a stream is captured"),
-    "hipErrorStreamCaptureInvalidated": (FailureKind.BROKEN, "the capture of a stream failed before"),
+    "hipErrorInvalidValue": (1, _BROKEN, "an argument has a value that HIP does not take"),
+    "hipErrorInvalidPitchValue": (12, _BROKEN, "a pitch is none that HIP takes"),
+    "hipErrorInvalidSymbol": (13, _BROKEN, "there is no such variable of the device"),
+    "hipErrorInvalidDevicePointer": (17, _BROKEN, "a pointer is none to memory of the device"),
+    "hipErrorInvalidMemcpyDirection": (21, _BROKEN, "a copy has no direction that HIP knows"),
+    "hipErrorMissingConfiguration": (52, _BROKEN, "a kernel was called without a grid"),
+    "hipErrorInvalidContext": (201, _BROKEN, "there is no such context"),
+    "hipErrorMapFailed": (205, _BROKEN, "memory cannot be mapped"),
+    "hipErrorInvalidSource": (300, _BROKEN, "the device code cannot be read"),
+    "hipErrorFileNotFound": (301, _BROKEN, "there is no such file"),
+    "hipErrorInvalidHandle": (400, _BROKEN, "a stream, event or function is none that HIP knows"),
+    "hipErrorIllegalState": (401, _BROKEN, "this cannot be done in the present state"),
+    "hipErrorNotFound": (500, _BROKEN, "there is nothing of this name"),
+    "hipErrorNotReady": (600, _BROKEN, "work on the stream has not ended yet"),
+    "hipErrorPeerAccessUnsupported": (217, _BROKEN, "one device cannot access the other's memory"),
+    "hipErrorSetOnActiveProcess": (708, _BROKEN, "this can no longer be set"),
+    "hipErrorHostMemoryAlreadyRegistered": (712, _BROKEN, "the host's memory is registered already"),
+    "hipErrorHostMemoryNotRegistered": (713, _BROKEN, "the host's memory is not registered"),
+    "hipErrorNotSupported": (801, _BROKEN, "the device or its runtime cannot do this"),
+    "hipErrorStreamCaptureUnsupported": (900, _BROKEN, "this cannot be done while a stream is captured"),
+    "hipErrorStreamCaptureInvalidated": (901, _BROKEN, "the capture of a stream failed before"),
 }
-"""Errors and their meaning; all others mean that HIP was called wrongly, which is a bug of ours."""
+"""Errors with their numbers (hipError_t of hip_runtime_api.h) and their meaning; all others mean that HIP was called
+wrongly, which is a bug of ours."""
 
-NUMBERS: Mapping[int, str] = {
-    1: "hipErrorInvalidValue",
-    2: "hipErrorOutOfMemory",
-    3: "hipErrorNotInitialized",
-    4: "hipErrorDeinitialized",
-    9: "hipErrorInvalidConfiguration",
-    12: "hipErrorInvalidPitchValue",
-    13: "hipErrorInvalidSymbol",
-    17: "hipErrorInvalidDevicePointer",
-    21: "hipErrorInvalidMemcpyDirection",
-    35: "hipErrorInsufficientDriver",
-    52: "hipErrorMissingConfiguration",
-    53: "hipErrorPriorLaunchFailure",
-    98: "hipErrorInvalidDeviceFunction",
-    100: "hipErrorNoDevice",
-    101: "hipErrorInvalidDevice",
-    200: "hipErrorInvalidImage",
-    201: "hipErrorInvalidContext",
-    205: "hipErrorMapFailed",
-    209: "hipErrorNoBinaryForGpu",
-    214: "hipErrorECCNotCorrectable",
-    217: "hipErrorPeerAccessUnsupported",
-    218: "hipErrorInvalidKernelFile",
-    300: "hipErrorInvalidSource",
-    301: "hipErrorFileNotFound",
-    302: "hipErrorSharedObjectSymbolNotFound",
-    303: "hipErrorSharedObjectInitFailed",
-    304: "hipErrorOperatingSystem",
-    400: "hipErrorInvalidHandle",
-    401: "hipErrorIllegalState",
-    500: "hipErrorNotFound",
-    600: "hipErrorNotReady",
-    700: "hipErrorIllegalAddress",
-    701: "hipErrorLaunchOutOfResources",
-    702: "hipErrorLaunchTimeOut",
-    708: "hipErrorSetOnActiveProcess",
-    709: "hipErrorContextIsDestroyed",
-    710: "hipErrorAssert",
-    712: "hipErrorHostMemoryAlreadyRegistered",
-    713: "hipErrorHostMemoryNotRegistered",
-    719: "hipErrorLaunchFailure",
-    720: "hipErrorCooperativeLaunchTooLarge",
-    801: "hipErrorNotSupported",
-    900: "hipErrorStreamCaptureUnsupported",
-    901: "hipErrorStreamCaptureInvalidated",
-    999: "hipErrorUnknown",
-    1052: "hipErrorRuntimeMemory",
-    1053: "hipErrorRuntimeOther",
-}
-"""hipError_t of hip_runtime_api.h."""
+NUMBERS: Mapping[int, str] = {number: name for name, (number, _, _) in ERRORS.items()}
 
 HINTS: Mapping[FailureKind, str] = {
     FailureKind.NO_DEVICE: "is /dev/kfd there, may this user open it (groups render and video), and do "
@@ -138,7 +92,7 @@ HINTS: Mapping[FailureKind, str] = {
 
 LAUNCH_ERRORS = frozenset(
     name
-    for name, (kind, _) in ERRORS.items()
+    for name, (_, kind, _) in ERRORS.items()
     if kind in (_FAULT, _CODE, FailureKind.LOCAL_MEMORY, FailureKind.UNLOADABLE, FailureKind.WRONG_ARCH, _MEMORY)
 )
 """Errors that tell of a launch when they are found as the last error of a thread; others may be what a kernel's own
@@ -147,7 +101,7 @@ host code asked for and was refused, which is no failure."""
 
 def kind_of(error: str) -> tuple[FailureKind, str]:
     """Whose fault the error of this name is, and what it means in words."""
-    return ERRORS.get(error, (FailureKind.BROKEN, "HIP was called incorrectly"))
+    return ERRORS.get(error, (0, _BROKEN, "HIP was called incorrectly"))[1:]
 
 
 def explained_status(status: int) -> str:

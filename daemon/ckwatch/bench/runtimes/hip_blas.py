@@ -12,8 +12,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.blas import BlasGemm, BlasMatrix
@@ -23,47 +22,10 @@ NONE, TRANSPOSE = 111, 112
 """Operations of hipBLAS and rocBLAS (hipblas-common.h, rocblas-types.h)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GemmCandidate:
-    """A way to multiply, and whose it is."""
-
-    library: str
-    launch: Launch
-
-
-class BlasLibrary(Protocol):
-    """One of the libraries, with a handle on a stream. `name`: with its version."""
-
-    name: str
-
-    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[GemmCandidate]:
-        """Ways to multiply, the likely best first; empty when it does not know these types."""
-        ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class BlasScalars:
-    """Alpha 1 and beta 0 of the type that a library wants them in."""
-
-    alpha: Any
-    beta: Any
-
-    @classmethod
-    def of(cls, accumulator: str) -> BlasScalars:
-        """By the accumulator's dtype: `f32`, `f64` or `i32`."""
-        c_type: Any = {"f64": ctypes.c_double, "i32": ctypes.c_int32}.get(accumulator, ctypes.c_float)
-        return cls(alpha=c_type(1), beta=c_type(0))
-
-
-def _load_library(short_name: str) -> ctypes.CDLL | None:
-    """The library `libSHORT_NAME.so` where hip-python would look for it; None where there is none that loads."""
-    try:
-        paths: Any = importlib.import_module("rocm.bindings.util.paths")
-        return ctypes.CDLL(os.fsdecode(paths.get_library_path(short_name)))
-    except (ImportError, OSError):
-        return None
+def _scalars(accumulator: str) -> tuple[Any, Any]:
+    """Alpha 1 and beta 0 of the type that a library wants them in, by the accumulator's dtype."""
+    c_type: Any = {"f64": ctypes.c_double, "i32": ctypes.c_int32}.get(accumulator, ctypes.c_float)
+    return c_type(1), c_type(0)
 
 
 def _check_status(function: str, status: int) -> None:
@@ -72,14 +34,11 @@ def _check_status(function: str, status: int) -> None:
         raise BenchmarkError(FailureKind.BROKEN, f"{function} failed with status {status}")
 
 
-def available_libraries(stream: int, allocate: Callable[[int], int]) -> list[BlasLibrary]:
-    """The libraries that are there and can be started on the stream; `allocate` gives them device memory."""
-    found: list[BlasLibrary] = []
-    for start in (_start_hipblaslt, _start_rocblas):
-        library = start(stream, allocate)
-        if library is not None:
-            found.append(library)
-    return found
+def _declared(library: Any, signatures: Mapping[str, list[Any]]) -> Any:
+    for function, arguments in signatures.items():
+        getattr(library, function).argtypes = arguments
+        getattr(library, function).restype = c_int
+    return library
 
 
 HIPBLASLT_CANDIDATES = 8
@@ -140,25 +99,11 @@ _HIPBLASLT_SIGNATURES: Mapping[str, list[Any]] = {
 }
 
 
-def _start_hipblaslt(stream: int, allocate: Callable[[int], int]) -> HipBlasLt | None:
-    """The library with a handle; None where it is not installed or does not start."""
-    library = _load_library("hipblaslt")
-    if library is None:
-        return None
-    try:
-        return HipBlasLt(library, stream, allocate)
-    except (BenchmarkError, AttributeError):
-        return None
-
-
 class HipBlasLt:
     """A handle on hipBLASLt, and what was made with it."""
 
     def __init__(self, library: Any, stream: int, allocate: Callable[[int], int]) -> None:
-        for function, arguments in _HIPBLASLT_SIGNATURES.items():
-            getattr(library, function).argtypes = arguments
-            getattr(library, function).restype = c_int
-        self._library = library
+        self._library = _declared(library, _HIPBLASLT_SIGNATURES)
         self._stream = stream
         self._allocate = allocate
         self._workspace: tuple[int, int] | None = None
@@ -168,7 +113,8 @@ class HipBlasLt:
         self._call("hipblasLtGetVersion", self._handle, byref(version))
         self.name = f"hipBLASLt {version.value // 100_000}.{version.value // 100 % 1000}.{version.value % 100}"
 
-    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[GemmCandidate]:
+    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[Launch]:
+        """Ways to multiply, the likely best first; empty when it does not know these types."""
         types = {**_HIPBLASLT_DATA_TYPES, **(_FNUZ if gemm.fnuz else {})}
         matrices = (gemm.a, gemm.b, gemm.c)
         compute = _HIPBLASLT_COMPUTE_TYPES.get(gemm.accumulator)
@@ -181,10 +127,7 @@ class HipBlasLt:
         except BenchmarkError:
             return []
         places = [addresses[matrix.buffer] for matrix in matrices]
-        return [
-            GemmCandidate(self.name, self._launch(description, layouts, places, one, BlasScalars.of(gemm.accumulator)))
-            for one in found
-        ]
+        return [self._launch(description, layouts, places, one, gemm.accumulator) for one in found]
 
     def close(self) -> None:
         for destroy, made in reversed(self._made):
@@ -218,11 +161,16 @@ class HipBlasLt:
         return [one for one in results[: count.value] if one.status == 0 and one.workspace_bytes <= size]
 
     def _launch(
-        self, description: c_void_p, layouts: list[c_void_p], places: list[int], one: _Heuristic, scalars: BlasScalars
+        self,
+        description: c_void_p,
+        layouts: list[c_void_p],
+        places: list[int],
+        one: _Heuristic,
+        accumulator: str,
     ) -> Launch:
         (la, lb, lc), (a, b, c) = layouts, places
         workspace, size = self._scratch()
-        alpha, beta = byref(scalars.alpha), byref(scalars.beta)
+        alpha, beta = map(byref, _scalars(accumulator))
         multiply = self._library.hipblasLtMatmul
 
         def launch() -> None:
@@ -270,25 +218,11 @@ _ROCBLAS_SIGNATURES: Mapping[str, list[Any]] = {
 }
 
 
-def _start_rocblas(stream: int, allocate: Callable[[int], int]) -> RocBlas | None:  # noqa: ARG001  # it allocates by itself
-    """The library with a handle on the stream; None where it is not installed or does not start."""
-    library = _load_library("rocblas")
-    if library is None:
-        return None
-    try:
-        return RocBlas(library, stream)
-    except (BenchmarkError, AttributeError):
-        return None
-
-
 class RocBlas:
-    """A handle on rocBLAS."""
+    """A handle on rocBLAS, which allocates by itself."""
 
-    def __init__(self, library: Any, stream: int) -> None:
-        for function, arguments in _ROCBLAS_SIGNATURES.items():
-            getattr(library, function).argtypes = arguments
-            getattr(library, function).restype = c_int
-        self._library = library
+    def __init__(self, library: Any, stream: int, _allocate: Callable[[int], int]) -> None:
+        self._library = _declared(library, _ROCBLAS_SIGNATURES)
         self._handle = c_void_p()
         text = ctypes.create_string_buffer(64)
         _check_status("rocblas_get_version_string", library.rocblas_get_version_string(text, 64))
@@ -296,12 +230,13 @@ class RocBlas:
         _check_status("rocblas_create_handle", library.rocblas_create_handle(byref(self._handle)))
         _check_status("rocblas_set_stream", library.rocblas_set_stream(self._handle, stream))
 
-    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[GemmCandidate]:
+    def candidates(self, gemm: BlasGemm, addresses: Mapping[str, int]) -> list[Launch]:
+        """Ways to multiply, the likely best first; empty when it does not know these types."""
         types = [_ROCBLAS_DATA_TYPES.get(matrix.dtype) for matrix in (gemm.a, gemm.b, gemm.c)]
         compute = _ROCBLAS_DATA_TYPES.get(gemm.accumulator)
         if compute is None or None in types:
             return []
-        scalars = BlasScalars.of(gemm.accumulator)
+        alpha, beta = _scalars(gemm.accumulator)
         a, b, c = (
             (addresses[matrix.buffer], data_type, matrix.stride)
             for matrix, data_type in zip((gemm.a, gemm.b, gemm.c), types, strict=True)
@@ -312,13 +247,27 @@ class RocBlas:
         def launch() -> None:
             status = multiply(
                 *(self._handle, *operations, gemm.m, gemm.n, gemm.k),
-                *(byref(scalars.alpha), *a, *b, byref(scalars.beta), *c, *c),
+                *(byref(alpha), *a, *b, byref(beta), *c, *c),
                 *(compute, 0, 0, 0),
             )
             _check_status("rocblas_gemm_ex", status)
 
-        return [GemmCandidate(self.name, launch)]
+        return [launch]
 
     def close(self) -> None:
         with contextlib.suppress(BenchmarkError):
             _check_status("rocblas_destroy_handle", self._library.rocblas_destroy_handle(self._handle))
+
+
+BlasLibrary = HipBlasLt | RocBlas
+
+
+def available_libraries(stream: int, allocate: Callable[[int], int]) -> list[BlasLibrary]:
+    """The libraries that are there, where hip-python would look for them, and that can be started on the stream;
+    `allocate` gives them device memory."""
+    found: list[BlasLibrary] = []
+    for name, start in (("hipblaslt", HipBlasLt), ("rocblas", RocBlas)):
+        with contextlib.suppress(ImportError, OSError, BenchmarkError, AttributeError):
+            paths: Any = importlib.import_module("rocm.bindings.util.paths")
+            found.append(start(ctypes.CDLL(os.fsdecode(paths.get_library_path(name))), stream, allocate))
+    return found

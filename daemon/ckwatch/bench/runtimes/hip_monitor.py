@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.bench.report import DeviceReading
+from ckwatch.bench.runtimes.monitor import VendorReadings
 
 RESIDENCIES: Mapping[str, str] = {
     "ppt_residency_acc": "power",
@@ -31,49 +32,31 @@ STATUSES = ("throttle_status", "indep_throttle_status")
 """Metrics that show a throttled clock, on devices whose metrics are older (MI200)."""
 
 
-class AmdsmiReadings:
-    """amdsmi for one device; `version` is its library's, or why it cannot be used."""
+class AmdsmiReadings(VendorReadings):
+    """amdsmi for one device."""
+
+    SHUTDOWN, PACKAGE = "amdsmi_shut_down", "amdsmi"
 
     def __init__(self, pci: str) -> None:
-        self.version = ""
-        self._smi: Any = None
-        self._handle: Any = None
         self._residency: dict[str, int] = {}
-        try:
-            self._start(pci)
-        except Exception as error:  # noqa: BLE001  # absent, of another version, or refused: each in its own way
-            self.version = f"none: {_error_text(error)}"
-            self.close()
-        else:
-            self.read()  # counters are compared with those before
-
-    @property
-    def are_there(self) -> bool:
-        """True if anything can be read."""
-        return self._handle is not None
+        super().__init__(pci)
+        self.read()  # counters are compared with those before
 
     def read(self) -> DeviceReading:
         """The present state; nothing in it where amdsmi cannot be used or fails."""
         if self._handle is None:
             return DeviceReading()
         try:
-            metrics = self._smi.amdsmi_get_gpu_metrics_info(self._handle)
+            metrics = self._library.amdsmi_get_gpu_metrics_info(self._handle)
         except Exception:  # noqa: BLE001  # a reading that fails is one that says nothing
             return DeviceReading()
         return self._reading(metrics)
-
-    def close(self) -> None:
-        """Give the library back."""
-        smi, self._smi, self._handle = self._smi, None, None
-        if smi is not None:
-            with contextlib.suppress(Exception):
-                smi.amdsmi_shut_down()
 
     def _start(self, pci: str) -> None:
         with contextlib.redirect_stdout(io.StringIO()):  # without its library it prints that, and fails
             smi = importlib.import_module("amdsmi")
         smi.amdsmi_init(smi.AmdSmiInitFlags.INIT_AMD_GPUS)
-        self._smi = smi
+        self._library = smi
         version = smi.amdsmi_get_lib_version()
         for handle in smi.amdsmi_get_processor_handles():
             if str(smi.amdsmi_get_gpu_device_bdf(handle)).lower() == pci:
@@ -81,6 +64,9 @@ class AmdsmiReadings:
                 self.version = f"{version['major']}.{version['minor']}.{version['release']}"
                 return
         raise LookupError(f"amdsmi has no device at {pci}")
+
+    def _error_text(self, error: Exception) -> str:
+        return "amdsmi finds no libamd_smi.so" if isinstance(error, KeyError) else super()._error_text(error)
 
     def _reading(self, metrics: Mapping[str, Any]) -> DeviceReading:
         clocks = list(_known_values(metrics.get("current_gfxclks")))  # one for each die
@@ -114,14 +100,6 @@ def _first(metrics: Mapping[str, Any], *keys: str) -> float | None:
 def _known_values(values: object) -> Iterable[float]:
     if isinstance(values, list):
         yield from (float(value) for value in values if isinstance(value, int | float) and value > 0)
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return "amdsmi is not installed"
-    if isinstance(error, KeyError):
-        return "amdsmi finds no libamd_smi.so"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 KFD = Path("/sys/class/kfd/kfd")

@@ -102,7 +102,6 @@ class StreamGate:
                     self._holds = False
 
     def close(self) -> None:
-        """Give the signal back."""
         signal, self._signal = self._signal, None
         self._holds = False
         if signal is not None:

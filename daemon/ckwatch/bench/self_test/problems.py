@@ -7,14 +7,9 @@ from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 from ckwatch.model.tensors import DTYPES
 
 
-def library_dtype(kind: str) -> str:
-    """Return the dtype that the library of a kind of device multiplies fastest and everywhere."""
-    return "f32" if kind == "cpu" else "f16"
-
-
 def library_problem(kind: str, m: int, n: int, k: int) -> KernelProblem:
     """Y = X · W with f32 sums, X and Y row-major, W column-major."""
-    dtype = library_dtype(kind)
+    dtype = "f32" if kind == "cpu" else "f16"  # what each library multiplies fastest and everywhere
     views = (
         TensorView(buffer="X", sizes=(m, k), strides=(k, 1)),
         TensorView(buffer="W", sizes=(k, n), strides=(1, k)),

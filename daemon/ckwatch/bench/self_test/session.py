@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import anyio
 
 from ckwatch.bench.job import SelfTestJob, SelfTestStep
 from ckwatch.bench.report import BenchmarkFailure, FailureKind
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried, WaitingForDevice, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import WORKER, try_steps
+from ckwatch.bench.worker_session import Worker, WorkerStart
 from ckwatch.model import self_test as names
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome, not_assumed
 
@@ -54,16 +53,6 @@ EXPECTED: Mapping[str, Mapping[str, tuple[FailureKind, ...]]] = {
 
 OnTrial = Callable[[AssumptionTrial], None]
 OnStage = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerStart:
-    """How a worker is started, and where."""
-
-    command: Sequence[str] = WORKER
-    launcher: Sequence[str] = ()
-    folder: Path = Path("/")
-    environment: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +118,6 @@ class StepRunner:
         self.result = SelfTestResult()
 
     def take(self, trial: AssumptionTrial) -> None:
-        """Keep a trial, and tell of it."""
         self.result.trials.append(trial)
         self._on_trial(trial)
 
@@ -150,23 +138,17 @@ class StepRunner:
             left = left[len(shown) - before :]
             if failure is None or not left or anyio.current_time() >= deadline:
                 break
-            lost = AssumptionTrial(
-                assumption=left[0].assumption,
-                subject=left[0].name,
-                outcome=TrialOutcome.FAILED,
-                found=f"the worker was lost: {failure_words(failure)}",
-            )
-            self.take(lost)
-            shown.append(lost)
-            left = left[1:]
+            lost = f"the worker was lost: {failure_words(failure)}"
+            shown.append(self._untried(left.pop(0), TrialOutcome.FAILED, lost))
         for step in left:
             why = "there was no time left" if anyio.current_time() >= deadline else "the workers before it were lost"
-            missed = AssumptionTrial(
-                assumption=step.assumption, subject=step.name, outcome=TrialOutcome.SKIPPED, found=why
-            )
-            self.take(missed)
-            shown.append(missed)
+            shown.append(self._untried(step, TrialOutcome.SKIPPED, why))
         return shown
+
+    def _untried(self, step: SelfTestStep, outcome: TrialOutcome, why: str) -> AssumptionTrial:
+        trial = AssumptionTrial(assumption=step.assumption, subject=step.name, outcome=outcome, found=why)
+        self.take(trial)
+        return trial
 
     async def provoke(self, assumption: str) -> None:
         """A step that must end its worker, and whether the next worker finds the device as it should be."""
@@ -261,15 +243,9 @@ class StepRunner:
 
         answer: SelfTestDone | BenchmarkFailure | None = None
         with anyio.CancelScope(deadline=deadline):
-            answer = await try_steps(
-                replace(self._job, steps=tuple(steps)),
-                self._artifacts,
-                command=self._start.command,
-                launcher=self._start.launcher,
-                folder=self._start.folder,
-                environment=self._start.environment,
-                time_limit_s=limit_s,
-                on_message=take,
+            job = replace(self._job, steps=tuple(steps))
+            answer = await Worker(self._start).ask(
+                job, self._artifacts, SelfTestDone, time_limit_s=limit_s, on_message=take
             )
         if isinstance(answer, SelfTestDone):
             self.result.done = answer

@@ -22,7 +22,7 @@ import numpy as np
 
 from ckwatch.bench import run_job
 from ckwatch.bench.event_noise import event_times_us, noise_floor
-from ckwatch.bench.guarded_memory import GUARD_BYTES, GuardedBuffer, GuardedMemory
+from ckwatch.bench.guarded_memory import GUARD_BYTES, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, Precision, SelfTestJob, SelfTestStep
 from ckwatch.bench.kernel_abi import ArtifactLoader
 from ckwatch.bench.leases import Lease, lease
@@ -32,8 +32,8 @@ from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import in_memory, poison
 from ckwatch.bench.numerics.verification import check_written
 from ckwatch.bench.probes.kernels import SPIN_CYCLES, ProbeKernels, probe_kernels
-from ckwatch.bench.progress import Progress, SendMessage, or_failure
-from ckwatch.bench.report import BenchmarkFailure, FailureKind, Samples
+from ckwatch.bench.progress import Progress
+from ckwatch.bench.report import DeviceReading, FailureKind, Samples
 from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.runtimes.hip_api import explained_status
@@ -81,29 +81,23 @@ COLD_LEAST = 1.02
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A function's finding in a sentence, and the figures that it rests on."""
-
-    outcome: TrialOutcome
-    sentence: str
-    figures: Figures = field(default_factory=dict)
-
-
-def passed(sentence: str, figures: Figures | None = None) -> Found:
-    return Found(TrialOutcome.PASSED, sentence, figures or {})
-
-
-def failed(sentence: str, figures: Figures | None = None) -> Found:
-    return Found(TrialOutcome.FAILED, sentence, figures or {})
+Found = tuple[TrialOutcome, str, Figures]
+"""A function's finding in a sentence, and the figures that it rests on."""
 
 
 def passed_if(holds: bool, sentence: str, figures: Figures | None = None) -> Found:
-    return passed(sentence, figures) if holds else failed(sentence, figures)
+    return TrialOutcome.PASSED if holds else TrialOutcome.FAILED, sentence, figures or {}
 
 
-def skipped(sentence: str, figures: Figures | None = None) -> Found:
-    return Found(TrialOutcome.SKIPPED, sentence, figures or {})
+passed, failed = partial(passed_if, True), partial(passed_if, False)
+
+
+class _SkippedError(Exception):
+    """It cannot be tried, or does not concern this device; and the figures that say so."""
+
+    def __init__(self, sentence: str, figures: Figures | None = None) -> None:
+        super().__init__(sentence)
+        self.figures = figures or {}
 
 
 @dataclass(slots=True)
@@ -121,29 +115,21 @@ class TestedDevice:
 
     @property
     def probes(self) -> ProbeKernels:
-        """The probe kernels. Raises `_NoProbesError` with the reason where there are none."""
+        """The probe kernels. Skips what needs them where there are none."""
         if self.probes_found is None:
             number = self.job.probes
             self.probes_found = probe_kernels(self.runtime, None if number is None else self.artifacts[number])
         if isinstance(self.probes_found, str):
-            raise _NoProbesError(self.probes_found)
+            raise _SkippedError(f"there are no probe kernels: {self.probes_found}")
         return self.probes_found
 
 
-class _NoProbesError(Exception):
-    """There are no probe kernels."""
-
-
-def self_test(job: SelfTestJob, artifacts: Sequence[bytes], tell: SendMessage) -> SelfTestDone | BenchmarkFailure:
-    """Try the steps of `job`; what each has shown is told at once. The device stays this process's."""
-    whereabouts = Progress(tell)
-
-    def run() -> SelfTestDone:
-        held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
-        run_steps(job, artifacts, runtime, held, whereabouts.at, tell)
-        return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
-
-    return or_failure(whereabouts, run)
+def self_test(job: SelfTestJob, artifacts: Sequence[bytes], whereabouts: Progress) -> SelfTestDone:
+    """Try the steps of `job`; what each has shown is told at once. The device stays this process's. Raises
+    BenchmarkError."""
+    held, runtime = run_job.open_device(job, time.monotonic() + job.lease_wait_s, whereabouts)
+    run_steps(job, artifacts, runtime, held, whereabouts.at, whereabouts.tell)
+    return SelfTestDone(device=runtime.facts, versions={**runtime.versions, "ckwatch": __version__})
 
 
 def run_steps(
@@ -162,16 +148,16 @@ def run_steps(
     for number, step in enumerate(job.steps):
         at(f"trying {step.assumption}{f' ({step.name})' if step.name else ''}", "")
         begin = time.monotonic()
-        found = _tried(tested, step)
+        outcome, sentence, figures = _tried(tested, step)
         tell(
             StepTried(
                 number=number,
                 trial=AssumptionTrial(
                     assumption=step.assumption,
                     subject=step.name,
-                    outcome=found.outcome,
-                    found=found.sentence,
-                    figures={name: _short(value) for name, value in found.figures.items()},
+                    outcome=outcome,
+                    found=sentence,
+                    figures={name: _short(value) for name, value in figures.items()},
                     seconds=round(time.monotonic() - begin, 3),
                 ),
             )
@@ -179,24 +165,38 @@ def run_steps(
 
 
 def _tried(tested: TestedDevice, step: SelfTestStep) -> Found:
-    if step.assumption in PROVOKED:
-        PROVOKED[step.assumption](tested)
-        return failed("it did not fail, as it should have")
+    provoked = step.assumption in (names.FAULT, names.HANG, names.CRASH)
     try:
-        return FUNCTIONS[step.assumption](tested, step)
-    except _NoProbesError as error:
-        return skipped(f"there are no probe kernels: {error}")
+        if not provoked:
+            return FUNCTIONS[step.assumption](tested, step)
+        _provoke(tested, step.assumption)
+        return failed("it did not fail, as it should have")
+    except _SkippedError as skip:
+        return TrialOutcome.SKIPPED, str(skip), skip.figures
     except BenchmarkError as error:
+        if provoked:
+            raise
         if error.kind is FailureKind.NO_MEMORY:
-            return skipped(error.message)
+            return TrialOutcome.SKIPPED, error.message, {}
         detail = error.detail.strip().partition("\n")[0]
         return failed(f"{error.kind}: {error.message}{f' ({detail})' if detail else ''}")
     except MemoryError:
-        return skipped("the host has too little memory")
+        return TrialOutcome.SKIPPED, "the host has too little memory", {}
     except Exception as error:  # noqa: BLE001  # a bug of ours is no reason to try nothing else
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"line {place.lineno} of {place.name}"
         return failed(f"the self-test itself failed: {type(error).__name__}: {error} ({where})")
+
+
+def _provoke(tested: TestedDevice, assumption: str) -> None:
+    """Do what is to take the worker along."""
+    if assumption == names.CRASH:
+        act: Callable[[], object] = partial(ctypes.memset, 0x10, 1, 1)
+    else:
+        act = tested.probes.fault if assumption == names.FAULT else partial(tested.probes.spin, SPIN_CYCLES)
+    tested.at(f"provoking a {assumption}", PROBE)
+    act()
+    tested.runtime.synchronize()
 
 
 def _short(value: float | str) -> float | int | str:
@@ -238,7 +238,9 @@ def _properties(tested: TestedDevice, _step: SelfTestStep) -> Found:
     part = specs_of(facts)
     if part is None:
         sentence = f"no data sheet of {facts.description} ({facts.arch}) is known here"
-        return failed("; ".join(wrong), figures) if wrong else skipped(sentence, figures)
+        if wrong:
+            return failed("; ".join(wrong), figures)
+        raise _SkippedError(sentence, figures)
     figures |= {
         "sheet": part.source,
         "sheet_compute_units": part.compute_units,
@@ -285,33 +287,18 @@ def _others(tested: TestedDevice, _step: SelfTestStep) -> Found:
 
 
 @contextmanager
-def _in_use(runtime: DeviceRuntime, free: Callable[[], None]) -> Iterator[None]:
-    """Call `free` when the device uses nothing any more."""
+def _guarded(runtime: DeviceRuntime, memory: GuardedMemory | None = None) -> Iterator[GuardedMemory]:
+    """Yield memory, new unless given, that is given back when the device uses nothing any more."""
+    memory = memory or GuardedMemory(runtime)
     try:
-        yield
+        yield memory
     except BaseException:
         with suppress(BenchmarkError):  # the first error is the one that counts
             runtime.synchronize()
-            free()
+            memory.free()
         raise
     runtime.synchronize()
-    free()
-
-
-@contextmanager
-def _scratch(runtime: DeviceRuntime, size_bytes: int) -> Iterator[int]:
-    """Yield the address of memory that is given back at the end."""
-    address = runtime.allocate(size_bytes)
-    with _in_use(runtime, lambda: runtime.free(address)):
-        yield address
-
-
-@contextmanager
-def _guarded(runtime: DeviceRuntime) -> Iterator[GuardedMemory]:
-    """Yield new guarded memory, in the same way."""
-    memory = GuardedMemory(runtime)
-    with _in_use(runtime, memory.free):
-        yield memory
+    memory.free()
 
 
 def _between_events_us(runtime: DeviceRuntime, launch: Launch, before: Launch | None = None) -> float:
@@ -375,7 +362,8 @@ def _poison(tested: TestedDevice, _step: SelfTestStep) -> Found:
     buffer = problem.buffer("Y")
     fnuz = is_fnuz(runtime.facts.arch)
     missed = []
-    with _scratch(runtime, buffer.size_bytes) as address:
+    with _guarded(runtime) as memory:
+        address = memory.allocate("an output", buffer.size_bytes).address
         for what, written in (("nothing", 0), ("all but one element", buffer.elements - 1)):
             outputs = poison(buffer, fnuz)
             as_bytes = in_memory(outputs, buffer.dtype)
@@ -401,7 +389,8 @@ def _gate(tested: TestedDevice, _step: SelfTestStep) -> Found:
     state = runtime.versions.get("gate", "")
     figures: Figures = {"gate": state}
     before, begin, end = runtime.event(), runtime.event(), runtime.event()
-    with _scratch(runtime, 4096) as address:
+    with _guarded(runtime) as memory:
+        address = memory.allocate("a page", 4096).address
         runtime.fill(address, 0, 4096)
         runtime.synchronize()
         runtime.record(before)
@@ -448,7 +437,8 @@ def _resolution(tested: TestedDevice, _step: SelfTestStep) -> Found:
 def _order(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime = tested.runtime
     events = [runtime.event() for _ in range(50)]
-    with _scratch(runtime, 1 << 16) as address:
+    with _guarded(runtime) as memory:
+        address = memory.allocate("memory", 1 << 16).address
         with runtime.gate():
             for number, event in enumerate(events):
                 runtime.fill(address, number, 1 << 16)
@@ -481,44 +471,23 @@ def _event_clock(tested: TestedDevice, _step: SelfTestStep) -> Found:
 # Clocks and power.
 
 
-@dataclass(slots=True)
-class LoadReadings:
-    """Readings while the device worked."""
-
-    clocks: list[float] = field(default_factory=list)
-    powers: list[float] = field(default_factory=list)
-    temperatures: list[float] = field(default_factory=list)
-    throttled: Counter[str] = field(default_factory=Counter)
-    count: int = 0
-    reading_s: float = 0.0
-
-
-def _under_load(tested: TestedDevice, seconds: float) -> LoadReadings:
-    """Readings while the vendor's GEMM runs, or the probe that reads memory."""
-    runtime, found = tested.runtime, LoadReadings()
+def _under_load(tested: TestedDevice) -> tuple[list[DeviceReading], float]:
+    """Readings in `BUSY_S` while the vendor's GEMM runs, or fills of memory, and the seconds that one takes."""
+    runtime, found, reading_s = tested.runtime, list[DeviceReading](), 0.0
     with _guarded(runtime) as memory:
         launch = _load(tested, memory)
         last = runtime.event()
-        end = time.monotonic() + seconds
+        end = time.monotonic() + BUSY_S
         while time.monotonic() < end:
             begun = time.monotonic()
             while time.monotonic() - begun < 0.002:
                 launch()
             runtime.record(last)
             before = time.perf_counter()
-            reading = runtime.reading()
-            found.reading_s += time.perf_counter() - before
-            found.count += 1
-            for value, into in (
-                (reading.clock_mhz, found.clocks),
-                (reading.power_w, found.powers),
-                (reading.temperature_c, found.temperatures),
-            ):
-                if value is not None:
-                    into.append(value)
-            found.throttled.update(reading.throttled_by)
+            found.append(runtime.reading())
+            reading_s += time.perf_counter() - before
             runtime.wait(last)
-    return found
+    return found, reading_s / len(found)
 
 
 def _load(tested: TestedDevice, memory: GuardedMemory) -> Launch:
@@ -531,53 +500,62 @@ def _load(tested: TestedDevice, memory: GuardedMemory) -> Launch:
     return partial(runtime.fill, buffer.address, 1, buffer.size_bytes)
 
 
+def _uploaded(tested: TestedDevice, memory: GuardedMemory, problem: KernelProblem) -> dict[str, int]:
+    """The addresses of a problem's buffers, with inputs."""
+    addresses = {buffer.name: memory.allocate(buffer.name, buffer.size_bytes).address for buffer in problem.buffers}
+    for name, elements in make_inputs(problem, 1, is_fnuz(tested.runtime.facts.arch)).items():
+        tested.runtime.upload(addresses[name], in_memory(elements, problem.buffer(name).dtype))
+    return addresses
+
+
 def _library_launch(
     tested: TestedDevice, memory: GuardedMemory, problem: KernelProblem
 ) -> tuple[Launch | None, dict[str, int]]:
     """The vendor's GEMM, None where there is none, and the addresses of its buffers."""
-    runtime = tested.runtime
-    addresses = {buffer.name: memory.allocate(buffer.name, buffer.size_bytes).address for buffer in problem.buffers}
-    for name, elements in make_inputs(problem, 1, is_fnuz(runtime.facts.arch)).items():
-        runtime.upload(addresses[name], in_memory(elements, problem.buffer(name).dtype))
-    return runtime.library(problem, addresses), addresses
+    addresses = _uploaded(tested, memory, problem)
+    return tested.runtime.library(problem, addresses), addresses
 
 
 def _clocks(tested: TestedDevice, _step: SelfTestStep) -> Found:
-    found = _under_load(tested, BUSY_S)
+    found, reading_s = _under_load(tested)
     versions = tested.runtime.versions
     source = next((f"{name} {versions[name]}" for name in ("NVML", "amdsmi") if name in versions), "the system")
-    if not found.clocks:
+    clocks = [one.clock_mhz for one in found if one.clock_mhz is not None]
+    if not clocks:
         sentence = f"no clock can be read ({source})"
-        return skipped(sentence) if tested.runtime.facts.kind == "cpu" else failed(sentence)
-    changes = sum(first != second for first, second in itertools.pairwise(found.clocks))
+        if tested.runtime.facts.kind == "cpu":
+            raise _SkippedError(sentence)
+        return failed(sentence)
     figures: Figures = {
         "source": source,
-        "readings": found.count,
-        "reading_us": found.reading_s / found.count * 1e6,
-        "changes_per_s": changes / BUSY_S,
-        "clock_median_mhz": median(found.clocks),
-        "clock_least_mhz": min(found.clocks),
-        "clock_most_mhz": max(found.clocks),
+        "readings": len(found),
+        "reading_us": reading_s * 1e6,
+        "changes_per_s": sum(first != second for first, second in itertools.pairwise(clocks)) / BUSY_S,
+        "clock_median_mhz": median(clocks),
+        "clock_least_mhz": min(clocks),
+        "clock_most_mhz": max(clocks),
     }
-    if found.temperatures:
-        figures["temperature_c"] = max(found.temperatures)
+    if temperatures := [one.temperature_c for one in found if one.temperature_c is not None]:
+        figures["temperature_c"] = max(temperatures)
     return passed(
-        f"{source}: {found.count} readings in {BUSY_S:g} s, each {found.reading_s / found.count * 1e3:.2f} ms; "
-        f"{median(found.clocks):.0f} MHz under load ({min(found.clocks):.0f} to {max(found.clocks):.0f})",
+        f"{source}: {len(found)} readings in {BUSY_S:g} s, each {reading_s * 1e3:.2f} ms; "
+        f"{median(clocks):.0f} MHz under load ({min(clocks):.0f} to {max(clocks):.0f})",
         figures,
     )
 
 
 def _power(tested: TestedDevice, _step: SelfTestStep) -> Found:
-    found = _under_load(tested, BUSY_S)
-    figures: Figures = {f"limited_by_{reason}": count for reason, count in found.throttled.items()}
-    figures["readings"] = found.count
-    limits = ", ".join(f"{reason} in {count} of {found.count} readings" for reason, count in found.throttled.items())
+    found, _ = _under_load(tested)
+    throttled = Counter(reason for one in found for reason in one.throttled_by)
+    figures: Figures = {f"limited_by_{reason}": count for reason, count in throttled.items()}
+    figures["readings"] = len(found)
+    limits = ", ".join(f"{reason} in {count} of {len(found)} readings" for reason, count in throttled.items())
     held = f"the clock was held down by {limits}" if limits else "nothing held the clock down"
-    if not found.powers:
+    powers = [one.power_w for one in found if one.power_w is not None]
+    if not powers:
         return failed(f"no power can be read; {held}", figures)
-    figures |= {"power_median_w": median(found.powers), "power_most_w": max(found.powers)}
-    return passed(f"{median(found.powers):.0f} W under load, {max(found.powers):.0f} W at most; {held}", figures)
+    figures |= {"power_median_w": median(powers), "power_most_w": max(powers)}
+    return passed(f"{median(powers):.0f} W under load, {max(powers):.0f} W at most; {held}", figures)
 
 
 # The library.
@@ -592,8 +570,6 @@ def _library(tested: TestedDevice, _step: SelfTestStep) -> Found:
             checked = _library_check(tested, problem)
         except WrongResultError as wrong:
             return failed(f"{runtime.library_name}: {wrong.message} ({'x'.join(map(str, sizes))})")
-        if checked is None:
-            return skipped(f"there is no library for a GEMM of {problem.buffers[0].dtype}")
         compared, worst = compared + checked.compared, max(worst, checked.worst_error)
     return passed(
         f"{runtime.library_name}: {compared:,} elements are right, the worst at {100 * worst:.0f} % of the tolerance",
@@ -601,14 +577,14 @@ def _library(tested: TestedDevice, _step: SelfTestStep) -> Found:
     )
 
 
-def _library_check(tested: TestedDevice, problem: KernelProblem) -> OutputCheck | None:
-    """The vendor's GEMM compared; None where there is none. Raises WrongResultError."""
+def _library_check(tested: TestedDevice, problem: KernelProblem) -> OutputCheck:
+    """The vendor's GEMM compared. Raises WrongResultError."""
     runtime = tested.runtime
     fnuz = is_fnuz(runtime.facts.arch)
     with _guarded(runtime) as memory:
         launch, addresses = _library_launch(tested, memory, problem)
         if launch is None:
-            return None
+            raise _SkippedError(f"there is no library for a GEMM of {problem.buffers[0].dtype}")
         buffer = problem.buffer("Y")
         outputs = poison(buffer, fnuz)
         as_bytes = in_memory(outputs, buffer.dtype)
@@ -629,12 +605,13 @@ def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime, probes = tested.runtime, tested.probes
     told = runtime.facts.last_level_cache_bytes
     if not told:
-        return skipped("the runtime does not tell a last-level cache")
+        raise _SkippedError("the runtime does not tell a last-level cache")
     flush = run_job.flush_bytes(runtime.facts, told)
     largest = min(int(4 * told), runtime.free_memory_bytes() // 4) // 4096 * 4096
     if largest < 2 * told:
-        return skipped("there is too little free memory for working sets of twice the cache")
-    with _scratch(runtime, largest) as address:
+        raise _SkippedError("there is too little free memory for working sets of twice the cache")
+    with _guarded(runtime) as memory:
+        address = memory.allocate("memory", largest).address
         runtime.fill(address, 1, largest)
         bandwidths = [
             (size, _bandwidth_gbps(runtime, probes, address, size)) for size in working_sets(told // 16, largest)
@@ -643,7 +620,7 @@ def _cache_size(tested: TestedDevice, _step: SelfTestStep) -> Found:
     figures["told_mib"] = told / MIB
     found = cache_knee(bandwidths)
     if isinstance(found, str):
-        return skipped(found, figures)
+        raise _SkippedError(found, figures)
     figures["found_mib"] = found / MIB
     sentence = (
         f"reads slow down beyond {found / MIB:.3g} MiB; {told / MIB:.3g} MiB are told, and {flush / MIB:.4g} MiB are "
@@ -767,36 +744,6 @@ def _instructions(tested: TestedDevice, _step: SelfTestStep) -> Found:
     return passed_if(least > 0, sentence, figures)
 
 
-# What is to take the worker along.
-
-
-def _fault(tested: TestedDevice) -> None:
-    probes = tested.probes
-    tested.at("provoking a fault", PROBE)
-    probes.fault()
-    tested.runtime.synchronize()
-
-
-def _hang(tested: TestedDevice) -> None:
-    probes = tested.probes
-    tested.at("provoking a hang", PROBE)
-    probes.spin(SPIN_CYCLES)
-    tested.runtime.synchronize()
-
-
-def _crash(tested: TestedDevice) -> None:
-    tested.at("provoking a crash", PROBE)
-    ctypes.memset(0x10, 1, 1)
-
-
-PROVOKED: Mapping[str, Callable[[TestedDevice], None]] = {
-    names.FAULT: _fault,
-    names.HANG: _hang,
-    names.CRASH: _crash,
-}
-"""Provocations that must end in a failure."""
-
-
 # Kernels.
 
 
@@ -818,9 +765,8 @@ def _numerics(tested: TestedDevice, step: SelfTestStep) -> Found:
     for problem in step.problems:
         sizes = ", ".join(f"{one.name}={one.value}" for one in problem.arguments if one.buffer is None)
         try:
-            (found,) = run_job.verify_artifacts(
-                tested.runtime, _job(tested, step, problem), tested.artifacts, tested.at
-            )
+            measurement = run_job.Measurement(tested.runtime, _job(tested, step, problem), tested.at)
+            (found,) = measurement.verify(tested.artifacts)
         except BenchmarkError as error:
             if error.kind is FailureKind.REFUSED:
                 refused = error.message
@@ -836,58 +782,44 @@ def _numerics(tested: TestedDevice, step: SelfTestStep) -> Found:
             f"tolerance ({sizes})",
             figures,
         )
-    return skipped(f"it refuses every shape that was tried: {refused}")
+    raise _SkippedError(f"it refuses every shape that was tried: {refused}")
 
 
-class _Bench:
-    """Launches of kernels on one problem, on buffers that they share, and the timing loop on them."""
-
-    def __init__(self, tested: TestedDevice, problem: KernelProblem, precision: Precision) -> None:
-        self._tested = tested
-        self._problem = problem
-        self.memory = GuardedMemory(tested.runtime)
-        self._loader = ArtifactLoader(*[explained_status] * (tested.runtime.facts.kind == "hip"))
-        self._addresses: dict[str, int] = {}
-        for buffer in problem.buffers:
-            self._addresses[buffer.name] = self.memory.allocate(buffer.name, buffer.size_bytes).address
-        for name, elements in make_inputs(problem, 1, is_fnuz(tested.runtime.facts.arch)).items():
-            tested.runtime.upload(self._addresses[name], in_memory(elements, problem.buffer(name).dtype))
-        self.sampler = _sampler(tested, self.memory, precision, cold=False)
-
-    def launch(self, contestant: Contestant) -> Launch | None:
-        """Launches of one contestant; None for a library that there is not."""
-        runtime = self._tested.runtime
-        if contestant.artifact is None:
-            return runtime.library(self._problem, self._addresses)
-        # a copy: an image that is loaded twice is two in memory
-        artifact = bytes(bytearray(self._tested.artifacts[contestant.artifact]))
-        function = self._loader.function(contestant.name, artifact, contestant.symbol, self._problem)
-        runtime.loaded()
-        needed = function.workspace_bytes(runtime.stream)
-        workspace: GuardedBuffer | None = self.memory.allocate("its workspace", needed) if needed else None
-        return function.launch(self._addresses, workspace.address if workspace else 0, runtime.stream)
-
-
-def _bench(tested: TestedDevice, step: SelfTestStep, precision: Precision) -> tuple[_Bench, list[Launch]] | None:
-    """On the first problem that the contestants do not refuse; with the vendor's library where no kernel is given."""
-    kind = tested.runtime.facts.kind
-    size = CPU_REPEATED_SIZE if kind == "cpu" else REPEATED_SIZE
-    problems = step.problems or (library_problem(kind, size, size, size),)
+def _bench(
+    tested: TestedDevice, step: SelfTestStep, precision: Precision, purpose: str
+) -> tuple[GuardedMemory, Sampler, list[Launch]]:
+    """Launches on buffers that they share, and the timing loop: on the first problem that the contestants do not
+    refuse, with the vendor's library where no kernel is given."""
+    runtime, facts = tested.runtime, tested.runtime.facts
+    size = CPU_REPEATED_SIZE if facts.kind == "cpu" else REPEATED_SIZE
     contestants = step.contestants or (Contestant(name="library"), Contestant(name="library again"))
-    for problem in problems:
-        bench = _Bench(tested, problem, precision)
+    for problem in step.problems or (library_problem(facts.kind, size, size, size),):
+        memory, launches = GuardedMemory(runtime), list[Launch | None]()
+        addresses = _uploaded(tested, memory, problem)
+        sampler = _sampler(tested, memory, precision, cold=False)
+        loader = ArtifactLoader(*[explained_status] * (facts.kind == "hip"))
         try:
-            launches = [bench.launch(contestant) for contestant in contestants]
+            for one in contestants:
+                if one.artifact is None:
+                    launches.append(runtime.library(problem, addresses))
+                    continue
+                # a copy: an image that is loaded twice is two in memory
+                artifact = bytes(bytearray(tested.artifacts[one.artifact]))
+                function = loader.function(one.name, artifact, one.symbol, problem)
+                runtime.loaded()
+                needed = function.workspace_bytes(runtime.stream)
+                workspace = memory.allocate("its workspace", needed).address if needed else 0
+                launches.append(function.launch(addresses, workspace, runtime.stream))
         except BenchmarkError as error:
-            bench.memory.free()
+            memory.free()
             if error.kind is FailureKind.REFUSED:
                 continue
             raise
         known = [launch for launch in launches if launch is not None]
         if len(known) == len(contestants):
-            return bench, known
-        bench.memory.free()
-    return None
+            return memory, sampler, known
+        memory.free()
+    raise _SkippedError(f"there is no kernel to {purpose}: neither a compiler nor the vendor's library")
 
 
 BLOCKS_AT_MOST = 100
@@ -939,17 +871,14 @@ class _Trials:
 
 
 def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
-    made = _bench(tested, step, PAIRED)
-    if made is None:
-        return skipped("there is no kernel to compare with itself: neither a compiler nor the vendor's library")
-    bench, launches = made
+    memory, sampler, launches = _bench(tested, step, PAIRED, "compare with itself")
     what = step.name or f"{tested.runtime.library_name} against itself"
     equal = _Trials()
-    with _in_use(tested.runtime, bench.memory.free):
+    with _guarded(tested.runtime, memory):
         floor_us = noise_floor(tested.runtime).us
         runners = [ContestantRunner(f"build {number}", launch) for number, launch in enumerate(launches, start=1)]
-        equal.compare(bench.sampler, runners, floor_us, TRIALS, step.budget_s)
-        disturbed = bench.sampler.slowed[OTHER_PROCESSES] > QUIET_SHARE * bench.sampler.blocks
+        equal.compare(sampler, runners, floor_us, TRIALS, step.budget_s)
+        disturbed = sampler.slowed[OTHER_PROCESSES] > QUIET_SHARE * sampler.blocks
         time_us, trials = median(equal.times_us), len(equal.ratios)
         figures: Figures = {
             **{verdict.value: equal.verdicts[verdict.value] for verdict in SpeedVerdict},
@@ -958,9 +887,9 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
             "noise_floor_us": floor_us,
             "ratio_least": min(equal.ratios),
             "ratio_most": max(equal.ratios),
-            **_clock_figures(time_us, equal.clocks, bench.sampler),
+            **_clock_figures(time_us, equal.clocks, sampler),
         }
-        slower = _slower(tested, bench.sampler, runners, figures, step.budget_s * SLOWER_BUDGET_SHARE)
+        slower = _slower(tested, sampler, runners, figures, step.budget_s * SLOWER_BUDGET_SHARE)
     same = equal.verdicts[SpeedVerdict.SAME.value]
     sentence = (
         f"{same} of {trials} trials are SAME, {equal.verdicts['UNSURE']} UNSURE, {equal.verdicts['FAST']} FAST, "
@@ -978,7 +907,7 @@ def _same(tested: TestedDevice, step: SelfTestStep) -> Found:
         sentence += f"; {TRIALS - trials} trials did not fit into {step.budget_s:.0f} s"
     holds = same >= SAME_SHARE * trials and told
     if not holds and disturbed:
-        return skipped(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
+        raise _SkippedError(f"{sentence}; the machine was not quiet, so that this says nothing", figures)
     return passed_if(holds, sentence, figures)
 
 
@@ -992,7 +921,7 @@ def _slower(
     """The first with a wait of at least 2 % behind each launch, against the other one; None without probes."""
     try:
         probes = tested.probes
-    except _NoProbesError:
+    except _SkippedError:
         return None
     first, other = runners
     mhz = float(figures.get("clock_mhz", tested.runtime.facts.clock_mhz)) or SUPPOSED_MHZ
@@ -1043,12 +972,9 @@ COUNTED_BEFORE = 4
 def _repeats(tested: TestedDevice, step: SelfTestStep) -> Found:
     """One process's median; the session compares those of several."""
     one = step.contestants[:1] or (Contestant(name="library"),)
-    made = _bench(tested, replace(step, contestants=one), REPEATED)
-    if made is None:
-        return skipped("there is no kernel to time: neither a compiler nor the vendor's library")
-    bench, (launch,) = made
-    with _in_use(tested.runtime, bench.memory.free):
-        return _timed(tested, bench.sampler, launch, step.name or tested.runtime.library_name)
+    memory, sampler, (launch,) = _bench(tested, replace(step, contestants=one), REPEATED, "time")
+    with _guarded(tested.runtime, memory):
+        return _timed(tested, sampler, launch, step.name or tested.runtime.library_name)
 
 
 def _repeats_read(tested: TestedDevice, _step: SelfTestStep) -> Found:

@@ -31,7 +31,6 @@ class StoppingRule:
 
     @property
     def count(self) -> int:
-        """Samples so far."""
         return len(self._in_order)
 
     def add(self, times_us: Iterable[float]) -> None:

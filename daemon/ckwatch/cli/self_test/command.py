@@ -19,8 +19,8 @@ from rich.text import Text
 
 from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices
-from ckwatch.bench.self_test.session import WorkerStart, run_self_test
-from ckwatch.bench.worker_session import WORKER, find_devices
+from ckwatch.bench.self_test.session import run_self_test
+from ckwatch.bench.worker_session import WorkerStart, find_devices
 from ckwatch.cli.output import Output
 from ckwatch.cli.self_test.kernels import build_kernels, compiled_for
 from ckwatch.cli.self_test.report import REPORT_NAME, Report, report_text, summary_words, trial_lines
@@ -69,12 +69,8 @@ async def _run(options: argparse.Namespace) -> int:
         settings, folder = await to_thread.run_sync(_settings, options)
         target = _target(options)
         output = Output(options)
-        start = WorkerStart(
-            command=tuple(settings.worker) or (("python3", *WORKER[1:]) if settings.launcher else WORKER),
-            launcher=tuple(settings.launcher),
-            folder=folder,
-        )
-        found = await find_devices(start.command, start.launcher, folder=folder)
+        start = WorkerStart.of(settings, folder)
+        found = await find_devices(start)
         if isinstance(found, BenchmarkFailure):
             raise CkwatchError(found.message, found.hint or None)
         device = chosen_device(found, options.device or settings.device)

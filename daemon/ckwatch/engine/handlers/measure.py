@@ -11,14 +11,14 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from anyio import to_thread
 
-from ckwatch.bench.device_farm import DeviceFarm
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.git_commit import commit_of
 from ckwatch.bench.history.timings import TimingRecord
@@ -36,7 +36,7 @@ from ckwatch.bench.report import (
 )
 from ckwatch.bench.stats.stopping import StoppingRule
 from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import WORKER, LastingWorker, OnMessage, find_devices, measure
+from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart, find_devices, measure
 from ckwatch.compile.elf import code_digest
 from ckwatch.compile.request import CompileRequest, ProductKind
 from ckwatch.core.effects import Measure
@@ -58,20 +58,6 @@ from ckwatch.workspace.shapes import find_shape, ragged_shapes
 
 LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerCommand:
-    """How a worker is started: `launcher` in front of `command`."""
-
-    launcher: tuple[str, ...]
-    command: tuple[str, ...]
-
-    @classmethod
-    def of(cls, settings: BenchSection) -> WorkerCommand:
-        """The workspace's choice. Behind a launcher this Python's path means nothing."""
-        default = ("python3", *WORKER[1:]) if settings.launcher else WORKER
-        return cls(tuple(settings.launcher), tuple(settings.worker) or default)
 
 
 def device_kind(unit: Unit) -> str:
@@ -194,12 +180,35 @@ OnStage = Callable[[str, str, str], None]
 """Gets the unit, the shape, and what the worker does."""
 
 
+class DeviceFarm(Protocol):
+    """Machines that announce devices. `MeasureRunner.farm_changed` is called whenever `devices` changes."""
+
+    def devices(self) -> Sequence[DeviceFacts]:
+        """The devices there are now, each with its `machine`. Cheap, without I/O."""
+        ...
+
+    async def measure(
+        self,
+        job: Job,
+        artifacts: Sequence[bytes],
+        device: DeviceFacts,
+        *,
+        time_limit_s: float,
+        on_message: OnMessage | None,
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """As `ckwatch.bench.worker_session.measure`, by a worker of the device's machine.
+
+        Raises CkwatchError where the machine cannot, or is not there any more.
+        """
+        ...
+
+
 class _RaceWorker:
     """A worker that lasts, and since when it has had nothing to do."""
 
-    def __init__(self, command: WorkerCommand, root: Path) -> None:
-        self.command = command
-        self.worker = LastingWorker(command=command.command, launcher=command.launcher, folder=root)
+    def __init__(self, start: WorkerStart) -> None:
+        self.start = start
+        self.worker = Worker(start)
         self.close = self.worker.close
         self._users = 0
         self._idle_since = time.monotonic()
@@ -244,7 +253,7 @@ class MeasureRunner:
         self._history = history
         self._regressions = RegressionCheck(history)
         self._asking = anyio.Lock()
-        self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
+        self._found: tuple[WorkerStart, Devices | BenchmarkFailure, float] | None = None
         self._announced: tuple[DeviceFacts, ...] = ()
         self._racing: dict[str, _RaceWorker] = {}
         self._warnings: dict[str, str] = {}
@@ -284,14 +293,14 @@ class MeasureRunner:
             await self.devices()
 
     async def _found_by_worker(self, *, again: bool) -> Devices | BenchmarkFailure:
-        worker = WorkerCommand.of(self.settings)
+        worker = WorkerStart.of(self.settings, self._root)
         async with self._asking:
             known, now = self._found, time.monotonic()
             if known is not None and known[0] == worker and not again:
                 useless = isinstance(known[1], BenchmarkFailure) or not known[1].devices
                 if not useless or now - known[2] < DEVICES_RETRY_S:
                     return known[1]
-            found = await find_devices(worker.command, worker.launcher, folder=self._root)
+            found = await find_devices(worker)
             self._found = (worker, found, now)
             return found
 
@@ -461,23 +470,25 @@ class MeasureRunner:
     async def _race(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
         """Measure in a worker that lasts for the next one of the race. What fails in a worker that has measured others
         is tried once more in a fresh one, so that nobody answers for what another has broken."""
-        worker = WorkerCommand.of(self.settings)
+        start = WorkerStart.of(self.settings, self._root)
         racing = self._racing.get(job.device)
-        if racing is not None and (racing.command != worker or racing.worker.jobs >= RACES_PER_WORKER):
+        if racing is not None and (racing.start != start or racing.worker.jobs >= RACES_PER_WORKER):
             del self._racing[job.device]
             await racing.close()
             racing = None
         if racing is None or job.kind == "cpu":
             # on the processor, what threads a kernel has left behind would disturb the next one
-            racing = _RaceWorker(worker, self._root)
+            racing = _RaceWorker(start)
         async with racing.used():
             before = racing.worker.jobs
             measure_once = partial(
-                racing.worker.measure,
+                racing.worker.ask,
                 job,
                 artifacts,
+                BenchmarkReport,
                 time_limit_s=min(self.settings.time_limit_s, RACE_LIMIT_S),
                 on_message=self._reporting(job, shape),
+                lasting=True,
             )
             outcome = await measure_once()
             if isinstance(outcome, BenchmarkFailure) and before and outcome.kind not in ITS_OWN_FAULT:
@@ -506,20 +517,12 @@ class MeasureRunner:
     async def _ask(
         self, job: Job, artifacts: Sequence[bytes], shape: str, device: DeviceFacts
     ) -> BenchmarkReport | BenchmarkFailure:
-        worker, report = WorkerCommand.of(self.settings), self._reporting(job, shape)
+        report, limit_s = self._reporting(job, shape), self.settings.time_limit_s
         if not device.machine:
-            return await measure(
-                job,
-                artifacts,
-                command=worker.command,
-                launcher=worker.launcher,
-                time_limit_s=self.settings.time_limit_s,
-                on_message=report,
-                folder=self._root,
-            )
+            start = WorkerStart.of(self.settings, self._root)
+            return await measure(job, artifacts, start, time_limit_s=limit_s, on_message=report)
         if self.farm is None:
             return BenchmarkFailure(kind=FailureKind.LOST, message=f"{device.machine} is not there any more")
-        limit_s = self.settings.time_limit_s
         try:
             outcome = await self.farm.measure(job, artifacts, device, time_limit_s=limit_s, on_message=report)
         except CkwatchError as error:

@@ -8,7 +8,6 @@
 
 #include "machine.h"
 
-bool is_known_instruction(const char *mnemonic) { return find_row(mnemonic) || find_rdna_row(mnemonic); }
 
 static void execute_data(Wave *w, const Instruction *i) {
   leave_code(w, i, "this is no instruction of %s", name_of_arch(w->launch->arch));

@@ -130,11 +130,4 @@ static inline uint32_t small_of_f32_stochastic(SmallFormat f, float x, uint32_t 
   return small_rounded(f, x, true, random >> (9 + parts_of_small(f).mantissa), saturate);
 }
 
-/* The scale of a float: its biased exponent. */
-static inline uint32_t e8m0_of_f32(float x) {
-  uint32_t u;
-  memcpy(&u, &x, 4);
-  return u >> 23 & 0xff;
-}
-
 #endif

@@ -24,6 +24,7 @@
 #include "hip_hooks.h"
 #include "streams.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* signatures are HIP's */
 #define EXPORT __attribute__((visibility("default")))
 
 enum {
@@ -70,6 +71,21 @@ static int end(int error) {
     int failure = injected_failure(#name);                         \
     if (failure || broken) return end(failure ? failure : broken); \
   } while (0)
+
+/* A function that ends with `answer`, unless a failure is injected or an earlier error stays. */
+#define CALL(name, parameters, answer)                                    \
+  EXPORT int name parameters {                                            \
+    int failure = injected_failure(#name);                                \
+    return end(failure ? failure : broken ? (int)broken : (int)(answer)); \
+  }
+/* One that does `action` if what it is given holds. */
+#define ACT(name, parameters, holds, otherwise, action) \
+  EXPORT int name parameters {                          \
+    ENTER(name);                                        \
+    if (!(holds)) return end(otherwise);                \
+    action;                                             \
+    return SUCCESS;                                     \
+  }
 
 /* ---- What went wrong, in words ----------------------------------------------------------------------------------- */
 
@@ -208,51 +224,15 @@ EXPORT int hipPeekAtLastError(void) {
   return failure ? failure : last_error;
 }
 
-EXPORT int hipInit(unsigned flags) {
-  ENTER(hipInit);
-  return end(flags ? INVALID_VALUE : devices() ? SUCCESS : NO_DEVICE);
-}
-EXPORT int hipRuntimeGetVersion(int *version) {
-  ENTER(hipRuntimeGetVersion);
-  *version = (int)told_number("VERSION", 70253211);
-  return SUCCESS;
-}
-EXPORT int hipDriverGetVersion(int *version) {
-  ENTER(hipDriverGetVersion);
-  *version = (int)told_number("VERSION", 70253211);
-  return SUCCESS;
-}
-EXPORT int hipGetDeviceCount(int *count) {
-  ENTER(hipGetDeviceCount);
-  *count = devices();
-  return end(*count ? SUCCESS : NO_DEVICE);
-}
-EXPORT int hipSetDevice(int number) {
-  ENTER(hipSetDevice);
-  if (!is_device(number)) return end(INVALID_DEVICE);
-  current_device = number;
-  return SUCCESS;
-}
-EXPORT int hipGetDevice(int *number) {
-  ENTER(hipGetDevice);
-  *number = current_device;
-  return end(devices() ? SUCCESS : NO_DEVICE);
-}
-EXPORT int hipDeviceGet(int *handle, int number) {
-  ENTER(hipDeviceGet);
-  *handle = number;
-  return end(is_device(number) ? SUCCESS : INVALID_DEVICE);
-}
-EXPORT int hipGetDeviceFlags(unsigned *flags) {
-  ENTER(hipGetDeviceFlags);
-  *flags = 0;
-  return SUCCESS;
-}
-EXPORT int hipSetDeviceFlags(unsigned flags) {
-  ENTER(hipSetDeviceFlags);
-  (void)flags;
-  return SUCCESS;
-}
+CALL(hipInit, (unsigned flags), flags ? INVALID_VALUE : devices() ? SUCCESS : NO_DEVICE)
+ACT(hipRuntimeGetVersion, (int *version), true, SUCCESS, *version = (int)told_number("VERSION", 70253211))
+ACT(hipDriverGetVersion, (int *version), true, SUCCESS, *version = (int)told_number("VERSION", 70253211))
+CALL(hipGetDeviceCount, (int *count), (*count = devices(), *count ? SUCCESS : NO_DEVICE))
+ACT(hipSetDevice, (int number), is_device(number), INVALID_DEVICE, current_device = number)
+CALL(hipGetDevice, (int *number), (*number = current_device, devices() ? SUCCESS : NO_DEVICE))
+CALL(hipDeviceGet, (int *handle, int number), (*handle = number, is_device(number) ? SUCCESS : INVALID_DEVICE))
+ACT(hipGetDeviceFlags, (unsigned *flags), true, SUCCESS, *flags = 0)
+CALL(hipSetDeviceFlags, (unsigned flags), SUCCESS)
 
 static uint64_t memory_total(void) {
   return (uint64_t)told_number("MEMORY", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
@@ -307,12 +287,8 @@ EXPORT int hipDeviceGetPCIBusId(char *text, int length, int number) {
   else snprintf(text, (size_t)length, "emulated");
   return SUCCESS;
 }
-EXPORT int hipDeviceGetName(char *text, int length, int number) {
-  ENTER(hipDeviceGetName);
-  if (!is_device(number)) return end(INVALID_DEVICE);
-  name_of_device(text, (size_t)length);
-  return SUCCESS;
-}
+ACT(hipDeviceGetName, (char *text, int length, int number),
+    is_device(number), INVALID_DEVICE, name_of_device(text, (size_t)length))
 EXPORT int hipDeviceTotalMem(size_t *bytes, int number) {
   ENTER(hipDeviceTotalMem);
   *bytes = memory_total();
@@ -361,12 +337,7 @@ EXPORT int hipDeviceGetAttribute(int *value, int attribute, int number) {
   }
   return SUCCESS;
 }
-EXPORT int hipDeviceGetLimit(size_t *value, int limit) {
-  ENTER(hipDeviceGetLimit);
-  (void)limit;
-  *value = 0;
-  return SUCCESS;
-}
+ACT(hipDeviceGetLimit, (size_t *value, int limit), true, SUCCESS, *value = 0)
 EXPORT int hipDeviceCanAccessPeer(int *can, int number, int peer) {
   ENTER(hipDeviceCanAccessPeer);
   *can = number != peer;
@@ -465,20 +436,14 @@ static bool is_ours(const void *address, size_t size) {
   return region && size <= region->base + region->size - at;
 }
 
-EXPORT int hipMalloc(void **address, size_t size) {
-  ENTER(hipMalloc);
-  return end(allocate(address, size, DEVICE_MEMORY, 0, false));
-}
+CALL(hipMalloc, (void **address, size_t size), allocate(address, size, DEVICE_MEMORY, 0, false))
 EXPORT int hipExtMallocWithFlags(void **address, size_t size, unsigned flags) {
   enum { SIGNAL_MEMORY = 2 };
   ENTER(hipExtMallocWithFlags);
   if (flags == SIGNAL_MEMORY && (size != 8 || lacks("signal-memory"))) return end(INVALID_VALUE);
   return end(allocate(address, size, flags == SIGNAL_MEMORY ? HOST_MEMORY : DEVICE_MEMORY, flags, false));
 }
-EXPORT int hipMallocManaged(void **address, size_t size, unsigned flags) {
-  ENTER(hipMallocManaged);
-  return end(allocate(address, size, HOST_MEMORY, flags, true));
-}
+CALL(hipMallocManaged, (void **address, size_t size, unsigned flags), allocate(address, size, HOST_MEMORY, flags, true))
 EXPORT int hipMallocPitch(void **address, size_t *pitch, size_t width, size_t height) {
   ENTER(hipMallocPitch);
   *pitch = (width + 255) & ~(size_t)255;
@@ -487,35 +452,17 @@ EXPORT int hipMallocPitch(void **address, size_t *pitch, size_t width, size_t he
 static int allocate_host(void **address, size_t size, unsigned flags) {
   return lacks("host-memory") ? OUT_OF_MEMORY : allocate(address, size, HOST_MEMORY, flags, false);
 }
-EXPORT int hipHostMalloc(void **address, size_t size, unsigned flags) {
-  ENTER(hipHostMalloc);
-  return end(allocate_host(address, size, flags));
-}
-EXPORT int hipHostAlloc(void **address, size_t size, unsigned flags) {
-  ENTER(hipHostAlloc);
-  return end(allocate_host(address, size, flags));
-}
-EXPORT int hipMallocHost(void **address, size_t size) {
-  ENTER(hipMallocHost);
-  return end(allocate_host(address, size, 0));
-}
+CALL(hipHostMalloc, (void **address, size_t size, unsigned flags), allocate_host(address, size, flags))
+CALL(hipHostAlloc, (void **address, size_t size, unsigned flags), allocate_host(address, size, flags))
+CALL(hipMallocHost, (void **address, size_t size), allocate_host(address, size, 0))
 
 static int free_memory(void *address) {
   drain_all(); /* as HIP does */
   return !address || release(address, true) ? SUCCESS : INVALID_VALUE;
 }
-EXPORT int hipFree(void *address) {
-  ENTER(hipFree);
-  return end(free_memory(address));
-}
-EXPORT int hipHostFree(void *address) {
-  ENTER(hipHostFree);
-  return end(free_memory(address));
-}
-EXPORT int hipFreeHost(void *address) {
-  ENTER(hipFreeHost);
-  return end(free_memory(address));
-}
+CALL(hipFree, (void *address), free_memory(address))
+CALL(hipHostFree, (void *address), free_memory(address))
+CALL(hipFreeHost, (void *address), free_memory(address))
 EXPORT int hipMallocAsync(void **address, size_t size, void *stream) {
   ENTER(hipMallocAsync);
   if (!stream_of(stream)) return end(INVALID_HANDLE);
@@ -544,7 +491,6 @@ EXPORT int hipHostUnregister(void *address) {
 }
 EXPORT int hipHostGetDevicePointer(void **device_address, void *address, unsigned flags) {
   ENTER(hipHostGetDevicePointer);
-  (void)flags;
   if (!device_address || !allocation_of(address, 1).address) return end(INVALID_VALUE);
   *device_address = address;
   return SUCCESS;
@@ -658,44 +604,24 @@ static int copy_later(void *target, const void *source, size_t size, int kind, v
   return SUCCESS;
 }
 
-EXPORT int hipMemcpy(void *target, const void *source, size_t size, int kind) {
-  ENTER(hipMemcpy);
-  return end(copy_now(target, source, size, kind));
-}
-EXPORT int hipMemcpyAsync(void *target, const void *source, size_t size, int kind, void *stream) {
-  ENTER(hipMemcpyAsync);
-  return end(copy_later(target, source, size, kind, stream));
-}
+CALL(hipMemcpy, (void *target, const void *source, size_t size, int kind), copy_now(target, source, size, kind))
+CALL(hipMemcpyAsync, (void *target, const void *source, size_t size, int kind, void *stream),
+     copy_later(target, source, size, kind, stream))
 EXPORT int hipMemcpyWithStream(void *target, const void *source, size_t size, int kind, void *stream) {
   ENTER(hipMemcpyWithStream);
   int error = copy_later(target, source, size, kind, stream);
   if (!error) drain(stream_of(stream));
   return end(error ? error : broken);
 }
-EXPORT int hipMemcpyHtoD(void *target, void *source, size_t size) {
-  ENTER(hipMemcpyHtoD);
-  return end(copy_now(target, source, size, HOST_TO_DEVICE));
-}
-EXPORT int hipMemcpyDtoH(void *target, void *source, size_t size) {
-  ENTER(hipMemcpyDtoH);
-  return end(copy_now(target, source, size, DEVICE_TO_HOST));
-}
-EXPORT int hipMemcpyDtoD(void *target, void *source, size_t size) {
-  ENTER(hipMemcpyDtoD);
-  return end(copy_now(target, source, size, DEVICE_TO_DEVICE));
-}
-EXPORT int hipMemcpyHtoDAsync(void *target, const void *source, size_t size, void *stream) {
-  ENTER(hipMemcpyHtoDAsync);
-  return end(copy_later(target, source, size, HOST_TO_DEVICE, stream));
-}
-EXPORT int hipMemcpyDtoHAsync(void *target, void *source, size_t size, void *stream) {
-  ENTER(hipMemcpyDtoHAsync);
-  return end(copy_later(target, source, size, DEVICE_TO_HOST, stream));
-}
-EXPORT int hipMemcpyDtoDAsync(void *target, void *source, size_t size, void *stream) {
-  ENTER(hipMemcpyDtoDAsync);
-  return end(copy_later(target, source, size, DEVICE_TO_DEVICE, stream));
-}
+CALL(hipMemcpyHtoD, (void *target, void *source, size_t size), copy_now(target, source, size, HOST_TO_DEVICE))
+CALL(hipMemcpyDtoH, (void *target, void *source, size_t size), copy_now(target, source, size, DEVICE_TO_HOST))
+CALL(hipMemcpyDtoD, (void *target, void *source, size_t size), copy_now(target, source, size, DEVICE_TO_DEVICE))
+CALL(hipMemcpyHtoDAsync, (void *target, const void *source, size_t size, void *stream),
+     copy_later(target, source, size, HOST_TO_DEVICE, stream))
+CALL(hipMemcpyDtoHAsync, (void *target, void *source, size_t size, void *stream),
+     copy_later(target, source, size, DEVICE_TO_HOST, stream))
+CALL(hipMemcpyDtoDAsync, (void *target, void *source, size_t size, void *stream),
+     copy_later(target, source, size, DEVICE_TO_DEVICE, stream))
 
 static int copy_rows(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
                      size_t height, int kind, void *handle, bool wait) {
@@ -710,16 +636,12 @@ static int copy_rows(void *target, size_t target_pitch, const void *source, size
   if (wait || !is_ours(target, to) || !is_ours(source, from)) drain(stream);
   return SUCCESS;
 }
-EXPORT int hipMemcpy2D(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
-                       size_t height, int kind) {
-  ENTER(hipMemcpy2D);
-  return end(copy_rows(target, target_pitch, source, source_pitch, width, height, kind, NULL, true));
-}
-EXPORT int hipMemcpy2DAsync(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
-                            size_t height, int kind, void *stream) {
-  ENTER(hipMemcpy2DAsync);
-  return end(copy_rows(target, target_pitch, source, source_pitch, width, height, kind, stream, false));
-}
+CALL(hipMemcpy2D, (void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
+                   size_t height, int kind),
+     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, NULL, true))
+CALL(hipMemcpy2DAsync, (void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
+                        size_t height, int kind, void *stream),
+     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, stream, false))
 
 static int fill(void *target, uint32_t value, size_t count, int width, void *handle, bool wait) {
   Stream *stream = stream_of(handle);
@@ -730,38 +652,18 @@ static int fill(void *target, uint32_t value, size_t count, int width, void *han
   if (wait) drain(stream);
   return wait ? broken : SUCCESS;
 }
-EXPORT int hipMemset(void *target, int value, size_t size) {
-  ENTER(hipMemset);
-  return end(fill(target, (uint32_t)value, size, 1, NULL, true));
-}
-EXPORT int hipMemsetAsync(void *target, int value, size_t size, void *stream) {
-  ENTER(hipMemsetAsync);
-  return end(fill(target, (uint32_t)value, size, 1, stream, false));
-}
-EXPORT int hipMemsetD8(void *target, uint8_t value, size_t count) {
-  ENTER(hipMemsetD8);
-  return end(fill(target, value, count, 1, NULL, true));
-}
-EXPORT int hipMemsetD8Async(void *target, uint8_t value, size_t count, void *stream) {
-  ENTER(hipMemsetD8Async);
-  return end(fill(target, value, count, 1, stream, false));
-}
-EXPORT int hipMemsetD16(void *target, uint16_t value, size_t count) {
-  ENTER(hipMemsetD16);
-  return end(fill(target, value, count, 2, NULL, true));
-}
-EXPORT int hipMemsetD16Async(void *target, uint16_t value, size_t count, void *stream) {
-  ENTER(hipMemsetD16Async);
-  return end(fill(target, value, count, 2, stream, false));
-}
-EXPORT int hipMemsetD32(void *target, int value, size_t count) {
-  ENTER(hipMemsetD32);
-  return end(fill(target, (uint32_t)value, count, 4, NULL, true));
-}
-EXPORT int hipMemsetD32Async(void *target, int value, size_t count, void *stream) {
-  ENTER(hipMemsetD32Async);
-  return end(fill(target, (uint32_t)value, count, 4, stream, false));
-}
+CALL(hipMemset, (void *target, int value, size_t size), fill(target, (uint32_t)value, size, 1, NULL, true))
+CALL(hipMemsetAsync, (void *target, int value, size_t size, void *stream),
+     fill(target, (uint32_t)value, size, 1, stream, false))
+CALL(hipMemsetD8, (void *target, uint8_t value, size_t count), fill(target, value, count, 1, NULL, true))
+CALL(hipMemsetD8Async, (void *target, uint8_t value, size_t count, void *stream),
+     fill(target, value, count, 1, stream, false))
+CALL(hipMemsetD16, (void *target, uint16_t value, size_t count), fill(target, value, count, 2, NULL, true))
+CALL(hipMemsetD16Async, (void *target, uint16_t value, size_t count, void *stream),
+     fill(target, value, count, 2, stream, false))
+CALL(hipMemsetD32, (void *target, int value, size_t count), fill(target, (uint32_t)value, count, 4, NULL, true))
+CALL(hipMemsetD32Async, (void *target, int value, size_t count, void *stream),
+     fill(target, (uint32_t)value, count, 4, stream, false))
 
 /* ---- Streams and events ------------------------------------------------------------------------------------------ */
 
@@ -771,18 +673,9 @@ static int make_stream(void **handle, unsigned flags, int priority) {
   *handle = new_stream(flags, priority);
   return *handle ? SUCCESS : OUT_OF_MEMORY;
 }
-EXPORT int hipStreamCreate(void **stream) {
-  ENTER(hipStreamCreate);
-  return end(make_stream(stream, 0, 0));
-}
-EXPORT int hipStreamCreateWithFlags(void **stream, unsigned flags) {
-  ENTER(hipStreamCreateWithFlags);
-  return end(make_stream(stream, flags, 0));
-}
-EXPORT int hipStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
-  ENTER(hipStreamCreateWithPriority);
-  return end(make_stream(stream, flags, priority));
-}
+CALL(hipStreamCreate, (void **stream), make_stream(stream, 0, 0))
+CALL(hipStreamCreateWithFlags, (void **stream, unsigned flags), make_stream(stream, flags, 0))
+CALL(hipStreamCreateWithPriority, (void **stream, unsigned flags, int priority), make_stream(stream, flags, priority))
 EXPORT int hipStreamDestroy(void *stream) {
   ENTER(hipStreamDestroy);
   if ((uintptr_t)stream <= 2 || !stream_of(stream)) return end(INVALID_HANDLE);
@@ -800,24 +693,11 @@ EXPORT int hipStreamSynchronize(void *stream) {
   drain(stream_of(stream));
   return end(broken);
 }
-EXPORT int hipStreamGetFlags(void *stream, unsigned *flags) {
-  ENTER(hipStreamGetFlags);
-  if (!stream_of(stream)) return end(INVALID_HANDLE);
-  *flags = flags_of_stream(stream_of(stream));
-  return SUCCESS;
-}
-EXPORT int hipStreamGetPriority(void *stream, int *priority) {
-  ENTER(hipStreamGetPriority);
-  if (!stream_of(stream)) return end(INVALID_HANDLE);
-  *priority = priority_of_stream(stream_of(stream));
-  return SUCCESS;
-}
-EXPORT int hipStreamGetDevice(void *stream, int *number) {
-  ENTER(hipStreamGetDevice);
-  if (!stream_of(stream)) return end(INVALID_HANDLE);
-  *number = 0;
-  return SUCCESS;
-}
+ACT(hipStreamGetFlags, (void *stream, unsigned *flags),
+    stream_of(stream), INVALID_HANDLE, *flags = flags_of_stream(stream_of(stream)))
+ACT(hipStreamGetPriority, (void *stream, int *priority),
+    stream_of(stream), INVALID_HANDLE, *priority = priority_of_stream(stream_of(stream)))
+ACT(hipStreamGetDevice, (void *stream, int *number), stream_of(stream), INVALID_HANDLE, *number = 0)
 EXPORT int hipStreamIsCapturing(void *stream, int *status) {
   ENTER(hipStreamIsCapturing);
   if (!stream_of(stream)) return end(INVALID_HANDLE);
@@ -829,11 +709,7 @@ EXPORT int hipDeviceSynchronize(void) {
   drain_all();
   return end(broken);
 }
-EXPORT int hipDeviceReset(void) {
-  ENTER(hipDeviceReset);
-  drain_all();
-  return SUCCESS;
-}
+ACT(hipDeviceReset, (void), true, SUCCESS, drain_all())
 
 static int wait_value(void *stream, void *address, uint64_t value, unsigned flags, uint64_t mask, int width) {
   if (lacks("wait-value") || flags > 3 || !address) return INVALID_VALUE;
@@ -841,30 +717,20 @@ static int wait_value(void *stream, void *address, uint64_t value, unsigned flag
   put_wait_value(stream_of(stream), address, value, mask, flags, width);
   return SUCCESS;
 }
-EXPORT int hipStreamWaitValue32(void *stream, void *address, uint32_t value, unsigned flags, uint32_t mask) {
-  ENTER(hipStreamWaitValue32);
-  return end(wait_value(stream, address, value, flags, mask, 4));
-}
-EXPORT int hipStreamWaitValue64(void *stream, void *address, uint64_t value, unsigned flags, uint64_t mask) {
-  ENTER(hipStreamWaitValue64);
-  return end(wait_value(stream, address, value, flags, mask, 8));
-}
+CALL(hipStreamWaitValue32, (void *stream, void *address, uint32_t value, unsigned flags, uint32_t mask),
+     wait_value(stream, address, value, flags, mask, 4))
+CALL(hipStreamWaitValue64, (void *stream, void *address, uint64_t value, unsigned flags, uint64_t mask),
+     wait_value(stream, address, value, flags, mask, 8))
 static int write_value(void *stream, void *address, uint64_t value, int width) {
   if (!address) return INVALID_VALUE;
   if (!stream_of(stream)) return INVALID_HANDLE;
   put_write_value(stream_of(stream), address, value, width);
   return SUCCESS;
 }
-EXPORT int hipStreamWriteValue32(void *stream, void *address, uint32_t value, unsigned flags) {
-  ENTER(hipStreamWriteValue32);
-  (void)flags;
-  return end(write_value(stream, address, value, 4));
-}
-EXPORT int hipStreamWriteValue64(void *stream, void *address, uint64_t value, unsigned flags) {
-  ENTER(hipStreamWriteValue64);
-  (void)flags;
-  return end(write_value(stream, address, value, 8));
-}
+CALL(hipStreamWriteValue32, (void *stream, void *address, uint32_t value, unsigned flags),
+     write_value(stream, address, value, 4))
+CALL(hipStreamWriteValue64, (void *stream, void *address, uint64_t value, unsigned flags),
+     write_value(stream, address, value, 8))
 EXPORT int hipLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
   ENTER(hipLaunchHostFunc);
   if (!function) return end(INVALID_VALUE);
@@ -900,35 +766,18 @@ static int make_event(void **made) {
   *made = new_event();
   return *made ? SUCCESS : OUT_OF_MEMORY;
 }
-EXPORT int hipEventCreate(void **made) {
-  ENTER(hipEventCreate);
-  return end(make_event(made));
-}
+CALL(hipEventCreate, (void **made), make_event(made))
 EXPORT int hipEventCreateWithFlags(void **made, unsigned flags) {
   enum { DISABLE_SYSTEM_FENCE = 0x20000000 };
   ENTER(hipEventCreateWithFlags);
   if (flags & DISABLE_SYSTEM_FENCE && lacks("fence-flag")) return end(INVALID_VALUE);
   return end(make_event(made));
 }
-EXPORT int hipEventDestroy(void *event) {
-  ENTER(hipEventDestroy);
-  if (!is_event(event)) return end(INVALID_HANDLE);
-  destroy_event(event);
-  return SUCCESS;
-}
-EXPORT int hipEventRecord(void *event, void *stream) {
-  ENTER(hipEventRecord);
-  if (!is_event(event) || !stream_of(stream)) return end(INVALID_HANDLE);
-  put_record(stream_of(stream), event);
-  return SUCCESS;
-}
-EXPORT int hipEventRecordWithFlags(void *event, void *stream, unsigned flags) {
-  ENTER(hipEventRecordWithFlags);
-  (void)flags;
-  if (!is_event(event) || !stream_of(stream)) return end(INVALID_HANDLE);
-  put_record(stream_of(stream), event);
-  return SUCCESS;
-}
+ACT(hipEventDestroy, (void *event), is_event(event), INVALID_HANDLE, destroy_event(event))
+ACT(hipEventRecord, (void *event, void *stream),
+    is_event(event) && stream_of(stream), INVALID_HANDLE, put_record(stream_of(stream), event))
+ACT(hipEventRecordWithFlags, (void *event, void *stream, unsigned flags),
+    is_event(event) && stream_of(stream), INVALID_HANDLE, put_record(stream_of(stream), event))
 EXPORT int hipEventQuery(void *event) {
   ENTER(hipEventQuery);
   if (!is_event(event)) return end(INVALID_HANDLE);
@@ -940,13 +789,8 @@ EXPORT int hipEventSynchronize(void *event) {
   wait_for_event(event);
   return end(broken);
 }
-EXPORT int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
-  ENTER(hipStreamWaitEvent);
-  (void)flags;
-  if (!is_event(event) || !stream_of(stream)) return end(INVALID_HANDLE);
-  put_wait_event(stream_of(stream), event);
-  return SUCCESS;
-}
+ACT(hipStreamWaitEvent, (void *stream, void *event, unsigned flags),
+    is_event(event) && stream_of(stream), INVALID_HANDLE, put_wait_event(stream_of(stream), event))
 EXPORT int hipEventElapsedTime(float *milliseconds, void *begin, void *finish) {
   ENTER(hipEventElapsedTime);
   if (!milliseconds || !is_event(begin) || !is_event(finish)) return end(milliseconds ? INVALID_HANDLE : INVALID_VALUE);
@@ -1051,7 +895,6 @@ EXPORT void __hipUnregisterFatBinary(void **handle) {
 EXPORT void __hipRegisterFunction(void **handle, const void *host, char *device_name, const char *name,
                                   unsigned threads, void *thread, void *block, Dim3 *block_size, Dim3 *grid_size,
                                   int *waves) {
-  (void)device_name, (void)threads, (void)thread, (void)block, (void)block_size, (void)grid_size, (void)waves;
   Module *module = (Module *)handle;
   Function *function = malloc(sizeof *function);
   if (!module || !function) abort();
@@ -1066,21 +909,17 @@ static void keep_variable(Module *module, const void *host, const char *name, si
 }
 EXPORT void __hipRegisterVar(void **handle, void *host, char *host_name, char *name, int external, size_t size,
                              int constant, int global) {
-  (void)host_name, (void)external, (void)constant, (void)global;
   keep_variable((Module *)handle, host, name, size, NULL);
 }
 EXPORT void __hipRegisterManagedVar(void *handle, void **pointer, void *initial, const char *name, size_t size,
                                     unsigned alignment) {
-  (void)alignment;
   if (allocate(pointer, size, HOST_MEMORY, 0, true) == SUCCESS && *pointer) memcpy(*pointer, initial, size);
   keep_variable((Module *)handle, pointer, name, size, pointer);
 }
 EXPORT void __hipRegisterTexture(void **handle, void *host, char *name, char *device_name, int external, int normalized,
                                  int type) {
-  (void)handle, (void)host, (void)name, (void)device_name, (void)external, (void)normalized, (void)type;
 }
 EXPORT void __hipRegisterSurface(void **handle, void *host, char *name, char *device_name, int type, int external) {
-  (void)handle, (void)host, (void)name, (void)device_name, (void)type, (void)external;
 }
 
 /* The kernel that a host program's function stands for. */
@@ -1140,15 +979,9 @@ static int load_module(void **handle, const void *image, size_t size) {
   *handle = keep_module((Module){.object = object, .tried = true});
   return SUCCESS;
 }
-EXPORT int hipModuleLoadData(void **handle, const void *image) {
-  ENTER(hipModuleLoadData);
-  return end(load_module(handle, image, SIZE_MAX));
-}
-EXPORT int hipModuleLoadDataEx(void **handle, const void *image, unsigned count, int *options, void **values) {
-  ENTER(hipModuleLoadDataEx);
-  (void)count, (void)options, (void)values;
-  return end(load_module(handle, image, SIZE_MAX));
-}
+CALL(hipModuleLoadData, (void **handle, const void *image), load_module(handle, image, SIZE_MAX))
+CALL(hipModuleLoadDataEx, (void **handle, const void *image, unsigned count, int *options, void **values),
+     load_module(handle, image, SIZE_MAX))
 EXPORT int hipModuleLoad(void **handle, const char *path) {
   ENTER(hipModuleLoad);
   if (!handle || !path) return end(INVALID_VALUE);
@@ -1163,12 +996,7 @@ EXPORT int hipModuleLoad(void **handle, const char *path) {
   free(image);
   return end(error);
 }
-EXPORT int hipModuleUnload(void *handle) {
-  ENTER(hipModuleUnload);
-  if (!is_module(handle)) return end(INVALID_HANDLE);
-  drop_module(handle);
-  return SUCCESS;
-}
+ACT(hipModuleUnload, (void *handle), is_module(handle), INVALID_HANDLE, drop_module(handle))
 EXPORT int hipModuleGetFunction(void **function, void *handle, const char *name) {
   ENTER(hipModuleGetFunction);
   if (!function || !name || !*name) return end(INVALID_VALUE);
@@ -1197,7 +1025,6 @@ EXPORT const char *hipKernelNameRef(const void *function) {
   return is_kernel(function) ? ((const Kernel *)function)->name : NULL;
 }
 EXPORT const char *hipKernelNameRefByPtr(const void *host, void *stream) {
-  (void)stream;
   Kernel *kernel;
   return kernel_of_host(host, &kernel) == SUCCESS ? kernel->name : NULL;
 }
@@ -1223,32 +1050,23 @@ static int part_of_symbol(const void *symbol, size_t size, size_t offset, uint8_
   if (!error) *address = (uint8_t *)(uintptr_t)at + offset;
   return error;
 }
-EXPORT int hipMemcpyToSymbol(const void *symbol, const void *source, size_t size, size_t offset, int kind) {
-  ENTER(hipMemcpyToSymbol);
-  uint8_t *address;
-  int error = part_of_symbol(symbol, size, offset, &address);
-  return end(error ? error : copy_now(address, source, size, kind));
-}
-EXPORT int hipMemcpyToSymbolAsync(const void *symbol, const void *source, size_t size, size_t offset, int kind,
-                                  void *stream) {
-  ENTER(hipMemcpyToSymbolAsync);
-  uint8_t *address;
-  int error = part_of_symbol(symbol, size, offset, &address);
-  return end(error ? error : copy_later(address, source, size, kind, stream));
-}
-EXPORT int hipMemcpyFromSymbol(void *target, const void *symbol, size_t size, size_t offset, int kind) {
-  ENTER(hipMemcpyFromSymbol);
-  uint8_t *address;
-  int error = part_of_symbol(symbol, size, offset, &address);
-  return end(error ? error : copy_now(target, address, size, kind));
-}
-EXPORT int hipMemcpyFromSymbolAsync(void *target, const void *symbol, size_t size, size_t offset, int kind,
-                                    void *stream) {
-  ENTER(hipMemcpyFromSymbolAsync);
-  uint8_t *address;
-  int error = part_of_symbol(symbol, size, offset, &address);
-  return end(error ? error : copy_later(target, address, size, kind, stream));
-}
+#define SYMBOL_CALL(name, parameters, copy)                          \
+  EXPORT int name parameters {                                       \
+    ENTER(name);                                                     \
+    uint8_t *address;                                                \
+    int error = part_of_symbol(symbol, size, offset, &address);      \
+    return end(error ? error : (copy));                              \
+  }
+SYMBOL_CALL(hipMemcpyToSymbol, (const void *symbol, const void *source, size_t size, size_t offset, int kind),
+            copy_now(address, source, size, kind))
+SYMBOL_CALL(hipMemcpyToSymbolAsync,
+            (const void *symbol, const void *source, size_t size, size_t offset, int kind, void *stream),
+            copy_later(address, source, size, kind, stream))
+SYMBOL_CALL(hipMemcpyFromSymbol, (void *target, const void *symbol, size_t size, size_t offset, int kind),
+            copy_now(target, address, size, kind))
+SYMBOL_CALL(hipMemcpyFromSymbolAsync,
+            (void *target, const void *symbol, size_t size, size_t offset, int kind, void *stream),
+            copy_later(target, address, size, kind, stream))
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
@@ -1396,16 +1214,11 @@ static int launch_function(void *function, Dim3 grid, Dim3 block, size_t shared,
   return launch_kernel(function, grid, block, parameters, extra, shared, stream, begin, finish);
 }
 
-EXPORT int hipLaunchKernel(const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream) {
-  ENTER(hipLaunchKernel);
-  return end(launch_host(host, grid, block, parameters, shared, stream, NULL, NULL));
-}
-EXPORT int hipExtLaunchKernel(const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream,
-                              void *begin, void *finish, int flags) {
-  ENTER(hipExtLaunchKernel);
-  (void)flags;
-  return end(launch_host(host, grid, block, parameters, shared, stream, begin, finish));
-}
+CALL(hipLaunchKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream),
+     launch_host(host, grid, block, parameters, shared, stream, NULL, NULL))
+CALL(hipExtLaunchKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream,
+                          void *begin, void *finish, int flags),
+     launch_host(host, grid, block, parameters, shared, stream, begin, finish))
 
 typedef struct { /* hipLaunchConfig_t */
   Dim3 grid, block;
@@ -1413,30 +1226,24 @@ typedef struct { /* hipLaunchConfig_t */
   void *stream, *attributes;
   unsigned attribute_count;
 } LaunchConfig;
-EXPORT int hipLaunchKernelExC(const LaunchConfig *config, const void *host, void **parameters) {
-  ENTER(hipLaunchKernelExC);
-  if (!config) return end(INVALID_VALUE);
-  return end(launch_host(host, config->grid, config->block, parameters, config->shared, config->stream, NULL, NULL));
-}
+CALL(hipLaunchKernelExC, (const LaunchConfig *config, const void *host, void **parameters),
+     !config ? INVALID_VALUE
+             : launch_host(host, config->grid, config->block, parameters, config->shared, config->stream, NULL, NULL))
 typedef struct { /* HIP_LAUNCH_CONFIG */
   Dim3 grid, block;
   unsigned shared;
   void *stream, *attributes;
   unsigned attribute_count;
 } DriverLaunchConfig;
-EXPORT int hipDrvLaunchKernelEx(const DriverLaunchConfig *config, void *function, void **parameters, void **extra) {
-  ENTER(hipDrvLaunchKernelEx);
-  if (!config) return end(INVALID_VALUE);
-  return end(launch_function(function, config->grid, config->block, config->shared, config->stream, parameters, extra,
-                             NULL, NULL));
-}
-EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                 unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters,
-                                 void **extra) {
-  ENTER(hipModuleLaunchKernel);
-  return end(launch_function(function, (Dim3){grid_x, grid_y, grid_z}, (Dim3){block_x, block_y, block_z}, shared,
-                             stream, parameters, extra, NULL, NULL));
-}
+CALL(hipDrvLaunchKernelEx, (const DriverLaunchConfig *config, void *function, void **parameters, void **extra),
+     !config ? INVALID_VALUE
+             : launch_function(function, config->grid, config->block, config->shared, config->stream, parameters, extra,
+                               NULL, NULL))
+CALL(hipModuleLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters,
+                             void **extra),
+     launch_function(function, (Dim3){grid_x, grid_y, grid_z}, (Dim3){block_x, block_y, block_z}, shared, stream,
+                     parameters, extra, NULL, NULL))
 
 /* Sizes of the grid in work-items; only whole workgroups. */
 static int launch_items(void *function, Dim3 items, Dim3 block, size_t shared, void *stream, void **parameters,
@@ -1446,28 +1253,20 @@ static int launch_items(void *function, Dim3 items, Dim3 block, size_t shared, v
   return launch_function(function, (Dim3){items.x / block.x, items.y / block.y, items.z / block.z}, block, shared,
                          stream, parameters, extra, begin, finish);
 }
-EXPORT int hipExtModuleLaunchKernel(void *function, uint32_t items_x, uint32_t items_y, uint32_t items_z,
-                                    uint32_t block_x, uint32_t block_y, uint32_t block_z, size_t shared, void *stream,
-                                    void **parameters, void **extra, void *begin, void *finish, uint32_t flags) {
-  ENTER(hipExtModuleLaunchKernel);
-  (void)flags;
-  return end(launch_items(function, (Dim3){items_x, items_y, items_z}, (Dim3){block_x, block_y, block_z}, shared,
-                          stream, parameters, extra, begin, finish));
-}
-EXPORT int hipHccModuleLaunchKernel(void *function, uint32_t items_x, uint32_t items_y, uint32_t items_z,
-                                    uint32_t block_x, uint32_t block_y, uint32_t block_z, size_t shared, void *stream,
-                                    void **parameters, void **extra, void *begin, void *finish) {
-  ENTER(hipHccModuleLaunchKernel);
-  return end(launch_items(function, (Dim3){items_x, items_y, items_z}, (Dim3){block_x, block_y, block_z}, shared,
-                          stream, parameters, extra, begin, finish));
-}
+CALL(hipExtModuleLaunchKernel, (void *function, uint32_t items_x, uint32_t items_y, uint32_t items_z, uint32_t block_x,
+                                uint32_t block_y, uint32_t block_z, size_t shared, void *stream, void **parameters,
+                                void **extra, void *begin, void *finish, uint32_t flags),
+     launch_items(function, (Dim3){items_x, items_y, items_z}, (Dim3){block_x, block_y, block_z}, shared, stream,
+                  parameters, extra, begin, finish))
+CALL(hipHccModuleLaunchKernel, (void *function, uint32_t items_x, uint32_t items_y, uint32_t items_z, uint32_t block_x,
+                                uint32_t block_y, uint32_t block_z, size_t shared, void *stream, void **parameters,
+                                void **extra, void *begin, void *finish),
+     launch_items(function, (Dim3){items_x, items_y, items_z}, (Dim3){block_x, block_y, block_z}, shared, stream,
+                  parameters, extra, begin, finish))
 /* Workgroups run one after the other: they cannot wait for each other. */
-EXPORT int hipLaunchCooperativeKernel(const void *host, Dim3 grid, Dim3 block, void **parameters, unsigned shared,
-                                      void *stream) {
-  ENTER(hipLaunchCooperativeKernel);
-  (void)host, (void)grid, (void)block, (void)parameters, (void)shared, (void)stream;
-  return end(NOT_SUPPORTED);
-}
+CALL(hipLaunchCooperativeKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, unsigned shared,
+                                  void *stream),
+     NOT_SUPPORTED)
 
 enum { MOST_CONFIGURATIONS = 16 };
 static __thread struct {
@@ -1535,15 +1334,10 @@ EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function) {
 }
 EXPORT int hipFuncSetAttribute(const void *host, int attribute, int value) {
   ENTER(hipFuncSetAttribute);
-  (void)attribute, (void)value;
   Kernel *kernel;
   return end(kernel_of_host(host, &kernel));
 }
-EXPORT int hipFuncSetCacheConfig(const void *host, int config) {
-  ENTER(hipFuncSetCacheConfig);
-  (void)host, (void)config;
-  return SUCCESS;
-}
+CALL(hipFuncSetCacheConfig, (const void *host, int config), SUCCESS)
 
 /* Workgroups of a kernel on one compute unit: four SIMDs of 512 registers for 8 waves at most, and its LDS. */
 static int workgroups_per_unit(const Kernel *kernel, int items, size_t shared) {
@@ -1561,16 +1355,11 @@ static int occupancy_of_host(int *count, const void *host, int items, size_t sha
   if (!error) *count = workgroups_per_unit(kernel, items, shared);
   return error;
 }
-EXPORT int hipOccupancyMaxActiveBlocksPerMultiprocessor(int *count, const void *host, int items, size_t shared) {
-  ENTER(hipOccupancyMaxActiveBlocksPerMultiprocessor);
-  return end(occupancy_of_host(count, host, items, shared));
-}
-EXPORT int hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, const void *host, int items, size_t shared,
-                                                                 unsigned flags) {
-  ENTER(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  (void)flags;
-  return end(occupancy_of_host(count, host, items, shared));
-}
+CALL(hipOccupancyMaxActiveBlocksPerMultiprocessor, (int *count, const void *host, int items, size_t shared),
+     occupancy_of_host(count, host, items, shared))
+CALL(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, (int *count, const void *host, int items, size_t shared,
+                                                             unsigned flags),
+     occupancy_of_host(count, host, items, shared))
 EXPORT int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *count, void *function, int items, size_t shared) {
   ENTER(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor);
   if (!count || !is_kernel(function)) return end(count ? INVALID_HANDLE : INVALID_VALUE);
@@ -1594,7 +1383,6 @@ EXPORT int hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *
 
 /* ---- The emulator's own ------------------------------------------------------------------------------------------ */
 
-EXPORT const char *ckwatch_emulator_version(void) { return "1"; }
 EXPORT uint32_t ckwatch_emulator_finding_count(void) { return finding_count(); }
 EXPORT char *ckwatch_emulator_finding(uint32_t n) { return finding_json(n); } /* for ckwatch_emulator_free */
 EXPORT void ckwatch_emulator_free(void *memory) { free(memory); }
@@ -1605,14 +1393,6 @@ EXPORT void ckwatch_emulator_set_checked(int value) {
 EXPORT void ckwatch_emulator_set_traced(int value) { traced = value != 0; }
 EXPORT void ckwatch_emulator_mark_undefined(const void *address, uint64_t size) {
   mark_undefined((uint64_t)(uintptr_t)address, size, true);
-}
-EXPORT void ckwatch_emulator_mark_defined(const void *address, uint64_t size) {
-  mark_undefined((uint64_t)(uintptr_t)address, size, false);
-}
-EXPORT uint64_t ckwatch_emulator_count_undefined(const void *address, uint64_t size, uint64_t *first) {
-  uint64_t at = 0, count = count_undefined((uint64_t)(uintptr_t)address, size, &at);
-  if (first) *first = at;
-  return count;
 }
 /* One byte for each byte of memory: 1 where nothing has written it. */
 EXPORT void ckwatch_emulator_undefined(const void *address, uint64_t size, uint8_t *bytes) {
@@ -1658,7 +1438,6 @@ EXPORT const char *ckwatch_emulator_problem(void) {
   pthread_mutex_unlock(&lock);
   return told_problem;
 }
-EXPORT int ckwatch_emulator_known_instruction(const char *mnemonic) { return is_known_instruction(mnemonic); }
 
 __attribute__((destructor)) static void append_report(void) {
   const char *path = getenv("CKWATCH_EMULATOR_REPORT");

@@ -194,7 +194,6 @@ const Row *find_rdna_row(const char *printed);
 bool adapt_to_rdna(const char *name, Instruction *i);
 bool order_pair(Instruction parts[3], uint8_t *count);
 extern const Row rdna_rows[], pair_row;
-bool is_known_instruction(const char *mnemonic); /* with or without its suffix */
 
 /* ---- A launch ---------------------------------------------------------------------------------------------------- */
 typedef struct CodeObject CodeObject;

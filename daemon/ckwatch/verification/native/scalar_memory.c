@@ -114,29 +114,20 @@ static void scalar_time(Wave *w, const Instruction *i) {
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
+#define TO_X4(name, handler, results, of) \
+  ROW(name, handler, results, 4 | (of)), ROW(name "x2", handler, results, 8 | (of)), \
+      ROW(name "x4", handler, results, 16 | (of))
+#define TO_X16(name, handler, results, of) \
+  TO_X4(name, handler, results, of), ROW(name "x8", handler, results, 32 | (of)), \
+      ROW(name "x16", handler, results, 64 | (of))
+
 const Row scalar_memory_rows[] = {
-    ROW("s_load_dword", scalar_load, 1, 4),
-    ROW("s_load_dwordx2", scalar_load, 1, 8),
-    ROW("s_load_dwordx4", scalar_load, 1, 16),
-    ROW("s_load_dwordx8", scalar_load, 1, 32),
-    ROW("s_load_dwordx16", scalar_load, 1, 64),
-    ROW("s_buffer_load_dword", scalar_load, 1, 4 | OF_BUFFER),
-    ROW("s_buffer_load_dwordx2", scalar_load, 1, 8 | OF_BUFFER),
-    ROW("s_buffer_load_dwordx4", scalar_load, 1, 16 | OF_BUFFER),
-    ROW("s_buffer_load_dwordx8", scalar_load, 1, 32 | OF_BUFFER),
-    ROW("s_buffer_load_dwordx16", scalar_load, 1, 64 | OF_BUFFER),
-    ROW("s_scratch_load_dword", scalar_load, 1, 4 | OF_SCRATCH),
-    ROW("s_scratch_load_dwordx2", scalar_load, 1, 8 | OF_SCRATCH),
-    ROW("s_scratch_load_dwordx4", scalar_load, 1, 16 | OF_SCRATCH),
-    ROW("s_store_dword", scalar_store, 0, 4),
-    ROW("s_store_dwordx2", scalar_store, 0, 8),
-    ROW("s_store_dwordx4", scalar_store, 0, 16),
-    ROW("s_buffer_store_dword", scalar_store, 0, 4 | OF_BUFFER),
-    ROW("s_buffer_store_dwordx2", scalar_store, 0, 8 | OF_BUFFER),
-    ROW("s_buffer_store_dwordx4", scalar_store, 0, 16 | OF_BUFFER),
-    ROW("s_scratch_store_dword", scalar_store, 0, 4 | OF_SCRATCH),
-    ROW("s_scratch_store_dwordx2", scalar_store, 0, 8 | OF_SCRATCH),
-    ROW("s_scratch_store_dwordx4", scalar_store, 0, 16 | OF_SCRATCH),
+    TO_X16("s_load_dword", scalar_load, 1, 0),
+    TO_X16("s_buffer_load_dword", scalar_load, 1, OF_BUFFER),
+    TO_X4("s_scratch_load_dword", scalar_load, 1, OF_SCRATCH),
+    TO_X4("s_store_dword", scalar_store, 0, 0),
+    TO_X4("s_buffer_store_dword", scalar_store, 0, OF_BUFFER),
+    TO_X4("s_scratch_store_dword", scalar_store, 0, OF_SCRATCH),
     INTEGER_ATOMICS("s", scalar_atomic, 0),
     INTEGER_ATOMICS("s_buffer", scalar_atomic, SCALAR_BUFFER),
     ROW("s_memtime", scalar_time, 1, 0),

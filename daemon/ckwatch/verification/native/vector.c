@@ -186,26 +186,19 @@ static inline int32_t sext24(int32_t x) { return (int32_t)((uint32_t)x << 8) >> 
 static inline uint32_t distance(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
 
 /* As IEEE 754-2008 minNum and maxNum; -0 is below +0. */
-static inline float min_f32(float a, float b) {
-  if (a != a) return b;
-  if (b != b) return a;
-  return a < b ? a : b < a ? b : signbit(a) ? a : b;
-}
-static inline float max_f32(float a, float b) {
-  if (a != a) return b;
-  if (b != b) return a;
-  return a > b ? a : b > a ? b : signbit(a) ? b : a;
-}
-static inline double min_f64(double a, double b) {
-  if (a != a) return b;
-  if (b != b) return a;
-  return a < b ? a : b < a ? b : signbit(a) ? a : b;
-}
-static inline double max_f64(double a, double b) {
-  if (a != a) return b;
-  if (b != b) return a;
-  return a > b ? a : b > a ? b : signbit(a) ? b : a;
-}
+#define MIN_AND_MAX(t, real)                           \
+  static inline real min_##t(real a, real b) {         \
+    if (a != a) return b;                              \
+    if (b != b) return a;                              \
+    return a < b ? a : b < a ? b : signbit(a) ? a : b; \
+  }                                                    \
+  static inline real max_##t(real a, real b) {         \
+    if (a != a) return b;                              \
+    if (b != b) return a;                              \
+    return a > b ? a : b > a ? b : signbit(a) ? b : a; \
+  }
+MIN_AND_MAX(f32, float)
+MIN_AND_MAX(f64, double)
 /* As IEEE 754-2019 minimum and maximum: NaN goes on. */
 static inline float minimum_f32(float a, float b) { return a != a ? a : b != b ? b : min_f32(a, b); }
 static inline float maximum_f32(float a, float b) { return a != a ? a : b != b ? b : max_f32(a, b); }
@@ -213,18 +206,14 @@ static inline float med3_f32(float a, float b, float c) {
   if (a != a || b != b || c != c) return min_f32(min_f32(a, b), c);
   return max_f32(min_f32(a, b), min_f32(max_f32(a, b), c));
 }
-static inline float fract_f32(float a) {
-  float d = a - floorf(a);
-  return d < 1 ? d : d == d ? 0x1.fffffep-1f : d;
-}
-static inline float fract_f16(float a) {
-  float d = a - floorf(a);
-  return d < 0x1.ffcp-1f ? d : d == d ? 0x1.ffcp-1f : d;
-}
-static inline double fract_f64(double a) {
-  double d = a - floor(a);
-  return d < 1 ? d : d == d ? 0x1.fffffffffffffp-1 : d;
-}
+#define FRACT(t, real, floor, most)         \
+  static inline real fract_##t(real a) {    \
+    real d = a - floor(a);                  \
+    return d < most ? d : d == d ? most : d; \
+  }
+FRACT(f32, float, floorf, 0x1.fffffep-1f)
+FRACT(f16, float, floorf, 0x1.ffcp-1f)
+FRACT(f64, double, floor, 0x1.fffffffffffffp-1)
 static inline double mantissa_f64(double a) {
   int exponent;
   return isfinite(a) ? frexp(a, &exponent) : a;
@@ -355,17 +344,23 @@ static inline float cube_t(float x, float y, float z) {
 /* v_div_fixup: the quotient of c / b when its approximation a meets special cases. Where the ISA document says that a
  * denominator with the exponent of infinity overflows (all of which are dealt with before), the approximation is meant:
  * the steps before it turn quotients that are too large into NaN. */
-static inline float div_fixup_f32(float a, float b, float c) {
-  bool negative = signbit(b) != signbit(c);
-  if (c != c) return c;
-  if (b != b) return b;
-  if ((b == 0 && c == 0) || (isinf(b) && isinf(c))) return -NAN;
-  if (b == 0 || isinf(c)) return negative ? -INFINITY : INFINITY;
-  if (isinf(b) || c == 0) return negative ? -0.0f : 0.0f;
-  if ((int)(bits_of_f32(c) >> 23 & 255) - (int)(bits_of_f32(b) >> 23 & 255) < -150) return negative ? -0.0f : 0.0f;
-  if (!isfinite(a)) return negative ? -INFINITY : INFINITY;
-  return negative ? -fabsf(a) : fabsf(a);
-}
+#define DIV_FIXUP(t, real, exponent_bits, mantissa_bits)                                                                \
+  static inline real div_fixup_##t(real a, real b, real c) {                                                           \
+    enum { EXPONENTS = (1 << exponent_bits) - 1, LEAST = -EXPONENTS / 2 - mantissa_bits };                             \
+    bool negative = signbit(b) != signbit(c);                                                                          \
+    if (c != c) return c;                                                                                              \
+    if (b != b) return b;                                                                                              \
+    if ((b == 0 && c == 0) || (isinf(b) && isinf(c))) return -(real)NAN;                                               \
+    if (b == 0 || isinf(c)) return negative ? -(real)INFINITY : (real)INFINITY;                                        \
+    if (isinf(b) || c == 0) return negative ? -(real)0 : (real)0;                                                      \
+    int numerator = (int)(bits_of_##t(c) >> mantissa_bits & EXPONENTS);                                                \
+    int denominator = (int)(bits_of_##t(b) >> mantissa_bits & EXPONENTS);                                              \
+    if (numerator - denominator < LEAST) return negative ? -(real)0 : (real)0;                                         \
+    if (!isfinite(a)) return negative ? -(real)INFINITY : (real)INFINITY;                                              \
+    return negative ? -(real)__builtin_fabs(a) : (real)__builtin_fabs(a);                                              \
+  }
+DIV_FIXUP(f32, float, 8, 23)
+DIV_FIXUP(f64, double, 11, 52)
 static inline float div_fixup_f16(float a, float b, float c) { /* nothing is said of overflow */
   bool usual = isfinite(b) && isfinite(c) && b != 0 && c != 0;
   return usual && isnan(a) ? a : div_fixup_f32(a, b, c);
@@ -384,18 +379,6 @@ static double trig_preop_f64(double a, uint32_t b) {
   if (word + 1 >= sizeof two_by_pi / sizeof *two_by_pi) return 0;
   uint64_t bits = two_by_pi[word] << bit | (bit ? two_by_pi[word + 1] >> (64 - bit) : 0);
   return ldexp((double)(bits >> 11), -53 - (int)shift + (exponent >= 1968 ? 128 : 0));
-}
-
-static inline double div_fixup_f64(double a, double b, double c) {
-  bool negative = signbit(b) != signbit(c);
-  if (c != c) return c;
-  if (b != b) return b;
-  if ((b == 0 && c == 0) || (isinf(b) && isinf(c))) return -(double)NAN;
-  if (b == 0 || isinf(c)) return negative ? -(double)INFINITY : (double)INFINITY;
-  if (isinf(b) || c == 0) return negative ? -0.0 : 0.0;
-  if ((int)(bits_of_f64(c) >> 52 & 2047) - (int)(bits_of_f64(b) >> 52 & 2047) < -1075) return negative ? -0.0 : 0.0;
-  if (!isfinite(a)) return negative ? -(double)INFINITY : (double)INFINITY;
-  return negative ? -fabs(a) : fabs(a);
 }
 
 #define FUNCTION(name) static void execute_##name(Wave *w, const Instruction *i)

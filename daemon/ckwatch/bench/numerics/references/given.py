@@ -44,7 +44,6 @@ class Given:
         return self._views[role].sizes
 
     def dtype(self, role: str) -> str:
-        """The dtype of the tensor. Raises KeyError."""
         return self._problem.buffer(self._views[role].buffer).dtype
 
     def read(self, role: str, *index: Any) -> Doubles:
