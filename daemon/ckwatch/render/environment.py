@@ -538,6 +538,11 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def lexer(self) -> Lexer:
         return self._locating_lexer
 
+    @property
+    def sources_read(self) -> list[TemplateSource]:
+        """The templates that the present render has read."""
+        return [source for path, source in self.sources.items() if path in self.lookups.read]
+
     def concat(self, events: Iterable[Any]) -> MappedText:
         return self.recorder.concat(events, self.budget.output_limit, self.budget.text, self.mapped_values)
 

@@ -76,11 +76,11 @@ class SweepPlan:
         """The number of combinations before any condition."""
         return math.prod(len(axis.values) for axis in self.axes)
 
-    def product(self) -> Product:
-        """The product of its values, with its conditions and derived parameters."""
+    def product(self, *, failing_is_false: bool = False) -> Product:
+        """The product of its values, with its conditions and derived parameters; as in `Product`."""
         axes = [(axis.parameter, [written.value for written in axis.values]) for axis in self.axes]
         fixed = {name: written.value for name, written in self.fixed.items()}
-        return Product(axes, fixed, self.conditions, self.derived)
+        return Product(axes, fixed, self.conditions, self.derived, failing_is_false=failing_is_false)
 
 
 def read_sweep(

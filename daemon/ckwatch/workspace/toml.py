@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
 
 
@@ -770,6 +771,16 @@ def toml_key(name: str) -> str:
 def table_text(table: Mapping[str, Any]) -> str:
     """The lines of a table; tables in it are written inline."""
     return "".join(f"{toml_key(name)} = {_value_text(value)}\n" for name, value in table.items())
+
+
+def instance_table(name: str, parameters: Mapping[str, Any]) -> str:
+    """The `[[instance]]` table of an instance. Raises CkwatchError for text that is no Unicode."""
+    for value in (name, *parameters.values()):
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise CkwatchError(f"{value!r} is not valid Unicode") from None
+    return f"[[instance]]\n{table_text({'name': name, **parameters})}"
 
 
 def _value_text(value: Any) -> str:

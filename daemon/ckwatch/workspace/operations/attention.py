@@ -192,27 +192,20 @@ def _bias(dtype: str, *, variable: bool) -> Tensor:
 def _operation(table: AttentionTable, tensors: Mapping[str, Tensor | None]) -> Operation:
     defaults = _stride_defaults(tensors)
     variable = table.lengths == "variable"
-    head, head_v = table.head, _head_v(table)
     left, right = _window(table)
     settings: dict[str, ParameterValue] = {
-        "head": head,
-        "head_v": head_v,
-        "scale": 1 / sqrt(head) if table.scale is None else table.scale,
+        **table.model_dump(include={"head", "mask", "aligned", "bias", "lengths", "descale", "lse"}),
+        "head_v": _head_v(table),
+        "scale": 1 / sqrt(table.head) if table.scale is None else table.scale,
         "soft_cap": table.soft_cap or 0.0,
-        "mask": table.mask,
         "window": (left, right),
-        "aligned": table.aligned,
-        "bias": table.bias,
-        "lengths": table.lengths,
-        "descale": table.descale,
-        "lse": table.lse,
     }
     roles = {ROLES[name]: name for name, tensor in tensors.items() if tensor is not None}
     computation = RowComputation(
         reference="attention",
         tensors=roles,
         macs=_macs(table),
-        depth=f"{'max_seqlen_k' if variable else 'seqlen_k'} + {head}",
+        depth=f"{'max_seqlen_k' if variable else 'seqlen_k'} + {table.head}",
         compute=table.dtype,
         sizes={name: name for name in (VARIABLE if variable else FIXED)},
         options={name: settings[name] for name in OPTIONS} | {"left": left, "right": right},
