@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
@@ -27,7 +27,7 @@ from ckwatch.workspace.operations import (
 )
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
-from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, name_at
+from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
 from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
@@ -41,10 +41,8 @@ TABLES = ("operation", "defaults", "shape", "instance", "sweep")
 PARAMETERS_BELONG = "template parameters belong in [defaults], [[instance]] or [sweep.parameters]"
 
 
-class KernelTable(BaseModel):
+class KernelTable(Section):
     """The keys at the top of a kernel file; its tables are read one by one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name | None = Field(
         None, description="unique in the workspace; by default the file's name without `.kernel.toml`"

@@ -190,7 +190,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A table of `ckwatch.toml`; unknown keys are errors."""
+    """A table whose unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,6 +75,27 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         example = ",".join(f"{name}=…" for name in needed)
         hint = f"{did_you_mean(text, known)}it has {join_names(known) or 'none'}; or sizes: {example}"
         raise CkwatchError(f"'{kernel.name}' has no shape '{text}'", hint)
+    table, hint = _written_sizes(kernel, text, needed)
+    for name in operation.runtime_arguments:
+        if name not in RUNTIME_DEFAULTS:
+            table.setdefault(name, next((shape.runtime[name] for shape in kernel.shapes), 1))
+    problems = Problems(TomlDocument(kernel.path, "[[shape]]\n", Source.KERNEL_FILE))
+    try:
+        shape = _read(problems, table, ("shape", 0), operation)
+    except ValueError as error:
+        raise CkwatchError(f"'{text}': {error}", hint) from None
+    if shape is None:
+        raise CkwatchError(f"'{text}': {problems.found[0].message}", hint)
+    alike = (one for one in kernel.shapes if (one.sizes, one.runtime) == (shape.sizes, shape.runtime))
+    usual = with_defaults(operation, {name: shape.sizes[name] for name in needed}) | RUNTIME_DEFAULTS
+    values = {**shape.sizes, **shape.runtime}
+    name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
+    return next(alike, replace(shape, name=name, span=kernel.template_span))
+
+
+def _written_sizes(kernel: Kernel, text: str, needed: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The sizes in `text`, all that are `needed` among them, and a hint at what may be written. Raises CkwatchError."""
+    operation = kernel.operation
     optional = [*(name for name in operation.size_arguments if name not in needed), *operation.runtime_arguments]
     also = f", and optionally {', '.join(optional)}" if optional else ""
     hint = f"its sizes are {', '.join(needed)}{also}"
@@ -93,21 +114,7 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         table[name] = number
     if missing := [name for name in needed if name not in table]:
         raise CkwatchError(f"'{text}' does not say {', '.join(missing)}", hint)
-    for name in operation.runtime_arguments:
-        if name not in RUNTIME_DEFAULTS:
-            table.setdefault(name, next((shape.runtime[name] for shape in kernel.shapes), 1))
-    problems = Problems(TomlDocument(kernel.path, "[[shape]]\n", Source.KERNEL_FILE))
-    try:
-        shape = _read(problems, table, ("shape", 0), operation)
-    except ValueError as error:
-        raise CkwatchError(f"'{text}': {error}", hint) from None
-    if shape is None:
-        raise CkwatchError(f"'{text}': {problems.found[0].message}", hint)
-    alike = (one for one in kernel.shapes if (one.sizes, one.runtime) == (shape.sizes, shape.runtime))
-    usual = with_defaults(operation, {name: shape.sizes[name] for name in needed}) | RUNTIME_DEFAULTS
-    values = {**shape.sizes, **shape.runtime}
-    name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
-    return next(alike, replace(shape, name=name, span=kernel.template_span))
+    return table, hint
 
 
 def find_shapes(kernels: Iterable[Kernel], texts: Iterable[str]) -> dict[str, dict[str, Shape]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ckwatch.model.diagnostics import Related, Severity
 from ckwatch.model.kernels import Instance, ParameterValue, SweepOrigin, value_in_name
@@ -26,14 +26,12 @@ from ckwatch.workspace.parameters import (
 )
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
-from ckwatch.workspace.settings import LimitsSection, Name, valid_name
+from ckwatch.workspace.settings import LimitsSection, Name, Section, valid_name
 from ckwatch.workspace.toml_document import KeyPath
 
 
-class SweepTable(BaseModel):
+class SweepTable(Section):
     """`[[sweep]]`; `where`, `derived` and `parameters` are read apart."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name = Field(description="what the instances' names begin with")
     base: str | None = Field(None, description="an `[[instance]]` whose parameters to start from")

@@ -19,7 +19,6 @@ from ckwatch.workspace.operations.tables import (
     Dtype,
     Identifier,
     Layout,
-    OperationTable,
     RuntimeType,
     SettingsTable,
     Size,
@@ -28,6 +27,7 @@ from ckwatch.workspace.operations.tables import (
 )
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ABOUT = "anything else: tensors, sizes and runtime arguments one by one"
@@ -36,7 +36,7 @@ _TENSOR_SIZES = "the extent of each axis: integers or expressions of the sizes w
 _TENSOR_STRIDES = "of each axis, as sizes are written; without them there are no gaps"
 
 
-class CustomInputTable(OperationTable):
+class CustomInputTable(Section):
     """`[[operation.input]]`."""
 
     name: Identifier = Field(description=_TENSOR_NAME)
@@ -48,7 +48,7 @@ class CustomInputTable(OperationTable):
     absent: bool = Field(False, description="the template names this input, this kernel does not have it")
 
 
-class CustomOutputTable(OperationTable):
+class CustomOutputTable(Section):
     """`[[operation.output]]`."""
 
     name: Identifier = Field(description=_TENSOR_NAME)

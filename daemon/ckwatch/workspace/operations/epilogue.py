@@ -24,12 +24,12 @@ from ckwatch.workspace.operations.tables import (
     Identifier,
     Layout,
     OperandTable,
-    OperationTable,
     SettingsTable,
     template_settings,
 )
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 SCALES = {"scale_a": "inv_scale_x", "scale_b": "inv_scale_w"}
@@ -56,7 +56,7 @@ class ResidualTable(OperandTable):
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class EpilogueOperandTable(OperationTable):
+class EpilogueOperandTable(Section):
     """`[operation.operands.NAME]`."""
 
     does: Literal["add", "multiply"] = Field(description=_DOES)
@@ -97,14 +97,14 @@ class EpilogueTable(ComputedTable):
     operands: dict[Identifier, EpilogueOperandTable] = Field({}, description=_OPERANDS)
 
 
-class ConvolutionResidualTable(OperationTable):
+class ConvolutionResidualTable(Section):
     """`residual` of a convolution: it lies in memory as Y does."""
 
     dtype: Dtype | None = Field(None, description=DTYPE)
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class ConvolutionOperandTable(OperationTable):
+class ConvolutionOperandTable(Section):
     """`[operation.operands.NAME]` of a convolution."""
 
     does: Literal["add", "multiply"] = Field(description=_DOES)

@@ -40,7 +40,6 @@ from ckwatch.workspace.operations.tables import (
     Dtype,
     OperandDtype,
     OperandTable,
-    OperationTable,
     OutputTable,
     Scaling,
     accumulator_for,
@@ -48,6 +47,7 @@ from ckwatch.workspace.operations.tables import (
     check_both_scales,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ABOUT = "Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias)"
@@ -77,7 +77,7 @@ class BiasTable(OperandTable):
     full: bool = Field(False, description="an M×N matrix instead of a vector")
 
 
-class ScaleTable(OperationTable):
+class ScaleTable(Section):
     """`scale_a` or `scale_b`."""
 
     dtype: Dtype = Field("f32", description=DTYPE)

@@ -29,8 +29,9 @@ from ckwatch.workspace.operations.epilogue import (
     with_operands,
 )
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import DTYPE, Dtype, Factor, OperationTable, accumulator_for, one_of
+from ckwatch.workspace.operations.tables import DTYPE, Dtype, Factor, accumulator_for, one_of
 from ckwatch.workspace.problems import Problems, join_names
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = activation(alpha · (X ∗ W) + beta · Bias), a convolution in one to three dimensions"
 
@@ -89,28 +90,28 @@ def _known(layouts: Layouts) -> AfterValidator:
 _LAYOUT = "how its axes lie in memory; by default channels last: "
 
 
-class InputTable(OperationTable):
+class InputTable(Section):
     """`a`."""
 
     dtype: Dtype = Field(description=DTYPE)
     layout: Annotated[str, _known(INPUT_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`NHWGC`")
 
 
-class FilterTable(OperationTable):
+class FilterTable(Section):
     """`b`."""
 
     dtype: Dtype = Field(description=DTYPE)
     layout: Annotated[str, _known(FILTER_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`GKYXC`")
 
 
-class ResultTable(OperationTable):
+class ResultTable(Section):
     """`c`."""
 
     dtype: Dtype = Field(description=DTYPE)
     layout: Annotated[str, _known(OUTPUT_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`NHWGK`")
 
 
-class ChannelBiasTable(OperationTable):
+class ChannelBiasTable(Section):
     """`bias`."""
 
     dtype: Dtype = Field(description=DTYPE)

@@ -30,7 +30,6 @@ from ckwatch.workspace.operations.tables import (
     DTYPE,
     Dtype,
     OperandTable,
-    OperationTable,
     OutputTable,
     Scaling,
     accumulator_for,
@@ -40,6 +39,7 @@ from ckwatch.workspace.operations.tables import (
     extent,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias) with a W for each group of rows"
 
@@ -71,7 +71,7 @@ _SIZES_OF_OPERANDS = {"tensor": ("1",), "row": ("M",), "column": ("G", "N"), "el
 _SCALES = "scales of X and W, both or none"
 
 
-class GroupScaleTable(OperationTable):
+class GroupScaleTable(Section):
     """`scale_a` or `scale_b` of groups."""
 
     dtype: Dtype = Field("f32", description=DTYPE)

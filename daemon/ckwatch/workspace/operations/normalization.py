@@ -17,7 +17,6 @@ from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
     DTYPE,
     Dtype,
-    OperationTable,
     SettingsTable,
     dense,
     extent,
@@ -25,6 +24,7 @@ from ckwatch.workspace.operations.tables import (
     template_settings,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = normalised(X + Residual) · Gamma + Beta, of each row"
 
@@ -67,7 +67,7 @@ SHAPE_DOCS = {
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class QuantizeTable(OperationTable):
+class QuantizeTable(Section):
     """`quantize` of a normalization."""
 
     dtype: Dtype = Field(description="the element type of Y: i8 or f8")

@@ -6,13 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ckwatch.model.kernels import ParameterValue, Tensor, every_input
 from ckwatch.model.names import why_too_long
 from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, parse_size
 from ckwatch.workspace.parameters import as_parameter, kind_of
 from ckwatch.workspace.problems import Problems, describe_value, unknown_value_error, validator_error
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid")
@@ -95,20 +96,14 @@ TEMPLATE_SETTINGS = "handed to the template in `operation.settings`"
 INPUT_REORDER = "order of the inputs in the C function"
 
 
-class OperationTable(BaseModel):
-    """A table of `[operation]`; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
-
-
-class SettingsTable(OperationTable):
+class SettingsTable(Section):
     """A table of `[operation]` with settings for its template."""
 
     settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
     input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
-class OperandTable(OperationTable):
+class OperandTable(Section):
     """`a`, `b` or `bias`."""
 
     dtype: Dtype | None = Field(None, description=DTYPE)
@@ -116,7 +111,7 @@ class OperandTable(OperationTable):
     same_as: str | None = Field(None, description=SAME_AS)
 
 
-class OutputTable(OperationTable):
+class OutputTable(Section):
     """`c`."""
 
     dtype: Dtype = Field(description=DTYPE)
@@ -149,7 +144,7 @@ def buffer_owners(
     return found
 
 
-def check_both_scales(problems: Problems, scale_a: OperationTable | None, scale_b: OperationTable | None) -> None:
+def check_both_scales(problems: Problems, scale_a: Section | None, scale_b: Section | None) -> None:
     """Report `scale_a` or `scale_b` without the other."""
     given = {"scale_a": scale_a, "scale_b": scale_b}
     for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
