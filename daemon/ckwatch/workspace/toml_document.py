@@ -369,9 +369,7 @@ def _place_of(value: TomlValue, key: tuple[int, int] | None, shift: int) -> _Pla
 
 def document_of(path: str, text: str, source: Source) -> TomlDocument:
     """The document of a text; recent ones are kept, so that a language server parses only what changed."""
-    return TomlDocument(path, text, source) if len(text) > _LARGE_CHARACTERS else _kept_document(path, text, source)
+    return (TomlDocument if len(text) > _LARGE_CHARACTERS else _kept_document)(path, text, source)
 
 
-@lru_cache(maxsize=_DOCUMENTS_KEPT)
-def _kept_document(path: str, text: str, source: Source) -> TomlDocument:
-    return TomlDocument(path, text, source)
+_kept_document = lru_cache(maxsize=_DOCUMENTS_KEPT)(TomlDocument)

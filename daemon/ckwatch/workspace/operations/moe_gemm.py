@@ -192,14 +192,10 @@ def _operation(
         size_arguments=SIZES,
         runtime_arguments=(),
         settings=settings,
-        size_defaults={"sorted_size": _sorted_size(block_m)},
+        # whole tiles for any routing: each expert leaves less than a tile unused
+        size_defaults={"sorted_size": f"(tokens * topk + experts * {block_m - 1}) / {block_m} * {block_m}"},
         computation=computation,
     )
-
-
-def _sorted_size(block_m: int) -> str:
-    """Whole tiles for any routing: each expert leaves less than a tile unused."""
-    return f"(tokens * topk + experts * {block_m - 1}) / {block_m} * {block_m}"
 
 
 def _wrong_sizes(sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
