@@ -266,7 +266,7 @@ class ConditionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class SweepExpression:
     """An expression of a sweep, the parameters that it mentions, and where it stands. `evaluate` raises ValueError."""
 
     text: str
@@ -285,7 +285,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition(Expression):
+class Condition(SweepExpression):
     """A condition of a sweep."""
 
     def holds(self, values: Mapping[str, ParameterValue]) -> bool:
@@ -300,7 +300,7 @@ class Condition(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Derivation(Expression):
+class Derivation(SweepExpression):
     """A `parameter` that a sweep works out."""
 
     parameter: str

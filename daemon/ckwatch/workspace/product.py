@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.workspace.parameters import Condition, ConditionError, Derivation, Expression
+from ckwatch.workspace.parameters import Condition, ConditionError, Derivation, SweepExpression
 
 Point = tuple[int, ...]
 """A combination: the index of the value on each axis."""
@@ -21,7 +21,7 @@ ANSWERS_KEPT = 1_000_000
 class ConditionFailedError(Exception):
     """A condition that cannot be answered, or a parameter that cannot be worked out."""
 
-    def __init__(self, cause: Expression, message: str) -> None:
+    def __init__(self, cause: SweepExpression, message: str) -> None:
         super().__init__(message)
         self.cause = cause
 
