@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ckwatch.model.contractions import usual_steps
 from ckwatch.model.kernels import Instance, Kernel, Operation, ParameterValue, Shape, Tensor, Unit
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.text import span
+from ckwatch.workspace.operations.epilogue import Steps
 from ckwatch.workspace.operations.gemm import gemm_operation
 
 Floats = npt.NDArray[np.float64]
@@ -132,7 +134,14 @@ class GemmCase:
         if self.input_reorder is not None:
             settings["input_reorder"] = self.input_reorder
         y = _matrix("Y", self.c, c_layout, ("M", "N"), "LDC", "Y")
-        return gemm_operation({**dict(inputs), "Y": y}, self.accumulator, settings)
+        steps: Steps = usual_steps(
+            scales=tuple(name for name, tensor in inputs[2:4] if tensor is not None),
+            alpha=self.alpha,
+            bias=None if self.bias is None else "Bias",
+            beta=self.beta,
+            activation=self.activation,
+        )
+        return gemm_operation({**dict(inputs), "Y": y}, self.accumulator, settings, steps)
 
     def unit(self, template: str, parameters: Mapping[str, ParameterValue], shapes: tuple[Shape, ...] = ()) -> Unit:
         """The unit of this operation with one instance."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ckwatch.model.kernels import ParameterValue
 from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
-from ckwatch.tuning.space import Allowed, ProductSpace
+from ckwatch.tuning.space import Allowed, Parameters, ProductSpace
 from ckwatch.workspace.parameters import Condition, Derivation
+from ckwatch.workspace.product import Product
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -21,7 +23,7 @@ def condition(text: str, *names: str) -> Condition:
 def derivation(parameter: str, text: str, *names: str) -> Derivation:
     """A derived parameter whose text is a Python expression."""
     code = compile(text, "<derivation>", "eval")
-    return Derivation(parameter, text, frozenset(names), (), lambda values: _evaluated(code, values))
+    return Derivation(text, frozenset(names), (), lambda values: _evaluated(code, values), parameter)
 
 
 def _evaluated(code: Any, values: Mapping[str, object]) -> object:
@@ -31,11 +33,22 @@ def _evaluated(code: Any, values: Mapping[str, object]) -> object:
         raise ValueError(str(error)) from None
 
 
+def product_space(
+    axes: Mapping[str, Sequence[ParameterValue]],
+    fixed: Parameters | None = None,
+    conditions: Sequence[Condition] = (),
+    derived: Sequence[Derivation] = (),
+    allowed: Allowed | None = None,
+) -> ProductSpace:
+    """The space of `axes`, parameter → values."""
+    return ProductSpace(Product(list(axes.items()), fixed, conditions, derived, failing_is_false=True), allowed)
+
+
 def tiles(allowed: Allowed | None = None, conditions: tuple[Condition, ...] | None = None) -> ProductSpace:
     """M ≥ N and M · N ≤ 256 over powers of two, two pipelines, and K derived: 52 of 128 points."""
     own = (condition("M >= N", "M", "N"), condition("M * N <= 256", "M", "N")) if conditions is None else conditions
     axes: dict[str, Any] = {"M": POWERS, "N": POWERS, "pipeline": ("v1", "v3")}
-    return ProductSpace.of(axes, {"warp": 64}, own, [derivation("K", "M * 2", "M")], allowed)
+    return product_space(axes, {"warp": 64}, own, [derivation("K", "M * 2", "M")], allowed)
 
 
 def evaluated(

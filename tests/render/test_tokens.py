@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ckwatch.model.text import Position
 from ckwatch.render.tokens import (
     TokenIndex,
-    depends_on_places,
     device_text,
     kernel_symbol,
     token_key,
@@ -102,7 +101,7 @@ def test_places_on_request() -> None:
     ],
 )
 def test_depends_on_places(text: str, expected: bool) -> None:
-    assert depends_on_places(text) is expected
+    assert (token_key(text) != token_key(f"\n{text}")) is expected
 
 
 TOKENS = st.one_of(

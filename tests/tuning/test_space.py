@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from cases.tuning_spaces import POWERS, condition, derivation, tiles
+from cases.tuning_spaces import POWERS, condition, derivation, product_space, tiles
 from ckwatch.model.diagnostics import Source
 from ckwatch.tuning.space import (
     Axis,
@@ -41,9 +41,9 @@ SPACES: dict[str, Callable[[], Space]] = {
     "listed": listed,
     "joined": lambda: joined([tiles(), listed(), tiles()]),
     "predicate": lambda: tiles(even_sum),
-    "single": lambda: ProductSpace.of({}, {"a": 1}),
-    "empty": lambda: ProductSpace.of({"a": (1, 2)}, conditions=[condition("a > 2", "a")]),
-    "no values": lambda: ProductSpace.of({"a": ()}),
+    "single": lambda: product_space({}, {"a": 1}),
+    "empty": lambda: product_space({"a": (1, 2)}, conditions=[condition("a > 2", "a")]),
+    "no values": lambda: product_space({"a": ()}),
 }
 
 
@@ -97,7 +97,7 @@ def test_points_are_drawn_about_evenly() -> None:
 def test_descents_are_about_even_where_a_list_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ckwatch.tuning.space.LISTED_AT_MOST", 10)
     # a = 0 leaves one value for b, any other leaves all: plain descents would draw it once in five
-    space = ProductSpace.of({"a": range(5), "b": range(20)}, conditions=[condition("a > 0 or b == 3", "a", "b")])
+    space = product_space({"a": range(5), "b": range(20)}, conditions=[condition("a > 0 or b == 3", "a", "b")])
     rng = random.Random(3)
     points = [space.random(rng) for _ in range(2000)]
     assert set(points) <= set(space)
@@ -108,7 +108,7 @@ def test_descents_are_about_even_where_a_list_is_too_long(monkeypatch: pytest.Mo
 def test_a_point_in_a_thousand_millions_is_found() -> None:
     axes = {name: range(32) for name in "abcdef"}
     sums = [condition(f"{one} == {other}", one, other) for one, other in itertools.pairwise("abcdef")]
-    space = ProductSpace.of(axes, conditions=sums)
+    space = product_space(axes, conditions=sums)
     point = space.random(random.Random(1))
     assert space.size == 2**30
     assert point is not None
@@ -116,7 +116,7 @@ def test_a_point_in_a_thousand_millions_is_found() -> None:
 
 
 def test_a_predicate_that_refuses_nearly_all_does_not_hide_the_rest() -> None:
-    space = ProductSpace.of({"a": range(40), "b": range(40)}, allowed=lambda p: "" if p["a"] == p["b"] == 7 else "no")
+    space = product_space({"a": range(40), "b": range(40)}, allowed=lambda p: "" if p["a"] == p["b"] == 7 else "no")
     assert space.random(random.Random(1)) == (7, 7)
 
 
@@ -140,7 +140,7 @@ def test_neighbours_differ_in_one_parameter_and_adjacent_values_come_first() -> 
 
 
 def test_where_one_change_is_ruled_out_two_are_made() -> None:
-    space = ProductSpace.of({"a": range(6), "b": range(6)}, conditions=[condition("a == b", "a", "b")])
+    space = product_space({"a": range(6), "b": range(6)}, conditions=[condition("a == b", "a", "b")])
     assert space.neighbours((2, 2)) == [(1, 1), (3, 3), (0, 0), (4, 4), (5, 5)]
 
 
@@ -158,7 +158,7 @@ def test_a_joined_space_takes_an_instance_once_and_leads_from_one_space_to_anoth
 
 
 def test_a_condition_that_fails_rules_out() -> None:
-    space = ProductSpace.of(
+    space = product_space(
         {"a": (0, 1, 2)},
         conditions=[condition("4 % a == 0", "a")],
         derived=[derivation("b", "6 // (a - 1)", "a")],
@@ -209,7 +209,7 @@ def test_the_coverage_of_a_small_space_is_exact() -> None:
 
 def test_the_coverage_of_a_large_space_says_that_it_is_a_sample() -> None:
     axes = dict.fromkeys("abcdefgh", POWERS)
-    space = ProductSpace.of(axes, conditions=[condition("a * b * c <= 64", *"abc"), condition("d >= e", *"de")])
+    space = product_space(axes, conditions=[condition("a * b * c <= 64", *"abc"), condition("d >= e", *"de")])
     found = coverage(space, random.Random(1), sample=500)
     assert (found.looked_at, found.is_exact) == (500, False)
     assert found.allowed_share == pytest.approx(84 / 512 * 36 / 64, abs=0.05)
@@ -218,12 +218,12 @@ def test_the_coverage_of_a_large_space_says_that_it_is_a_sample() -> None:
 
 def test_a_value_that_a_sample_did_not_meet_is_looked_for() -> None:
     axes = {name: range(200) for name in "abc"}
-    found = coverage(ProductSpace.of(axes), random.Random(1), sample=50)
+    found = coverage(product_space(axes), random.Random(1), sample=50)
     assert (found.allowed_share, found.gone) == (1.0, ())
 
 
 def test_nothing_is_left_of_an_empty_space() -> None:
-    found = coverage(ProductSpace.of({"a": ()}), random.Random(1))
+    found = coverage(product_space({"a": ()}), random.Random(1))
     assert (found.size, found.allowed_share, found.is_exact) == (0, 0.0, True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cases.tuning_spaces import POWERS, condition, cost_of, tiles
+from cases.tuning_spaces import POWERS, condition, cost_of, product_space, tiles
 from ckwatch.tuning.space import ListedSpace, Point, ProductSpace, Space, joined
 from ckwatch.tuning.strategies import STRATEGIES, Search, Strategy
 
@@ -88,10 +88,10 @@ def test_seeds_come_first_unless_they_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        ProductSpace.of({}, {"a": 1}),
-        ProductSpace.of({"a": (1, 2)}, conditions=[condition("a > 2", "a")]),
-        ProductSpace.of({"a": ("x", "y", "z")}),
-        joined([ListedSpace([{"a": 1}, {"b": 2}]), ProductSpace.of({"a": (1, 2, 3)})]),
+        product_space({}, {"a": 1}),
+        product_space({"a": (1, 2)}, conditions=[condition("a > 2", "a")]),
+        product_space({"a": ("x", "y", "z")}),
+        joined([ListedSpace([{"a": 1}, {"b": 2}]), product_space({"a": (1, 2, 3)})]),
     ],
     ids=["single", "empty", "three", "joined"],
 )
@@ -110,7 +110,7 @@ def large() -> ProductSpace:
     axes: dict[str, Any] = dict.fromkeys("abcdef", POWERS)
     axes["pipeline"] = ("v1", "v2", "v3", "v4", "v5")
     axes["wide"] = (False, True)
-    return ProductSpace.of(axes, conditions=[condition("a * b >= 16", "a", "b"), condition("c <= d", "c", "d")])
+    return product_space(axes, conditions=[condition("a * b >= 16", "a", "b"), condition("c <= d", "c", "d")])
 
 
 def valley(parameters: Mapping[str, Any]) -> float:

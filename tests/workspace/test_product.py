@@ -45,10 +45,10 @@ def test_conditions_may_mention_what_is_derived() -> None:
 
 
 def test_a_failing_condition_is_raised_or_rules_out() -> None:
-    product = Product([("a", (0, 1, 2))], conditions=[condition("2 % a == 0", "a")])
+    axes, conditions = [("a", (0, 1, 2))], [condition("2 % a == 0", "a")]
     with pytest.raises(ConditionFailedError, match="fails for"):
-        list(product.walk())
-    assert list(product.walk(failing_is_false=True)) == [(1,), (2,)]
+        list(Product(axes, conditions=conditions).walk())
+    assert list(Product(axes, conditions=conditions, failing_is_false=True).walk()) == [(1,), (2,)]
 
 
 def test_the_order_of_values_can_be_chosen() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue, value_in_name
-from ckwatch.workspace.instance_text import instance_table
+from ckwatch.workspace.toml import instance_table
 
 COMBINATIONS_LIMIT = 100_000
 """The largest number of combinations that a sweep may have; ckwatch.toml has its own, lower limit for instances."""

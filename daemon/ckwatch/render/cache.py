@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
 
 from ckwatch.model.kernels import Operation, Unit
 from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
@@ -29,10 +28,6 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 
 SIZE_LIMIT_BYTES = 400_000_000
 """The size to which `prune` reduces the cache: ten thousand entries."""
-
-Entry = tuple[str, bytes, str, str, tuple[str, ...], tuple[str, ...], dict[str, str], tuple[str, ...]]
-"""Text, source map, symbol, token key, names mentioned, templates' folders, files read and their hashes, files looked
-for in vain."""
 
 Digest = Callable[[str], str | None]
 """The SHA-256 of a file's contents now; None when it cannot be read."""
@@ -54,7 +49,7 @@ class RenderCache:
             digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
             if hashlib.sha256(body).digest() != digest:
                 return None
-            text, map_bytes, symbol, token_key, mentioned, folders, read, missed = _entry(plain_values(body))
+            text, map_bytes, symbol, token_key, mentioned, folders, read, missed = plain_values(body)
         except (OSError, ValueError):  # a damaged entry is a miss
             return None
         if any(self._digest(path) != digest for path, digest in read.items()):
@@ -103,25 +98,6 @@ def prune(folder: Path, size_limit_bytes: int = SIZE_LIMIT_BYTES) -> None:
                 break
             file.unlink(missing_ok=True)
             size -= sizes[file].st_size
-
-
-def _entry(values: object) -> Entry:
-    """The values of an entry. Raises ValueError for others."""
-    match values:
-        case (
-            str(),
-            bytes(),
-            str(),
-            str(),
-            tuple() as mentioned,
-            tuple() as folders,
-            dict() as read,
-            tuple() as missed,
-        ):
-            texts = (*mentioned, *folders, *read, *read.values(), *missed)
-            if all(isinstance(text, str) for text in texts):
-                return cast("Entry", values)
-    raise ValueError("no render")
 
 
 @cache

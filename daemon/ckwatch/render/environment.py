@@ -422,12 +422,9 @@ class TemplateUndefined(StrictUndefined):
         whole = "`kernel`" if isinstance(of, KernelNamespace) else describe(of)
         if not isinstance(name, str):
             return f"{whole} has no element {name!r}" if isinstance(name, int) else f"{whole} has no such element"
-        known = list(of) if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
-        return f"{whole} has no attribute '{name}'{did_you_mean(name, filter(_is_text, known))}"
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+        names = of if isinstance(of, Mapping) else [one for one in dir(of) if not one.startswith("_")]
+        known = (one for one in names if isinstance(one, str))
+        return f"{whole} has no attribute '{name}'{did_you_mean(name, known)}"
 
 
 class Budget:
@@ -537,6 +534,11 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     @property
     def lexer(self) -> Lexer:
         return self._locating_lexer
+
+    @property
+    def sources_read(self) -> list[TemplateSource]:
+        """The templates that the present render has read."""
+        return [source for path, source in self.sources.items() if path in self.lookups.read]
 
     def concat(self, events: Iterable[Any]) -> MappedText:
         return self.recorder.concat(events, self.budget.output_limit, self.budget.text, self.mapped_values)
@@ -685,8 +687,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.budget.step()
         if operator == "*":
             _check_product(self.budget, left, right)
-        elif operator == "**":
-            _check_power(left, right)
+        elif operator == "**" and isinstance(left, int) and isinstance(right, int):
+            if left.bit_length() * right > INTEGER_LIMIT_BITS:
+                raise RenderLimitError(f"a power of more than {INTEGER_LIMIT_BITS} bits")
         elif isinstance(left, str) and isinstance(right, str):
             self.budget.text(len(left) + len(right))
         elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
@@ -727,11 +730,6 @@ def _check_product(budget: Budget, left: Any, right: Any) -> None:
                 _check_sequence(len(value) * count)
             elif isinstance(value, int) and value.bit_length() + count.bit_length() > INTEGER_LIMIT_BITS:
                 raise RenderLimitError(f"a product of more than {INTEGER_LIMIT_BITS} bits")
-
-
-def _check_power(left: Any, right: Any) -> None:
-    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > INTEGER_LIMIT_BITS:
-        raise RenderLimitError(f"a power of more than {INTEGER_LIMIT_BITS} bits")
 
 
 def _check_sequence(length: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Undefined
 
-from ckwatch.render.hooks import HOOK_NAMES, INDUCTOR_ORDER, PRINTED_HOOKS, HookError, KernelHooks
+from ckwatch.render.hooks import INDUCTOR_ORDER, PRINTED_HOOKS, HookError, KernelHooks
 from ckwatch.render.values import did_you_mean, in_words
 
 
@@ -85,4 +85,4 @@ class KernelNamespace(SimpleNamespace):
 
 def hooks_by_name(hooks: KernelHooks) -> dict[str, Hook]:
     """The hooks as templates see them."""
-    return {name: Hook(name, getattr(hooks, name)) for name in HOOK_NAMES}
+    return {name: Hook(name, getattr(hooks, name)) for name in vars(KernelHooks) if not name.startswith("_")}

@@ -42,12 +42,6 @@ HEADER_FAMILIES = ("hip", "ck", "ck_library", "ck_tile", "cu", "cutlass", "cpp")
 DEFAULT_FAMILIES = {"hip": "ck_library", "cu": "cu", "cpp": "cpp"}
 """The family where none is given, by language: in HIP all that PyTorch Inductor's templates of CK get."""
 
-HOOK_NAMES = (
-    *("def_kernel", "get_signature", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride"),
-    *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
-    *("template_argument", "unsupported"),
-)
-
 PRINTED_HOOKS = ("get_signature", "header", "headers", "globals")
 """Hooks that print what they give without arguments where a template does not call them."""
 
@@ -133,7 +127,7 @@ class KernelHooks:
         self._require_order_of_call()
         sizes = [f"int32_t {name}" for name in self._operation.size_arguments] if size_args is None else list(size_args)
         self._require_sizes_of_call(sizes)
-        declarations += [*sizes, *self._runtime_declarations()]
+        declarations += [*sizes, *(f"{one['type']} {one['name']}" for one in self.runtime_args())]
         stream = STREAM_TYPES[self._language]
         declarations += ["size_t* workspace_size", "uint8_t* workspace", f"{stream} stream"]
         self._signature = f"int {KERNEL_NAME}({', '.join(declarations)})"
@@ -317,9 +311,6 @@ class KernelHooks:
                 f"names_str has {len(names)} names for {len(inputs)} inputs and {len(outputs)} outputs", "names_str"
             )
         return names
-
-    def _runtime_declarations(self) -> list[str]:
-        return [f"{argument['type']} {argument['name']}" for argument in self.runtime_args()]
 
     def _axis(self, tensor: Tensor, index: int, argument: int) -> int:
         if not isinstance(index, int):

@@ -11,6 +11,7 @@ import hashlib
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jinja2 import BaseLoader, Environment, TemplateNotFound
@@ -19,6 +20,7 @@ from jinja2.loaders import split_template_path
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.system.user_files import file_status, is_file, read_file
+from ckwatch.workspace.files import Stamp, stamp_of
 
 
 class UnreadableTemplateError(Exception):
@@ -38,21 +40,15 @@ class FoundTemplate:
     missed: tuple[str, ...]
 
 
-StatIdentity = tuple[int, int, int, int, int]
-
-
-def stat_identity(path: str) -> StatIdentity | None:
-    """Device, inode, size, and times of modification and of change in ns of a file; None if there is none
-    or a folder."""
+def _stamp(path: str) -> Stamp | None:
+    """The stamp of a file; None if there is none or a folder."""
     try:
         status = file_status(path)
     except TimeoutError:
         return (0, 0, 0, 0, 0)  # whoever reads it says so
     except (OSError, ValueError):
         return None
-    if stat.S_ISDIR(status.st_mode):
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return None if stat.S_ISDIR(status.st_mode) else stamp_of(status)
 
 
 class RecordingLoader(BaseLoader):
@@ -79,9 +75,9 @@ class RecordingLoader(BaseLoader):
             overlay = self.overlays.get(path)
             if overlay is not None:
                 self._remember(template, path, overlay.encode(), missed)
-                return overlay, path, self._uptodate_overlay(path, overlay, missed)
-            identity = stat_identity(path)
-            if identity is None:
+                return overlay, path, partial(self._is_uptodate, path, overlay, missed)
+            stamp = _stamp(path)
+            if stamp is None:
                 missed.append(path)
                 continue
             try:
@@ -91,7 +87,7 @@ class RecordingLoader(BaseLoader):
                 self.on_found(template)
                 raise
             self._remember(template, path, data, missed)
-            return _decode(data, path), path, self._uptodate_file(path, identity, missed)
+            return _decode(data, path), path, partial(self._is_uptodate, path, stamp, missed)
         self.last_missed = tuple(missed)
         raise TemplateNotFound(template)
 
@@ -99,20 +95,10 @@ class RecordingLoader(BaseLoader):
         self.found[name] = FoundTemplate(path, hashlib.sha256(data).hexdigest(), tuple(missed))
         self.on_found(name)
 
-    def _shadowed(self, missed: list[str]) -> bool:
-        return any(path in self.overlays or is_file(path) for path in missed)
-
-    def _uptodate_file(self, path: str, identity: StatIdentity, missed: list[str]) -> Callable[[], bool]:
-        def uptodate() -> bool:
-            return path not in self.overlays and stat_identity(path) == identity and not self._shadowed(missed)
-
-        return uptodate
-
-    def _uptodate_overlay(self, path: str, text: str, missed: list[str]) -> Callable[[], bool]:
-        def uptodate() -> bool:
-            return self.overlays.get(path) == text and not self._shadowed(missed)
-
-        return uptodate
+    def _is_uptodate(self, path: str, was: str | Stamp, missed: list[str]) -> bool:
+        """Return True if the overlay, or else the file, is as it `was`, and no other has the name."""
+        shadowed = any(one in self.overlays or is_file(one) for one in missed)
+        return not shadowed and (self.overlays[path] if path in self.overlays else _stamp(path)) == was
 
 
 def _read(path: str) -> bytes:

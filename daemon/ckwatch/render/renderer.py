@@ -120,9 +120,7 @@ class Renderer:
             found.update(dict.fromkeys(diagnostics_of(RenderFailure(other, unit, environment, names), places)))
         by_place = {diagnostic.span: diagnostic for diagnostic in reversed(found)}
         once = (diagnostic for diagnostic in found if by_place[diagnostic.span] is diagnostic)
-        return definitions_once(
-            once, [source for source in environment.sources.values() if source.path in lookups.read]
-        )
+        return definitions_once(once, environment.sources_read)
 
     def _include(self, name: str) -> MappedText:
         template = self._environment.get_template(name)

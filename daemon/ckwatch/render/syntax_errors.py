@@ -114,37 +114,19 @@ def _end_of_tag(text: str, start: int) -> int:
     opened: list[int] = []
     at = start + 2
     while mark := _IN_TAG.search(text, at):
-        found = mark[0]
-        at = mark.end()
-        if len(found) > 1 and found[0] in "\"'":
-            if "\n" in found and re.search(r"[%}]\}", found):
-                raise _FoundError("this string is not closed", mark.start(), text.find("\n", mark.start()))
-        elif found in "\"'":
-            raise _FoundError("this string is not closed", mark.start(), _end_of_line(text, mark.start()))
-        elif found in ("(", "[", "{"):
+        found, at = mark[0], mark.end()
+        if found[0] in "\"'":
+            _check_string(text, mark)
+        elif found in _CLOSERS:
             opened.append(mark.start())
-        elif found in (")", "]", "}"):
-            if opened and _CLOSERS[text[opened[-1]]] == found:
-                opened.pop()
-            elif found == "}" and not opened and closing == "}}":
-                raise _FoundError("a single `}`: `}}` closes the tag", mark.start(), at, (("opened here", start),))
-            elif opened:
-                open_mark = text[opened[-1]]
-                message = f"`{open_mark}` is closed by `{_CLOSERS[open_mark]}`, not by `{found}`"
-                raise _FoundError(message, mark.start(), at, (("opened here", opened[-1]),))
-            else:
-                apart = _APART.search(text, start, at) if found == "}" else None
-                if apart is not None:
-                    message = "nothing may stand between `%` and `}`: write `%}`"
-                    raise _FoundError(message, apart.start(), at, (("opened here", start),))
-                raise _FoundError(f"`{found}` closes nothing", mark.start(), at)
+        elif found in _CLOSERS.values():
+            _close_bracket(text, mark, opened, start, closing)
+        elif found.endswith(closing) and not opened:
+            return at
+        elif closing == "}}" and found.endswith(closing) and text[opened[-1]] == "{":
+            opened.pop()
+            at -= 1
         elif found.endswith(closing):
-            if not opened:
-                return at
-            if closing == "}}" and text[opened[-1]] == "{":
-                opened.pop()
-                at = mark.end() - 1
-                continue
             sign = text[opened[-1]]
             message = f"`{sign}` is not closed: `{_CLOSERS[sign]}` is missing"
             raise _FoundError(message, opened[-1], opened[-1] + 1, (("noticed here", mark.start()),))
@@ -153,6 +135,32 @@ def _end_of_tag(text: str, start: int) -> int:
         else:
             raise _FoundError(unclosed, start, start + 2, (("noticed here", mark.start()),))
     raise _FoundError(unclosed, start, start + 2)
+
+
+def _check_string(text: str, mark: re.Match[str]) -> None:
+    """Raises _FoundError for a string that is not closed, or that goes on past the end of its tag."""
+    if len(mark[0]) == 1:
+        raise _FoundError("this string is not closed", mark.start(), _end_of_line(text, mark.start()))
+    if "\n" in mark[0] and re.search(r"[%}]\}", mark[0]):
+        raise _FoundError("this string is not closed", mark.start(), text.find("\n", mark.start()))
+
+
+def _close_bracket(text: str, mark: re.Match[str], opened: list[int], start: int, closing: str) -> None:
+    """Take the bracket that is closed off those that are `opened`. Raises _FoundError for another one."""
+    found, (begin, end) = mark[0], mark.span()
+    if opened and _CLOSERS[text[opened[-1]]] == found:
+        opened.pop()
+        return
+    if opened:
+        sign = text[opened[-1]]
+        message = f"`{sign}` is closed by `{_CLOSERS[sign]}`, not by `{found}`"
+        raise _FoundError(message, begin, end, (("opened here", opened[-1]),))
+    if found == "}" and closing == "}}":
+        raise _FoundError("a single `}`: `}}` closes the tag", begin, end, (("opened here", start),))
+    if found == "}" and (apart := _APART.search(text, start, end)) is not None:
+        message = "nothing may stand between `%` and `}`: write `%}`"
+        raise _FoundError(message, apart.start(), end, (("opened here", start),))
+    raise _FoundError(f"`{found}` closes nothing", begin, end)
 
 
 def _end_of_line(text: str, at: int) -> int:

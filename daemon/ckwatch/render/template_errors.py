@@ -110,10 +110,13 @@ def _unknown_name(
 
 def _arguments_of(macro: str, environment: TemplateEnvironment) -> set[str]:
     """Names in the definitions of macros called `macro`."""
-    tags = (tag for path, one in environment.sources.items() if path in environment.lookups.read for tag in one.tags)
+    tags = (tag for one in environment.sources_read for tag in one.tags)
     found = ([name for name, _ in tag.names] for tag in tags if not tag.is_variable)
     return {name for names in found if names[:2] == ["macro", macro] for name in names[2:]}
 
+
+_LOADING = ("include", "extends", "import", "from")
+"""Statements that load another template."""
 
 _NOT_PROVIDED = re.compile(r"^parameter '(\w+)' was not provided$")
 _UNDEFINED = re.compile(r"^'(?P<name>[^']*)' is undefined|has no attribute '(?P<attribute>[^']*)'")
@@ -191,8 +194,7 @@ def _name_span(place: Place, wanted: str) -> Span | None:
 
 def _use_of(name: str, environment: TemplateEnvironment, first: TemplateSource) -> Place | None:
     """The first tag of a template that was read, of `first` if it is there, with `name` in it."""
-    read = [one for path, one in environment.sources.items() if path in environment.lookups.read]
-    for source in (first, *read):
+    for source in (first, *environment.sources_read):
         for tag in source.tags:
             if any(word == name and source.text.startswith(name, offset) for word, offset in tag.names):
                 return Place(source, tag, source.span(tag.start, tag.end), None)
@@ -281,7 +283,7 @@ def _chain(places: Sequence[Place]) -> tuple[Related, ...]:
 def _called_from(place: Place) -> str:
     body = place.tag.body.split("\n")[0] if place.tag else "here"
     keyword = body.split()[0] if body.split() else ""
-    if keyword in ("include", "extends", "import", "from"):
+    if keyword in _LOADING:
         return f"{keyword}d here: {body}" if keyword == "include" else f"from here: {body}"
     return f"called from here: {body}"
 
@@ -301,18 +303,17 @@ def _circle(places: Sequence[Place]) -> Diagnostic | None:
     circle = places[first:index]
     word = closing.tag.body.split()[0] if closing.tag and closing.tag.body.split() else ""
     name = Path(closing.source.path).name
-    if word in ("include", "extends", "import", "from"):
+    if word in _LOADING:
         done = {"include": "includes", "extends": "extends"}.get(word, "imports")
         names = [Path(one.source.path).name for one in circle]
         chain = f"{name} {done} itself" if len(set(names)) == 1 else f"{' → '.join([*names, names[0]])}"
         message = f"{chain}: templates that include each other have no end"
-        code = "template/recursion"
+        span = closing.span
     else:
         message = "this calls itself without end"
-        code = "template/recursion"
+        span = _node_span(closing) or closing.span
     related = _chain(places[:index])[1:] if len(circle) > 1 else ()
-    span = closing.span if word in ("include", "extends", "import", "from") else _node_span(closing) or closing.span
-    return Diagnostic(Severity.ERROR, Source.JINJA, code, message, span, related)
+    return Diagnostic(Severity.ERROR, Source.JINJA, "template/recursion", message, span, related)
 
 
 def _wording(failure: RenderFailure) -> tuple[str, str, str]:
@@ -358,7 +359,7 @@ def _explain_undefined(diagnostic: Diagnostic, name: str, failure: RenderFailure
         return _without_context(diagnostic, name, importing)
     if wrong := _wrong_import(name, place.source, failure.environment):
         return replace(wrong, related=(Related(f"'{name}' is used here", diagnostic.span),))
-    if place.tag and place.tag.names and place.tag.names[0][0] in ("include", "import", "from", "extends"):
+    if place.tag and place.tag.names and place.tag.names[0][0] in _LOADING:
         return _without_quotes(diagnostic, place, place.tag)
     set_by_others = [one for one in unit.kernel.instances if name in one.parameters]
     if set_by_others and name not in parameters:
@@ -372,7 +373,7 @@ def _explain_undefined(diagnostic: Diagnostic, name: str, failure: RenderFailure
     where = unit.instance.spans.get(meant, unit.instance.span)
     related = (*diagnostic.related, Related(f"instance '{unit.instance.name}' sets no parameter '{name}'", where))
     # a parameter that no template mentions is the one that is misspelt, unless the template has its name only once
-    read = [one for path, one in failure.environment.sources.items() if path in failure.environment.lookups.read]
+    read = failure.environment.sources_read
     is_slip = any(meant in one.mentioned for one in read) or _mentions(name, read) == 1
     fixes = (Fix(diagnostic.span, meant),) if meant and is_slip else ()
     return replace(diagnostic, message=message, related=related, fixes=fixes)
@@ -463,8 +464,7 @@ def _names_made_in(source: TemplateSource) -> set[str]:
 def _import_of(source: TemplateSource, environment: TemplateEnvironment) -> Place | None:
     """The statement that brings `source` in without its context."""
     names = {name for name, found in environment.loader.found.items() if found.path == source.path}
-    read = [one for path, one in environment.sources.items() if path in environment.lookups.read]
-    for other in read:
+    for other in environment.sources_read:
         for tag in other.tags:
             words = [name for name, _ in tag.names]
             if not words or words[0] not in ("import", "from", "include") or not names.intersection(words):

@@ -188,11 +188,6 @@ def without_line_markers(text: str) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def depends_on_places(text: str) -> bool:
-    """True when what `text` compiles to can depend on the lines and columns of its tokens."""
-    return _scan(text, offsets=False).places
-
-
 class TokenIndex:
     """Positions in a text, given by token, so that they can be found again in a text of equal tokens."""
 

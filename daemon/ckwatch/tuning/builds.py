@@ -18,7 +18,7 @@ from ckwatch.tuning.client import TRIES
 from ckwatch.tuning.results import EvaluationStatus, KnownResult, ShapeResult
 from ckwatch.tuning.space import Parameters, Point
 from ckwatch.tuning.tuned_kernel import TunedKernel
-from ckwatch.workspace.instance_text import instance_table
+from ckwatch.workspace.toml import instance_table
 
 if TYPE_CHECKING:
     from ckwatch.tuning.client import TextOverlay, TuningClient, TuningUnit

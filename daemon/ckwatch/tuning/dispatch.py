@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 NODES_AT_MOST = 200_000
@@ -29,7 +29,7 @@ def dispatch_set(
     times: Mapping[str, Mapping[str, float]], tolerance: float = 0.02, nodes_at_most: int = NODES_AT_MOST
 ) -> DispatchSet:
     """A smallest set within `tolerance` of the best on all shapes: branch and bound, or the greedy cover after so many
-    nodes. Among sets of its size, single exchanges do not make the times' geometric mean smaller.
+    nodes. Of instances that are enough for the same shapes the fastest one is taken.
 
     `times`: shape → instance → time in any unit; what was not measured is missing. Raises ValueError for a negative
     tolerance and for times that are not positive.
@@ -41,13 +41,14 @@ def dispatch_set(
     shapes = [shape for shape, own in times.items() if any(map(math.isfinite, own.values()))]
     best = {shape: min(times[shape].values()) for shape in shapes}
     covers: dict[str, int] = {}
+    excess: dict[str, float] = {}
     for bit, shape in enumerate(shapes):
         for instance, time in times[shape].items():
             if time <= best[shape] * (1 + tolerance):
                 covers[instance] = covers.get(instance, 0) | 1 << bit
+                excess[instance] = excess.get(instance, 0.0) + time / best[shape]
     everything = (1 << len(shapes)) - 1
-    chosen, proven = _smallest_cover(_undominated(covers), everything, nodes_at_most)
-    chosen = _exchanged(chosen, covers, everything, times, shapes)
+    chosen, proven = _smallest_cover(_undominated(covers, excess), everything, nodes_at_most)
     choice = {shape: min(chosen, key=lambda one: (times[shape].get(one, math.inf), one)) for shape in shapes}
     return DispatchSet(
         instances=tuple(sorted(chosen, key=lambda one: (-sum(one == own for own in choice.values()), one))),
@@ -59,10 +60,10 @@ def dispatch_set(
     )
 
 
-def _undominated(covers: Mapping[str, int]) -> dict[str, int]:
-    """Without instances that cover nothing beyond what another one does."""
+def _undominated(covers: Mapping[str, int], excess: Mapping[str, float]) -> dict[str, int]:
+    """Without instances that cover nothing beyond what another one does, those that cover most first."""
     kept: dict[str, int] = {}
-    for instance, mask in sorted(covers.items(), key=lambda one: (-one[1].bit_count(), one[0])):
+    for instance, mask in sorted(covers.items(), key=lambda one: (-one[1].bit_count(), excess[one[0]], one[0])):
         if not any(mask & other == mask for other in kept.values()):
             kept[instance] = mask
     return kept
@@ -75,8 +76,7 @@ def _smallest_cover(covers: Mapping[str, int], everything: int, nodes_at_most: i
     than its own choices and as many more as there are uncovered shapes of which no instance covers two.
     """
     best = _greedy(covers, everything)
-    masks = sorted(covers.items(), key=lambda one: (-one[1].bit_count(), one[0]))
-    by_shape = [[one for one in masks if one[1] >> bit & 1] for bit in range(everything.bit_length())]
+    by_shape = [[one for one in covers.items() if one[1] >> bit & 1] for bit in range(everything.bit_length())]
     shapes = sorted(range(len(by_shape)), key=lambda bit: len(by_shape[bit]))
     reach = [0] * len(by_shape)
     for bit, own in enumerate(by_shape):
@@ -110,36 +110,7 @@ def _greedy(covers: Mapping[str, int], everything: int) -> list[str]:
     chosen: list[str] = []
     left = everything
     while left:
-        instance = min(covers, key=lambda one: (-(covers[one] & left).bit_count(), one))
+        instance = max(covers, key=lambda one: (covers[one] & left).bit_count())
         chosen.append(instance)
         left &= ~covers[instance]
     return chosen
-
-
-def _exchanged(
-    chosen: Sequence[str],
-    covers: Mapping[str, int],
-    everything: int,
-    times: Mapping[str, Mapping[str, float]],
-    shapes: Sequence[str],
-) -> list[str]:
-    """The set after exchanges of one instance for another that keep the cover and lower the sum of the log times."""
-
-    def total(instances: Sequence[str]) -> float:
-        return sum(math.log(min(times[shape].get(one, math.inf) for one in instances)) for shape in shapes)
-
-    current = list(chosen)
-    improved = bool(current)
-    while improved:
-        improved = False
-        for at in range(len(current)):
-            rest = current[:at] + current[at + 1 :]
-            missing = everything
-            for one in rest:
-                missing &= ~covers[one]
-            fit = [one for one, mask in covers.items() if mask & missing == missing and one not in rest]
-            better = min(fit, key=lambda one: (total([*rest, one]), one))
-            if total([*rest, better]) < total(current) - 1e-12:
-                current = [*rest, better]
-                improved = True
-    return current

@@ -61,13 +61,9 @@ def parameter_importance(
 
 def importance_of(record: TuningRecord) -> list[ParameterImportance]:
     """`parameter_importance` over all shapes of a run; timed points alone, dropped ones included."""
-    rows = [
-        (point.parameters, result.median_us, result.shape)
-        for point in record.points
-        for result in point.results
-        if result.status in TIMED and result.median_us is not None
-    ]
-    return parameter_importance([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+    rows = list(record.timed())
+    times, shapes = [time for time, _, _ in rows], [result.shape for _, _, result in rows]
+    return parameter_importance([point.parameters for _, point, _ in rows], times, shapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +79,9 @@ class ProgressStep:
 def best_so_far(record: TuningRecord, shape: str) -> list[ProgressStep]:
     """The improvements on `shape`, the first measured point first."""
     steps: list[ProgressStep] = []
-    for point in sorted(record.points, key=lambda one: one.order):
-        for result in point.results:
-            if result.shape != shape or result.median_us is None or result.status != "measured":
-                continue
-            if not steps or result.median_us < steps[-1].median_us:
-                steps.append(ProgressStep(point.order, point.seconds, result.median_us, point.instance))
+    for median, point, _ in sorted(record.timed(shape, (EvaluationStatus.MEASURED,)), key=lambda one: one[1].order):
+        if not steps or median < steps[-1].median_us:
+            steps.append(ProgressStep(point.order, point.seconds, median, point.instance))
     return steps
 
 
@@ -119,19 +112,11 @@ class ParallelCoordinates:
 
 def parallel_coordinates(record: TuningRecord, shape: str) -> ParallelCoordinates:
     """The parameters that vary between the points timed on `shape`, and those points."""
-    timed = sorted(
-        (
-            (result.median_us, point.order, point)
-            for point in record.points
-            for result in point.results
-            if result.shape == shape and result.status in TIMED and result.median_us is not None
-        ),
-        key=lambda one: one[:2],
-    )
+    timed = sorted(record.timed(shape), key=lambda one: (one[0], one[1].order))
     axes: list[CoordinateAxis] = []
     places: list[dict[object, int]] = []
-    for parameter in dict.fromkeys(name for _, _, point in timed for name in point.parameters):
-        met = {(type(value), value): value for value in (point.parameters.get(parameter) for _, _, point in timed)}
+    for parameter in dict.fromkeys(name for _, point, _ in timed for name in point.parameters):
+        met = {(type(value), value): value for value in (point.parameters.get(parameter) for _, point, _ in timed)}
         if len(met) < 2:
             continue
         values = list(met.values())
@@ -145,12 +130,11 @@ def parallel_coordinates(record: TuningRecord, shape: str) -> ParallelCoordinate
             point.instance,
             median,
             tuple(
-                own[type(value), value]
+                own[type(value := point.parameters.get(axis.parameter)), value]
                 for axis, own in zip(axes, places, strict=True)
-                for value in (point.parameters.get(axis.parameter),)
             ),
         )
-        for median, _, point in timed
+        for median, point, _ in timed
     )
     return ParallelCoordinates(tuple(axes), lines)
 

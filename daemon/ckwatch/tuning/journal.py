@@ -120,21 +120,14 @@ class TuningJournal:
     def rows(self, kernel: str, device: str) -> list[KnownResult]:
         """All that is known of a kernel on a kind of device, in the order in which it was found."""
         found = self._all(
-            "SELECT parameters, artifact, problem, status, median_us, low_us, high_us, reason, taken_at FROM result "
-            "WHERE kernel = ? AND device = ? ORDER BY taken_at",
+            "SELECT parameters, artifact, problem, taken_at, '' AS shape, status, median_us, low_us, high_us, reason "
+            "FROM result WHERE kernel = ? AND device = ? ORDER BY taken_at",
             (kernel, device),
         )
         rows = []
-        for parameters, artifact, problem, status, median, low, high, reason, at in found:
-            result = ShapeResult(
-                shape="",
-                status=EvaluationStatus(status),
-                median_us=median,
-                low_us=low,
-                high_us=high,
-                reason=reason,
-            )
-            rows.append(KnownResult(_parameters_of(parameters), artifact, problem, result, at))
+        for row in found:
+            parameters, artifact, problem, taken_at = (row.pop(name) for name in list(row)[:4])
+            rows.append(KnownResult(_parameters_of(parameters), artifact, problem, _result_of(row), taken_at))
         return rows
 
     def add(self, kernel: str, device: str, row: KnownResult) -> None:
@@ -206,7 +199,7 @@ class TuningJournal:
         with self._transaction():  # of one moment
             run = self.run(number)
             points = self._points(number)
-            covered = json.loads(self._all("SELECT coverage FROM tuning_run WHERE id = ?", (number,))[0][0])
+            covered = json.loads(self._all("SELECT coverage FROM tuning_run WHERE id = ?", (number,))[0]["coverage"])
         refused = tuple(RefusedShare(**one) for one in covered.pop("refused"))
         gone = tuple(GoneValue(**(one | {"value": _value(one["value"])})) for one in covered.pop("gone"))
         coverage = SpaceCoverage(**covered, refused=refused, gone=gone)
@@ -232,8 +225,8 @@ class TuningJournal:
             return {}
         rows = self._all("SELECT id, last_active, ended, pid FROM tuning_run", ())
         return {
-            number: RunActivity(last_active, ended, pid, self._is_running(number, ended))
-            for number, last_active, ended, pid in rows
+            (number := row.pop("id")): RunActivity(**row, running=self._is_running(number, row["ended"]))
+            for row in rows
         }
 
     def close(self) -> None:
@@ -259,38 +252,27 @@ class TuningJournal:
         database.execute(_PROGRESS, (*progress, run.id))
 
     def _points(self, number: int) -> list[EvaluatedPoint]:
-        query = "SELECT number, seconds, instance, parameters, device, results FROM tuning_point WHERE run = ?"
+        query = (
+            'SELECT number AS "order", seconds, instance, parameters, device, results FROM tuning_point '
+            "WHERE run = ? ORDER BY number"
+        )
         return [
             EvaluatedPoint(
-                order=order,
-                seconds=seconds,
-                instance=instance,
-                parameters=_parameters_of(parameters),
-                results=tuple(
-                    ShapeResult(**(one | {"status": EvaluationStatus(one["status"])})) for one in json.loads(results)
-                ),
-                device=device,
+                **{
+                    **row,
+                    "parameters": _parameters_of(row["parameters"]),
+                    "results": tuple(map(_result_of, json.loads(row["results"]))),
+                }
             )
-            for order, seconds, instance, parameters, device, results in self._all(
-                f"{query} ORDER BY number", (number,)
-            )
+            for row in self._all(query, (number,))
         ]
 
-    def _run_of(self, row: Any) -> TuningRun:
-        number, kernel, facts, began_at, last_active, seconds, ended, error, measured, points, best = row
-        known = json.loads(facts)
+    def _run_of(self, row: dict[str, Any]) -> TuningRun:
+        known, best = json.loads(row.pop("facts")), json.loads(row.pop("best"))
         return TuningRun(
-            id=number,
-            kernel=kernel,
-            began_at=began_at,
-            last_active=last_active,
-            seconds=seconds,
-            ended=ended,
-            error=error,
-            running=self._is_running(number, ended),
-            measured=measured,
-            points=points,
-            best={shape: RunBest(**found) for shape, found in json.loads(best).items()},
+            **row,
+            running=self._is_running(row["id"], row["ended"]),
+            best={shape: RunBest(**found) for shape, found in best.items()},
             **{fact: known[fact] for fact in _FACTS} | {"devices": tuple(known["devices"])},
         )
 
@@ -343,10 +325,11 @@ class TuningJournal:
             except sqlite3.Error as error:
                 raise self._unusable(error) from error
 
-    def _all(self, query: str, values: tuple[object, ...]) -> list[Any]:
+    def _all(self, query: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
         try:
             with self._turn, closing(self._opened().execute(query, values)) as cursor:
-                return cursor.fetchall()
+                names = [column[0] for column in cursor.description]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except sqlite3.Error as error:
             raise self._unusable(error) from error
 
@@ -384,19 +367,15 @@ def journal_path(root: Path) -> Path:
 
 def runs_of(root: Path, kernel: str | None) -> list[TuningRun]:
     """Return the runs of a workspace, or those of one kernel, newest first. Blocks; raises CkwatchError."""
-    path = journal_path(root)
-    if not path.exists():
-        return []
-    with closing(TuningJournal(path)) as journal:
-        return journal.runs(kernel)
+    with closing(TuningJournal(journal_path(root))) as journal:
+        return journal.runs(kernel) if journal.path.exists() else []
 
 
 def record_of(root: Path, number: int) -> TuningRecord:
     """Return all of a run. Blocks; raises CkwatchError, also for an unknown number."""
-    path = journal_path(root)
-    if not path.exists():
-        raise unknown_run(number)
-    with closing(TuningJournal(path)) as journal:
+    with closing(TuningJournal(journal_path(root))) as journal:
+        if not journal.path.exists():
+            raise unknown_run(number)
         return journal.record(number)
 
 
@@ -408,6 +387,10 @@ def unknown_run(number: int) -> CkwatchError:
 def parameters_text(parameters: Mapping[str, ParameterValue]) -> str:
     """Parameters as JSON, equal for equal ones."""
     return json.dumps(parameters, sort_keys=True)
+
+
+def _result_of(fields: Mapping[str, Any]) -> ShapeResult:
+    return ShapeResult(**{**fields, "status": EvaluationStatus(fields["status"])})
 
 
 def _parameters_of(text: str) -> dict[str, ParameterValue]:

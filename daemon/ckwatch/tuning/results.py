@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import NormalDist
@@ -154,32 +154,31 @@ class TuningRecord:
     ended: str = ""
     coverage: SpaceCoverage | None = None
 
+    def timed(
+        self, shape: str | None = None, statuses: Collection[EvaluationStatus] = TIMED
+    ) -> Iterator[tuple[float, EvaluatedPoint, ShapeResult]]:
+        """The medians in µs with their points and results, on all shapes or on one, in the order of the points."""
+        for point in self.points:
+            for result in point.results:
+                if result.status in statuses and result.median_us is not None and shape in (None, result.shape):
+                    yield result.median_us, point, result
+
     def times(self) -> dict[str, dict[str, float]]:
         """The measured medians in µs: shape → instance → time. What was dropped or failed is missing."""
         found: dict[str, dict[str, float]] = {shape: {} for shape in self.shapes}
-        for point in self.points:
-            for result in point.results:
-                if result.status is EvaluationStatus.MEASURED and result.median_us is not None:
-                    found.setdefault(result.shape, {})[point.instance] = result.median_us
+        for median, point, result in self.timed(statuses=(EvaluationStatus.MEASURED,)):
+            found.setdefault(result.shape, {})[point.instance] = median
         return found
 
     def best(self, shape: str) -> BestInstance | None:
         """The fastest measured instance on `shape`; None where none was measured."""
-        measured = sorted(
-            (
-                (result.median_us, point.order, point, result)
-                for point in self.points
-                for result in point.results
-                if result.shape == shape and result.status is EvaluationStatus.MEASURED and result.median_us is not None
-            ),
-            key=lambda one: one[:2],
-        )
+        found = self.timed(shape, (EvaluationStatus.MEASURED,))
+        measured = sorted(found, key=lambda one: (one[0], one[1].order))
         if not measured:
             return None
-        median, _, point, result = measured[0]
-        others = measured[1:]
+        (median, point, result), *others = measured
         low, high = _interval(result, median)
-        sure = [_faster(result, median, other, their) for their, _, _, other in others]
+        sure = [_faster(result, median, other, their) for their, _, other in others]
         return BestInstance(
             shape=shape,
             instance=point.instance,
@@ -188,7 +187,7 @@ class TuningRecord:
             low_us=low,
             high_us=high,
             confidence=math.prod(sure) if others else None,
-            runner_up=others[0][2].instance if others else None,
+            runner_up=others[0][1].instance if others else None,
             runner_up_us=others[0][0] if others else None,
         )
 

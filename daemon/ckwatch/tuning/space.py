@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.workspace.parameters import Condition, Derivation, identity
+from ckwatch.workspace.parameters import Derivation, identity
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
 from ckwatch.workspace.product import Point as Point
 from ckwatch.workspace.sweep import SweepPlan
@@ -58,20 +58,27 @@ def is_ordered(values: Iterable[ParameterValue]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A parameter and its values. `ranks` are the values' places in their order, None for values without one."""
+    """A parameter and its values. `ranks` are the values' places in their order, None for values without one.
+
+    `places` are the values' indices, by type and value.
+    """
 
     parameter: str
     values: tuple[ParameterValue, ...]
     ranks: tuple[int, ...] | None
+    places: Mapping[object, int]
 
     @classmethod
     def of(cls, parameter: str, values: Iterable[ParameterValue]) -> Axis:
         """The axis of distinct `values`."""
         own = tuple(values)
-        if not is_ordered(own):
-            return cls(parameter, own, None)
-        places = {value: rank for rank, value in enumerate(sorted(own))}
-        return cls(parameter, own, tuple(places[value] for value in own))
+        ranks = {value: rank for rank, value in enumerate(sorted(own))} if is_ordered(own) else None
+        places = {_key(value): index for index, value in enumerate(own)}
+        return cls(parameter, own, None if ranks is None else tuple(ranks[value] for value in own), places)
+
+    def index(self, parameters: Parameters) -> int:
+        """The index of the value in `parameters`, −1 where they have another or none."""
+        return self.places.get(_key(parameters[self.parameter]), -1) if self.parameter in parameters else -1
 
     def distance(self, one: int, other: int) -> float:
         """How far two values are from each other: 0, or at least 1."""
@@ -221,25 +228,12 @@ class ProductSpace(Space):
         super().__init__(allowed)
         self._product = product
         self.axes = tuple(Axis.of(name, values) for name, values in product.axes)
-        self._index_of = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
         self._groups: list[_Group] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        axes: Mapping[str, Sequence[ParameterValue]],
-        fixed: Parameters | None = None,
-        conditions: Sequence[Condition] = (),
-        derived: Sequence[Derivation] = (),
-        allowed: Allowed | None = None,
-    ) -> ProductSpace:
-        """The space of `axes`, parameter → values."""
-        return cls(Product(list(axes.items()), fixed, conditions, derived), allowed)
 
     @classmethod
     def of_sweep(cls, sweep: SweepPlan, allowed: Allowed | None = None) -> ProductSpace:
         """The space of a `[[sweep]]`."""
-        return cls(sweep.product(), allowed)
+        return cls(sweep.product(failing_is_false=True), allowed)
 
     @property
     def size(self) -> int:
@@ -250,9 +244,7 @@ class ProductSpace(Space):
 
     def point_of(self, parameters: Parameters) -> Point | None:
         try:
-            point = tuple(
-                places[_key(parameters[axis.parameter])] for axis, places in zip(self.axes, self._index_of, strict=True)
-            )
+            point = tuple(axis.places[_key(parameters[axis.parameter])] for axis in self.axes)
             whole = self._product.values(point)
         except (KeyError, ConditionFailedError):
             return None
@@ -268,15 +260,13 @@ class ProductSpace(Space):
         return tuple(rng.randrange(len(axis.values)) for axis in self.axes) if self.size else None
 
     def points(self, rng: random.Random | None = None) -> Iterator[Point]:
-        return self._product.walk(None if rng is None else self._shuffled(rng), failing_is_false=True)
+        return self._product.walk(None if rng is None else self._shuffled(rng))
 
     def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
         shuffled = self._shuffled(rng)
         at = next(index for index, axis in enumerate(self.axes) if axis.parameter == parameter)
-        taken = self._index_of[at][_key(value)]
-        return self._product.walk(
-            lambda depth: (taken,) if depth == at else shuffled(depth), WALK_STEPS, failing_is_false=True
-        )
+        taken = self.axes[at].places[_key(value)]
+        return self._product.walk(lambda depth: (taken,) if depth == at else shuffled(depth), WALK_STEPS)
 
     def weight(self) -> float:
         return math.prod(group.weight for group in self._independent())
@@ -370,9 +360,10 @@ class _Group:
             product.fixed,
             [condition for condition, on in own if not on or on[0] in axes],
             _derivable(product, axes),
+            failing_is_false=True,
         )
         try:
-            return cls(part, axes, list(part.walk(steps_allowed=LISTED_AT_MOST, failing_is_false=True)))
+            return cls(part, axes, list(part.walk(steps_allowed=LISTED_AT_MOST)))
         except TooManyCombinationsError:
             return cls(part, axes, None)
 
@@ -389,7 +380,7 @@ class _Group:
         chosen: list[int] = []
         weight = 1.0
         for _ in self._product.axes:
-            open_indices = self._product.open_values(chosen, failing_is_false=True)
+            open_indices = self._product.open_values(chosen)
             if not open_indices:
                 return None, 0.0
             weight *= len(open_indices)
@@ -404,14 +395,7 @@ class ListedSpace(Space):
         super().__init__(allowed)
         self._listed = [dict(parameters) for parameters in listed]
         self.axes = _axes_of(self._listed)
-        places = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
-        self._coordinates = [
-            tuple(
-                own[_key(parameters[axis.parameter])] if axis.parameter in parameters else -1
-                for axis, own in zip(self.axes, places, strict=True)
-            )
-            for parameters in self._listed
-        ]
+        self._coordinates = [tuple(axis.index(parameters) for axis in self.axes) for parameters in self._listed]
         self._table = np.array(self._coordinates, dtype=np.int32).reshape(len(self._listed), len(self.axes))
         self._point_of = {identity(parameters): (number,) for number, parameters in enumerate(self._listed)}
 
@@ -483,7 +467,6 @@ class JoinedSpace(Space):
                 if name in swept or any(_key(other) != _key(value) for other in others):
                     swept.setdefault(name, {})[_key(value)] = value
         self.axes = tuple(Axis.of(name, values.values()) for name, values in swept.items())
-        self._index_of = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
 
     @property
     def size(self) -> int:
@@ -500,10 +483,7 @@ class JoinedSpace(Space):
 
     def coordinates(self, point: Point) -> Point:
         parameters = self.spaces[point[0]].parameters(point[1:]) or {}
-        return tuple(
-            places.get(_key(parameters[axis.parameter]), -1) if axis.parameter in parameters else -1
-            for axis, places in zip(self.axes, self._index_of, strict=True)
-        )
+        return tuple(axis.index(parameters) for axis in self.axes)
 
     def every_point(self) -> Iterator[Point]:
         return ((number, *point) for number, space in enumerate(self.spaces) for point in space.every_point())

@@ -67,21 +67,22 @@ Strategy = Callable[[Search], Iterator[Point | None]]
 
 def all_points(search: Search) -> Iterator[Point | None]:
     """Every allowed point: seeds first, then in the space's order; in a small space by what is predicted."""
-    done = set(search.known)
     points: Iterable[Point] = search.space
     if (predicted := search.predicted) is not None and search.space.size <= SORTED_AT_MOST:
         costs = {point: predicted(point) for point in search.space}
         points = sorted(costs, key=lambda point: math.inf if (cost := costs[point]) is None else cost)
-    for point in itertools.chain(search.seeds, points):
-        if point not in done and search.space.is_allowed(point):
-            done.add(point)
-            yield point
+    yield from _once(search, points, set(search.known))
 
 
 def random_points(search: Search) -> Iterator[Point | None]:
     """Allowed points at random, each as likely as another, seeds first."""
     done = set(search.known)
-    for point in itertools.chain(search.seeds, _at_random(search, done)):
+    yield from _once(search, _at_random(search, done), done)
+
+
+def _once(search: Search, points: Iterable[Point], done: set[Point]) -> Iterator[Point]:
+    """The seeds, then the other allowed points, each that is not yet `done`."""
+    for point in itertools.chain(search.seeds, points):
         if point not in done and search.space.is_allowed(point):
             done.add(point)
             yield point
@@ -94,48 +95,57 @@ def local_search(search: Search) -> Iterator[Point | None]:
     by the expected improvement and by lower confidence bounds in turn, from which the search climbs to better
     neighbours. What failed counts as the slowest that ran; outstanding points count as expected.
     """
-    space = search.space
     proposed = set(search.known)
     drawn = _at_random(search, proposed)
-    model = _CostModel(search)
-    near: dict[Point, list[Point]] = {}
-    kept: list[Point] = []
-    for point in search.seeds:
-        if point not in proposed and space.is_allowed(point):
-            proposed.add(point)
-            yield point
+    pool = _Pool(search, proposed)
+    yield from _once(search, (), proposed)
     for turn in itertools.count(len(search.known)):
         ranked = sorted((cost, point) for point, cost in search.known.items() if math.isfinite(cost))
-        chosen: Point | None = None
         if len(search.known) < FIRST_POINTS or len(ranked) < LEAST_TIMED:
             chosen = _promising(search, proposed)
         else:
-            for _, point in ranked[:NEAR_BEST]:
-                if point not in near:
-                    near[point] = space.neighbours(point)
-            pool = [one for _, point in ranked[:NEAR_BEST] for one in near[point]]
-            kept += [
-                one for one in (space.random(search.rng) for _ in range(FRESH if kept else POOL)) if one is not None
-            ]
-            kept = kept[-POOL:]
-            pool = [one for one in dict.fromkeys([*pool, *kept]) if one not in proposed]
-            if pool:
-                model.update([point for point in proposed if point not in search.known])
-                chosen, score = model.best(pool, turn)
-                for _ in range(CLIMB):
-                    around = [one for one in space.neighbours(chosen) if one not in proposed]
-                    if not around:
-                        break
-                    better, better_score = model.best(around, turn)
-                    if better_score <= score:
-                        break
-                    chosen, score = better, better_score
+            chosen = pool.best([point for _, point in ranked[:NEAR_BEST]], turn)
         if chosen is None:
             chosen = next((point for point in drawn if point not in proposed), None)
         if chosen is None:
             return
         proposed.add(chosen)
         yield chosen
+
+
+class _Pool:
+    """Points among which the model chooses: neighbours of the best points, and random ones that are kept."""
+
+    def __init__(self, search: Search, proposed: set[Point]) -> None:
+        self._search = search
+        self._proposed = proposed
+        self._model = _CostModel(search)
+        self._near: dict[Point, list[Point]] = {}
+        self._kept: list[Point] = []
+
+    def best(self, best_points: Sequence[Point], turn: int) -> Point | None:
+        """The point to propose, from which no neighbour is better; None where all points of the pool were."""
+        space = self._search.space
+        for point in best_points:
+            if point not in self._near:
+                self._near[point] = space.neighbours(point)
+        drawn = (space.random(self._search.rng) for _ in range(FRESH if self._kept else POOL))
+        self._kept = [*self._kept, *(one for one in drawn if one is not None)][-POOL:]
+        pool = self._open([*(one for point in best_points for one in self._near[point]), *self._kept])
+        if not pool:
+            return None
+        self._model.update([point for point in self._proposed if point not in self._search.known])
+        chosen, score = self._model.best(pool, turn)
+        for _ in range(CLIMB):
+            around = self._open(space.neighbours(chosen))
+            better, better_score = self._model.best(around, turn) if around else (chosen, score)
+            if better_score <= score:
+                break
+            chosen, score = better, better_score
+        return chosen
+
+    def _open(self, points: Iterable[Point]) -> list[Point]:
+        return [point for point in dict.fromkeys(points) if point not in self._proposed]
 
 
 def _promising(search: Search, proposed: set[Point]) -> Point | None:

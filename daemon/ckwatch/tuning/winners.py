@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from ckwatch.system.user_files import read_file
 from ckwatch.tuning.dispatch import DispatchSet
 from ckwatch.tuning.results import TuningRecord
 from ckwatch.tuning.tuned_kernel import TunedKernel
-from ckwatch.workspace.instance_text import instance_table
 from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.toml import instance_table
 
 
 def write_file(path: Path, text: str) -> None:
@@ -31,8 +31,10 @@ def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet 
 
     Raises CkwatchError where the file was changed so that it does not take them; it is then as it was.
     """
+    if chosen is None:
+        return []
     path = Path(tuned.kernel.path)
-    mine = dict.fromkeys(() if chosen is None else chosen.instances)
+    mine = dict.fromkeys(chosen.instances)
     points = {point.instance: point for point in record.points if point.instance in mine}
     try:
         before = read_file(path)
@@ -46,7 +48,8 @@ def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet 
         return []
     blocks = []
     for name in new:
-        best = [f"{shape} ({_best_words(record, shape)})" for shape, own in _choices(chosen) if own == name]
+        fastest = ((shape, record.best(shape)) for shape, own in chosen.choice.items() if own == name)
+        best = [f"{shape} ({found.median_us:.4g} µs)" for shape, found in fastest if found is not None]
         parameters = points[name].parameters
         own = {key: value for key, value in parameters.items() if not _is_default(values, key, value)}
         comment = f"# fastest that was found, or nearly so: {', '.join(best)}\n" if best else ""
@@ -62,15 +65,6 @@ def write_winners(tuned: TunedKernel, record: TuningRecord, chosen: DispatchSet 
             "tune again: what was measured is not measured twice",
         )
     return new
-
-
-def _choices(chosen: DispatchSet | None) -> Iterable[tuple[str, str]]:
-    return () if chosen is None else chosen.choice.items()
-
-
-def _best_words(record: TuningRecord, shape: str) -> str:
-    best = record.best(shape)
-    return "" if best is None else f"{best.median_us:.4g} µs"
 
 
 def _is_default(values: Mapping[str, Any], key: str, value: object) -> bool:

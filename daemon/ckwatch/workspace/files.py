@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
@@ -23,6 +24,9 @@ SHARED_HINT = "make it yours alone (chown, chmod go-w), or `ckwatch trust --shar
 
 
 BAD_BYTES_SHOWN = 10
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""A byte that is not UTF-8, as `surrogateescape` decodes it."""
 
 
 FILE_SIZE_LIMIT_BYTES = 8 * 1024 * 1024
@@ -112,23 +116,12 @@ def decode_text(path: str, content: bytes, source: Source) -> FileText:
         return FileText(content.decode("utf-8"))
     except UnicodeDecodeError:
         pass
-    found = []
-    text = ""
-    at = 0
-    while at < len(content):
-        try:
-            text += content[at:].decode("utf-8")
-            break
-        except UnicodeDecodeError as error:
-            text += content[at : at + error.start].decode("utf-8") + "\ufffd"
-            found.append((len(text) - 1, content[at + error.start]))
-            at += error.start + 1
-            if len(found) == BAD_BYTES_SHOWN:
-                text += content[at:].decode("utf-8", "replace")
-                break
+    escaped = content.decode("utf-8", "surrogateescape")
+    text = _ESCAPED.sub("\ufffd", escaped)
     index = LineIndex(text)
     diagnostics = []
-    for offset, byte in found:
+    for bad in islice(_ESCAPED.finditer(escaped), BAD_BYTES_SHOWN):
+        offset, byte = bad.start(), ord(bad[0]) - 0xDC00
         as_latin_1 = bytes([byte]).decode("latin-1")
         shown = f" (`{as_latin_1}` in Latin-1)" if as_latin_1.isprintable() else ""
         message = f"byte 0x{byte:02X}{shown} is not UTF-8; save the file as UTF-8"

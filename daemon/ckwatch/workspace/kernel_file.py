@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
@@ -27,10 +27,10 @@ from ckwatch.workspace.operations import (
 )
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
-from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, valid_name
+from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
 from ckwatch.workspace.shapes import read_shapes
 from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
-from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateLookup
+from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
 from ckwatch_templates import ROOT as BUILT_IN
 
@@ -41,10 +41,8 @@ TABLES = ("operation", "defaults", "shape", "instance", "sweep")
 PARAMETERS_BELONG = "template parameters belong in [defaults], [[instance]] or [sweep.parameters]"
 
 
-class KernelTable(BaseModel):
+class KernelTable(Section):
     """The keys at the top of a kernel file; its tables are read one by one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name | None = Field(
         None, description="unique in the workspace; by default the file's name without `.kernel.toml`"
@@ -85,7 +83,7 @@ class LoadedKernel:
 
 
 def read_kernel(
-    document: TomlDocument, search: TemplateLookup, archs: Sequence[str], limits: LimitsSection
+    document: TomlDocument, search: TemplateSearch, archs: Sequence[str], limits: LimitsSection
 ) -> LoadedKernel:
     """Read a kernel file. `archs` are those of the workspace."""
     problems = Problems(document)
@@ -154,7 +152,7 @@ def _name_span(document: TomlDocument) -> Span:
     return document.span_of(("name",)) if "name" in document.values else document.beginning
 
 
-def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: TemplateLookup) -> bool:
+def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: TemplateSearch) -> bool:
     """Return True if a built-in template computes another kind of operation; all other errors then follow from that."""
     kind = operation.get("kind") if isinstance(operation, dict) else None
     kinds = TEMPLATE_KINDS.get(template, ())
@@ -175,7 +173,7 @@ def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: Te
     return True
 
 
-def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | None:
+def _template(problems: Problems, name: Any, search: TemplateSearch) -> str | None:
     if not isinstance(name, str):
         return None
     place: KeyPath = ("template",)
@@ -183,11 +181,11 @@ def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | No
         problems.at_value(place, "invalid-name", f"`{name}` holds {unseen}, a character that cannot be seen")
         return None
     if search.find(name) is None:
+        near = search.near(name)
         links = (broken_link(folder / name) for folder in search.folders)
         if link := next(filter(None, links), ""):
             problems.at_value(place, "missing-template", f"`{name}` is {link}")
             return None
-        near = search.near(name)
         guess = f"did you mean `{near}`? " if near else ""
         folders = join_names(str(folder) for folder in search.folders)
         message = f"there is no template `{name}`; {guess}looked in: {folders}"
@@ -300,14 +298,7 @@ def _instance_name(problems: Problems, table: Mapping[str, Any], path: KeyPath) 
     if name is None:
         problems.missing_key(path, "name", table, ())
         return None
-    if not isinstance(name, str):
-        problems.wrong_type((*path, "name"), "a string", name)
-        return None
-    try:
-        return valid_name(name)
-    except ValueError as error:
-        problems.at_value((*path, "name"), "invalid-name", str(error))
-        return None
+    return name_at(problems, name, (*path, "name"))
 
 
 def _sweep_names_once(problems: Problems, sweeps: Sequence[SweepPlan]) -> None:

@@ -29,7 +29,7 @@ from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.workspace.problems import Problems, place_of
 from ckwatch.workspace.settings import FarmSection, Settings
 from ckwatch.workspace.sweep import SweepPlan
-from ckwatch.workspace.template_search import TemplateLookup, TemplateSearch
+from ckwatch.workspace.template_search import TemplateSearch
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument, document_of
 from ckwatch.workspace.trust import is_shared
 from ckwatch.workspace.writers import Writers
@@ -88,14 +88,6 @@ def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> 
     return read_workspace(root, overlays or {}, WorkspaceReader())
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKernelFile:
-    """A kernel file that was read: what is wrong with its bytes, and the rest, None where there is no text at all."""
-
-    unread: tuple[Diagnostic, ...]
-    loaded: LoadedKernel | None
-
-
 class WorkspaceReader:
     """How one load comes by its kernel files and templates: every file is read."""
 
@@ -109,21 +101,21 @@ class WorkspaceReader:
 
     def kernel_file(
         self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
-    ) -> LoadedKernelFile:
+    ) -> LoadedKernel:
         """The kernel file at `path`, which only `writers` may be able to write, or the text `overlay` in its place."""
         read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, writers)
         return kernel_file_of(path, read, search, settings)
 
 
-def kernel_file_of(path: str, read: FileText, search: TemplateLookup, settings: Settings) -> LoadedKernelFile:
-    """The kernel file at `path` whose text is `read`."""
+def kernel_file_of(path: str, read: FileText, search: TemplateSearch, settings: Settings) -> LoadedKernel:
+    """The kernel file at `path` whose text is `read`; without a name if there is no text at all."""
     if read.diagnostics and not read.text:
-        return LoadedKernelFile(read.diagnostics, None)
+        return LoadedKernel(None, "", Span(path, Position(0, 0), Position(0, 0)), read.diagnostics)
     document = document_of(path, read.text, Source.KERNEL_FILE)
     loaded = read_kernel(document, search, settings.workspace.archs, settings.limits)
-    if read.diagnostics:
-        loaded = LoadedKernel(None, loaded.name, loaded.name_span, loaded.diagnostics)
-    return LoadedKernelFile(read.diagnostics, loaded)
+    if not read.diagnostics:
+        return loaded
+    return LoadedKernel(None, loaded.name, loaded.name_span, (*read.diagnostics, *loaded.diagnostics))
 
 
 def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceReader) -> Workspace:
@@ -146,13 +138,15 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     settings = reading.permitted(root, problems, _settings(problems, root))
     check_flags(problems, settings.compile.flags, ("compile", "flags"), str(root))
     _report_unused_farm_keys(problems, settings.farm)
-    folders, missing = _template_folders(problems, settings, root)
+    given, usual = settings.workspace.templates, root / DEFAULT_TEMPLATES
+    present = _folders(problems, "templates", given if given is not None else [usual] if is_folder(usual) else [])
+    folders = (*dict.fromkeys(present), ckwatch_templates.ROOT)
     search = reading.templates(folders, texts.by_path)
     diagnostics = list(read.diagnostics)
     kernels: list[LoadedKernel] = []
     names: dict[str, str] = {}
     files = [path]
-    kernel_folders = _kernel_folders(problems, settings)
+    kernel_folders = _folders(problems, "kernel_folders", settings.workspace.kernel_folders)
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
     found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
     real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
@@ -160,20 +154,15 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         _log.info("loading %s", count(len(real_paths), "kernel file"))
     for kernel_path in sorted(real_paths):
         files.append(kernel_path)
-        kernel_file = reading.kernel_file(
-            kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings, writers
-        )
-        diagnostics += kernel_file.unread
-        names[kernel_path] = PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
-        if kernel_file.loaded is not None:
-            kernels.append(kernel_file.loaded)
-            names[kernel_path] = kernel_file.loaded.name
+        text = texts.at(kernel_path, real_paths[kernel_path])
+        kernels.append(reading.kernel_file(kernel_path, text, search, settings, writers))
+        names[kernel_path] = kernels[-1].name or PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
     _report_patterns(problems, settings, found)
     diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
     for loaded in kernels:
         diagnostics += loaded.diagnostics
-    if missing:
+    if given is not None and len(present) < len(given):
         diagnostics = [one for one in diagnostics if one.code != "kernel-file/missing-template"]  # it may be there
     diagnostics += problems.found
     order = {file: index for index, file in enumerate(files)}
@@ -244,18 +233,17 @@ def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
         values.pop(str(where[0]), None)
 
 
-def _template_folders(problems: Problems, settings: Settings, root: Path) -> tuple[tuple[Path, ...], bool]:
-    """The folders that there are, and whether one is missing."""
-    given = settings.workspace.templates
-    folders, missing = [], False
-    for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
+def _folders(problems: Problems, key: str, folders: Sequence[Path]) -> list[Path]:
+    """Those of the folders under `key` of `[workspace]` that there are; the others are reported."""
+    found = []
+    for index, folder in enumerate(folders):
         if is_folder(folder):
-            folders.append(folder)
-        elif given is not None:
-            place: KeyPath = ("workspace", "templates", index)
-            problems.at_value(place, "missing-folder", _no_folder(folder))
-            missing = True
-    return (*dict.fromkeys(folders), ckwatch_templates.ROOT), missing
+            found.append(folder)
+        else:
+            link = broken_link(folder)
+            message = f"{folder} is {link}" if link else f"there is no folder {folder}"
+            problems.at_value(("workspace", key, index), "missing-folder", message)
+    return found
 
 
 def _report_unused_farm_keys(problems: Problems, farm: FarmSection) -> None:
@@ -278,23 +266,6 @@ def _report_unused_farm_keys(problems: Problems, farm: FarmSection) -> None:
 
 def _lines(document: TomlDocument, path: KeyPath) -> tuple[int, int]:
     return document.key_span_of(path).start.line, document.span_of(path).end.line + 1
-
-
-def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:
-    """The further folders that are searched for kernel files."""
-    folders = []
-    for index, folder in enumerate(settings.workspace.kernel_folders):
-        if is_folder(folder):
-            folders.append(folder)
-        else:
-            place: KeyPath = ("workspace", "kernel_folders", index)
-            problems.at_value(place, "missing-folder", _no_folder(folder))
-    return folders
-
-
-def _no_folder(folder: Path) -> str:
-    link = broken_link(folder)
-    return f"{folder} is {link}" if link else f"there is no folder {folder}"
 
 
 def _leads_out(link: tuple[str, str]) -> Diagnostic:
@@ -329,7 +300,7 @@ def _names_once(loaded: list[LoadedKernel], diagnostics: list[Diagnostic]) -> li
     first: dict[str, LoadedKernel] = {}
     chosen = []
     for one in loaded:
-        if one.name in first:
+        if one.name and one.name in first:
             diagnostics.append(
                 Diagnostic(
                     Severity.ERROR,

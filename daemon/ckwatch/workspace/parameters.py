@@ -56,14 +56,6 @@ class PlacedValue:
     span: Span
 
 
-def _no_replacement(name: str) -> str | None:  # noqa: ARG001  # nothing is known of the template
-    return None
-
-
-def _is_untyped(name: str) -> bool:  # noqa: ARG001
-    return False
-
-
 def _element_meant(value: object) -> str | None:
     """The integers that an element of an array was meant to be, in TOML; None where that is not certain."""
     if isinstance(value, float) and value.is_integer() and int(value) in INT64:
@@ -85,8 +77,8 @@ class ParameterReader:
 
     problems: Problems
     taken: frozenset[str] = frozenset()
-    replacement: Callable[[str], str | None] = _no_replacement
-    is_typed: Callable[[str], bool] = _is_untyped
+    replacement: Callable[[str], str | None] = lambda _name: None
+    is_typed: Callable[[str], bool] = lambda _name: False
     key_spans: dict[Span, Span] = field(default_factory=dict)
     """Places of the keys, by the places of their values."""
     meant: set[str] = field(default_factory=set)
@@ -274,55 +266,53 @@ class ConditionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition, the parameters that it mentions, and where it stands. `evaluate` raises ValueError."""
+class SweepExpression:
+    """An expression of a sweep, the parameters that it mentions, and where it stands. `evaluate` raises ValueError."""
 
     text: str
     names: frozenset[str]
     path: KeyPath
     evaluate: Callable[[Mapping[str, ParameterValue]], Any]
 
+    def outcome(self, values: Mapping[str, ParameterValue]) -> tuple[Any, str]:
+        """Its outcome for `values`, and the values in words. Raises ConditionError."""
+        mentioned = {name: values[name] for name in sorted(self.names)}
+        words = ", ".join(f"{name} = {value}" for name, value in mentioned.items()) or "all values"
+        try:
+            return self.evaluate(mentioned), words
+        except ValueError as error:
+            raise ConditionError(f"`{self.text}` fails for {words}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(SweepExpression):
+    """A condition of a sweep."""
+
     def holds(self, values: Mapping[str, ParameterValue]) -> bool:
         """Return True if the condition holds for `values`. Raises ConditionError if it is not a yes-or-no question."""
-        mentioned = {name: values[name] for name in self.names}
-        try:
-            outcome = self.evaluate(mentioned)
-        except ValueError as error:
-            raise ConditionError(f"`{self.text}` fails for {_assignments(mentioned)}: {error}") from None
+        outcome, words = self.outcome(values)
         if not isinstance(outcome, bool):
             raise ConditionError(
-                f"`{self.text}` is {describe_value(outcome)} for {_assignments(mentioned)}, neither true nor false; "
+                f"`{self.text}` is {describe_value(outcome)} for {words}, neither true nor false; "
                 "write a comparison such as `… == 0`"
             )
         return outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Derivation:
-    """A parameter that a sweep works out, and where its expression stands. `evaluate` raises ValueError."""
+class Derivation(SweepExpression):
+    """A `parameter` that a sweep works out."""
 
     parameter: str
-    text: str
-    names: frozenset[str]
-    path: KeyPath
-    evaluate: Callable[[Mapping[str, ParameterValue]], Any]
 
     def value(self, values: Mapping[str, ParameterValue]) -> ParameterValue:
         """Its value where the others have `values`. Raises ConditionError where that is none of a parameter."""
-        mentioned = {name: values[name] for name in self.names}
-        try:
-            outcome = self.evaluate(mentioned)
-        except ValueError as error:
-            raise ConditionError(f"`{self.text}` fails for {_assignments(mentioned)}: {error}") from None
+        outcome, words = self.outcome(values)
         outcome = as_toml(outcome)
         kind = kind_of(outcome)
         if kind is None or (kind == "integer" and outcome not in INT64):
             raise ConditionError(
-                f"`{self.text}` is {describe_value(outcome)} for {_assignments(mentioned)}; a parameter is an integer "
+                f"`{self.text}` is {describe_value(outcome)} for {words}; a parameter is an integer "
                 "of 64 bits, a number, true or false, a string, or an array of integers, of strings or of arrays"
             )
         return as_parameter(outcome)
-
-
-def _assignments(values: Mapping[str, ParameterValue]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in sorted(values.items())) or "all values"

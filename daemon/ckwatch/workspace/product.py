@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.workspace.parameters import Condition, ConditionError, Derivation
+from ckwatch.workspace.parameters import Condition, ConditionError, Derivation, SweepExpression
 
 Point = tuple[int, ...]
 """A combination: the index of the value on each axis."""
@@ -21,7 +21,7 @@ ANSWERS_KEPT = 1_000_000
 class ConditionFailedError(Exception):
     """A condition that cannot be answered, or a parameter that cannot be worked out."""
 
-    def __init__(self, cause: Condition | Derivation, message: str) -> None:
+    def __init__(self, cause: SweepExpression, message: str) -> None:
         super().__init__(message)
         self.cause = cause
 
@@ -32,7 +32,7 @@ class TooManyCombinationsError(Exception):
 
 class Product:
     """Axes (parameters with the values that they take), `fixed` parameters, conditions, and derived parameters, each
-    after those that it mentions.
+    after those that it mentions. `failing_is_false`: in a walk, a condition that fails does not hold.
     """
 
     def __init__(
@@ -41,7 +41,10 @@ class Product:
         fixed: Mapping[str, ParameterValue] | None = None,
         conditions: Sequence[Condition] = (),
         derived: Sequence[Derivation] = (),
+        *,
+        failing_is_false: bool = False,
     ) -> None:
+        self._failing_is_false = failing_is_false
         self.axes = tuple((name, tuple(values)) for name, values in axes)
         self.fixed = dict(fixed or {})
         self.conditions = tuple(conditions)
@@ -49,7 +52,7 @@ class Product:
         self._axis_of = {name: index for index, (name, _) in enumerate(self.axes)}
         self._derived = {one.parameter: one for one in self.derived}
         self._answers: dict[tuple[int, Point], bool] = {}
-        self._open: dict[tuple[bool, int, Point], tuple[int, ...]] = {}
+        self._open: dict[tuple[int, Point], tuple[int, ...]] = {}
         self._results: dict[tuple[str, Point], ParameterValue] = {}
         mentioned: dict[str, frozenset[int]] = {name: frozenset({index}) for name, index in self._axis_of.items()}
         for one in self.derived:
@@ -96,52 +99,46 @@ class Product:
             None,
         )
 
-    def open_values(self, chosen: Sequence[int], *, failing_is_false: bool = False) -> tuple[int, ...]:
+    def open_values(self, chosen: Sequence[int]) -> tuple[int, ...]:
         """The indices on the next axis after the `chosen` ones that the conditions allow which can be asked by then.
 
-        Raises ConditionFailedError unless a condition that fails counts as one that does not hold.
+        Raises ConditionFailedError unless `failing_is_false`.
         """
         depth = len(chosen)
-        key = (failing_is_false, depth, tuple([chosen[axis] for axis in self._open_depends_on[depth]]))
+        key = (depth, tuple([chosen[axis] for axis in self._open_depends_on[depth]]))
         found = self._open.get(key)
         if found is None:
             if len(self._open) >= ANSWERS_KEPT:
                 self._open.clear()
-            allowed = self._holds_so_far if failing_is_false else self._allowed_so_far
-            found = tuple(index for index in range(len(self.axes[depth][1])) if allowed((*chosen, index)))
+            found = tuple(index for index in range(len(self.axes[depth][1])) if self._allows((*chosen, index)))
             self._open[key] = found
         return found
 
-    def _allowed_so_far(self, chosen: Sequence[int]) -> bool:
+    def _allows(self, chosen: Sequence[int]) -> bool:
         """Return True if the conditions hold that depend on the last of the `chosen` values, and on no value that is
         not chosen yet.
 
         What can be derived by now is.
         """
-        for one in self._worked_out[len(chosen)]:
-            self._value(one.parameter, chosen)
-        return all(self._holds(number, chosen) for number in self._asked[len(chosen)])
-
-    def _holds_so_far(self, chosen: Sequence[int]) -> bool:
         try:
-            return self._allowed_so_far(chosen)
+            for one in self._worked_out[len(chosen)]:
+                self._value(one.parameter, chosen)
+            return all(self._holds(number, chosen) for number in self._asked[len(chosen)])
         except ConditionFailedError:
-            return False
+            if self._failing_is_false:
+                return False
+            raise
 
     def walk(
-        self,
-        order: Callable[[int], Iterable[int]] | None = None,
-        steps_allowed: int | None = None,
-        *,
-        failing_is_false: bool = False,
+        self, order: Callable[[int], Iterable[int]] | None = None, steps_allowed: int | None = None
     ) -> Iterator[Point]:
         """The combinations that meet every condition, depth first, the last axis fastest.
 
         `order` gives the indices to take on an axis, all of them in order by default. Raises
-        TooManyCombinationsError after `steps_allowed` choices of a value, and ConditionFailedError unless a condition
-        that fails counts as one that does not hold.
+        TooManyCombinationsError after `steps_allowed` choices of a value, and ConditionFailedError unless
+        `failing_is_false`.
         """
-        if not (self._holds_so_far(()) if failing_is_false else self._allowed_so_far(())):
+        if not self._allows(()):
             return
         if not self.axes:
             yield ()
@@ -151,7 +148,7 @@ class Product:
             order = sizes.__getitem__
         steps_left = math.inf if steps_allowed is None else steps_allowed
         chosen: list[int] = []
-        open_axes = [(iter(order(0)), self.open_values((), failing_is_false=failing_is_false))]
+        open_axes = [(iter(order(0)), self.open_values(()))]
         while open_axes:
             indices, allowed = open_axes[-1]
             index = next(indices, None)
@@ -169,8 +166,7 @@ class Product:
                 yield (*chosen, index)
             else:
                 chosen.append(index)
-                below = self.open_values(chosen, failing_is_false=failing_is_false)
-                open_axes.append((iter(order(len(chosen))), below))
+                open_axes.append((iter(order(len(chosen))), self.open_values(chosen)))
 
     def _value(self, name: str, chosen: Sequence[int]) -> ParameterValue:
         if (axis := self._axis_of.get(name)) is not None:

@@ -1,6 +1,6 @@
 """Loads one workspace repeatedly, and reads only the kernel files that changed.
 
-What a kernel file holds (`LoadedKernelFile`) follows from its text, from the archs and limits of the workspace, and
+What a kernel file holds (`LoadedKernel`) follows from its text, from the archs and limits of the workspace, and
 from what the search for templates returned while it was read. All of that is cached with it: while it is the same, the
 same object is returned, so that a caller finds what changed by identity. A text is known by its digest, and the digest
 of a settled file by its stamp (`ckwatch.workspace.files`).
@@ -19,16 +19,20 @@ from pathlib import Path
 
 from ckwatch.model.diagnostics import Source
 from ckwatch.system.user_files import file_status
-from ckwatch.workspace.files import Clock, FileText, StampCache, editor_text, read_text, stamp_of
-from ckwatch.workspace.loading import LoadedKernelFile, Workspace, WorkspaceReader, kernel_file_of, read_workspace
+from ckwatch.workspace.files import Clock, FileText, Stamp, StampCache, editor_text, read_text, stamp_of
+from ckwatch.workspace.kernel_file import LoadedKernel
+from ckwatch.workspace.loading import Workspace, WorkspaceReader, kernel_file_of, read_workspace
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import LimitsSection, Settings
-from ckwatch.workspace.template_search import UNUSED_KEPT, IdentifierCache, TemplateSearch, move_to_front
+from ckwatch.workspace.template_search import (
+    UNUSED_KEPT,
+    IdentifierCache,
+    TemplateQuestions,
+    TemplateSearch,
+    move_to_front,
+)
 from ckwatch.workspace.trust import named_programs, trust_file, trust_state
 from ckwatch.workspace.writers import Writers
-
-TemplateNames = tuple[tuple[Path, ...], tuple[str, ...]]
-"""The search path, and every template that could be named: what the message about a missing template is made of."""
 
 
 class WorkspaceLoader:
@@ -62,26 +66,20 @@ class WorkspaceLoader:
             return found
 
 
-Suggestions = dict[str, dict[str, str | None]]
-"""By template and parameter: what was probably meant instead."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedKernelFile:
     """A kernel file with all that it was made of.
 
-    `words` are those of the templates when `meanings` was last seen to hold: while they stay, it need not be asked.
+    `words` are those of the templates when what was asked about parameters was last seen to hold: while they stay, it
+    need not be asked.
     """
 
     digest: bytes
     archs: list[str]
     limits: LimitsSection
-    found: dict[str, str | None]
-    meanings: Suggestions
-    declared: dict[str, dict[str, bool]]
+    asked: TemplateQuestions
     words: dict[str, frozenset[str] | None]
-    names: TemplateNames | None
-    kernel_file: LoadedKernelFile
+    kernel_file: LoadedKernel
 
 
 class _LoaderCache:
@@ -144,16 +142,18 @@ class _CachingReader(WorkspaceReader):
 
     def kernel_file(
         self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
-    ) -> LoadedKernelFile:
+    ) -> LoadedKernel:
         variants = self._known.variants.setdefault(path, [])
-        if overlay is not None:
-            read = editor_text(overlay)
-            digest = _digest(read)
-        else:
-            known = self._digest_of_file(path)
-            if known is not None and (variant := _find_cached(variants, known, search, settings)) is not None:
-                return variant.kernel_file
-            read, digest = self._read(path, writers)
+        stamp = None if overlay is not None else _stamp_of(path)
+        known = None if stamp is None else self._known.digests.get(path, stamp)
+        if known is not None and (variant := _find_cached(variants, known, search, settings)) is not None:
+            return variant.kernel_file
+        now_ns = self._known.clock()
+        read = read_text(path, Source.KERNEL_FILE, writers) if overlay is None else editor_text(overlay)
+        digest = _digest(read)
+        # why a file could not be read may pass without a trace in its stamp
+        if stamp is not None and (read.text or not read.diagnostics):
+            self._known.digests.put(path, stamp, now_ns, digest)
         variant = _find_cached(variants, digest, search, settings)
         if variant is None:
             variant = _read_and_record(path, read, digest, search, settings)
@@ -166,25 +166,12 @@ class _CachingReader(WorkspaceReader):
         if self._search is not None:
             self._search.forget_unused()
 
-    def _digest_of_file(self, path: str) -> bytes | None:
-        try:
-            status = file_status(path)
-        except OSError:
-            return None
-        return self._known.digests.get(path, stamp_of(status))
 
-    def _read(self, path: str, writers: Writers) -> tuple[FileText, bytes]:
-        try:
-            stamp = stamp_of(file_status(path))
-        except OSError:
-            stamp = None
-        now_ns = self._known.clock()
-        read = read_text(path, Source.KERNEL_FILE, writers)
-        digest = _digest(read)
-        # why a file could not be read may pass without a trace in its stamp
-        if stamp is not None and (read.text or not read.diagnostics):
-            self._known.digests.put(path, stamp, now_ns, digest)
-        return read, digest
+def _stamp_of(path: str) -> Stamp | None:
+    try:
+        return stamp_of(file_status(path))
+    except OSError:
+        return None
 
 
 def _digest(read: FileText) -> bytes:
@@ -201,14 +188,14 @@ def _find_cached(
             variant.digest == digest
             and variant.archs == settings.workspace.archs
             and variant.limits == settings.limits
-            and all(search.find(name) == path for name, path in variant.found.items())
-            and all(_suggestions_hold(variant, template, search) for template in variant.meanings)
+            and all(search.find(name) == path for name, path in variant.asked.found.items())
+            and all(_suggestions_hold(variant, template, search) for template in variant.asked.meanings)
             and all(
                 search.declares(template, name) == declared
-                for template, asked in variant.declared.items()
+                for template, asked in variant.asked.declared.items()
                 for name, declared in asked.items()
             )
-            and (variant.names is None or variant.names == (search.folders, search.names()))
+            and variant.asked.names in (None, (search.folders, search.names()))
         ):
             move_to_front(variants, variant)
             return variant
@@ -217,10 +204,11 @@ def _find_cached(
 
 def _suggestions_hold(variant: _CachedKernelFile, template: str, search: TemplateSearch) -> bool:
     words, before = search.words(template), variant.words.get(template)
+    meanings = variant.asked.meanings[template]
     # what a template prints outside of its tags says whose mistake an unread name is
-    if words is not None and words == before and words.issuperset(variant.meanings[template]):
+    if words is not None and words == before and words.issuperset(meanings):
         return True
-    if any(search.meant(template, name) != meaning for name, meaning in variant.meanings[template].items()):
+    if any(search.meant(template, name) != meaning for name, meaning in meanings.items()):
         return False
     variant.words[template] = words
     return True
@@ -229,53 +217,17 @@ def _suggestions_hold(variant: _CachedKernelFile, template: str, search: Templat
 def _read_and_record(
     path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings
 ) -> _CachedKernelFile:
-    asked = _RecordingLookup(search)
-    kernel_file = kernel_file_of(path, read, asked, settings)
+    asked = TemplateQuestions()
+    search.asked = asked
+    try:
+        kernel_file = kernel_file_of(path, read, search, settings)
+    finally:
+        search.asked = None
     return _CachedKernelFile(
         digest=digest,
         archs=settings.workspace.archs,
         limits=settings.limits,
-        found=asked.found,
-        meanings=asked.meanings,
-        declared=asked.declared,
+        asked=asked,
         words={template: search.words(template) for template in asked.meanings},
-        names=asked.names,
         kernel_file=kernel_file,
     )
-
-
-class _RecordingLookup:
-    """`TemplateLookup` that notes each question with its answer."""
-
-    def __init__(self, search: TemplateSearch) -> None:
-        self._search = search
-        self.found: dict[str, str | None] = {}
-        self.meanings: Suggestions = {}
-        self.declared: dict[str, dict[str, bool]] = {}
-        self.names: TemplateNames | None = None
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        self._note_names()
-        return self._search.folders
-
-    def find(self, name: str) -> str | None:
-        self.found[name] = self._search.find(name)
-        return self.found[name]
-
-    def near(self, name: str) -> str | None:
-        self._note_names()
-        return self._search.near(name)
-
-    def meant(self, template: str, parameter: str) -> str | None:
-        meaning = self._search.meant(template, parameter)
-        self.meanings.setdefault(template, {})[parameter] = meaning
-        return meaning
-
-    def declares(self, template: str, parameter: str) -> bool:
-        declared = self._search.declares(template, parameter)
-        self.declared.setdefault(template, {})[parameter] = declared
-        return declared
-
-    def _note_names(self) -> None:
-        self.names = (self._search.folders, self._search.names())

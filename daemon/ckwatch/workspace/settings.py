@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,8 @@ from ckwatch.model.names import why_no_name
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.system.user_files import is_file, is_folder
-from ckwatch.workspace.problems import describe_value, unknown_value_error, validator_error
+from ckwatch.workspace.problems import Problems, describe_value, unknown_value_error, validator_error
+from ckwatch.workspace.toml_document import KeyPath
 
 MIB = 1024**2
 GIB = 1024**3
@@ -30,6 +32,17 @@ _DEVICE = re.compile(
     r"auto|([A-Za-z0-9][A-Za-z0-9._-]{0,252}/)?"
     r"(cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 )
+
+
+def _checked(code: str, message: str, is_right: Callable[[Any], object]) -> AfterValidator:
+    """The validator of values that `is_right` accepts; `{}` in `message` is the value."""
+
+    def check(value: Any) -> Any:
+        if not is_right(value):
+            raise validator_error(code, message.format(value))
+        return value
+
+    return AfterValidator(check)
 
 
 def known_arch(value: str) -> str:
@@ -57,6 +70,17 @@ def valid_name(value: str) -> str:
     if reason is not None:
         raise validator_error("invalid_name", reason)
     return value
+
+
+def name_at(problems: Problems, value: Any, place: KeyPath) -> str | None:
+    """The name at `place`; None, and a report, for what is none."""
+    if not isinstance(value, str):
+        problems.wrong_type(place, "a string", value)
+        return None
+    reason = why_no_name(value)
+    if reason is not None:
+        problems.at_value(place, "invalid-name", reason)
+    return value if reason is None else None
 
 
 LARGEST_SIZE = 2**63
@@ -94,52 +118,11 @@ def within_root(value: Any, info: ValidationInfo) -> Any:
     return Path(os.path.normpath(Path(root, os.path.expanduser(value))))  # noqa: PTH111
 
 
-def existing_folder(value: Path) -> Path:
-    """A folder that is there."""
-    if not is_folder(value):
-        raise validator_error("missing_folder", f"there is no folder {value}")
-    return value
-
-
-def existing_program(value: Path) -> Path:
-    """A file that is there and may be executed."""
-    if not is_file(value) or not os.access(value, os.X_OK):
-        raise validator_error("missing_program", f"there is no program {value}")
-    return value
-
-
-def relative_pattern(value: str) -> str:
-    """A glob pattern that stays inside the workspace."""
-    if not value or value.startswith(("/", "~")) or ".." in value.split("/"):
-        raise validator_error(
-            "invalid_pattern", f"`{value}` must be relative to ckwatch.toml and stay below its folder"
-        )
-    return value
-
-
 def macro_value(value: Any) -> Any:
     """Validate the value of a macro."""
     if not isinstance(value, (str, int)):
         raise validator_error(
             "wrong_type", f"a macro's value is a string, an integer, true or false, not {describe_value(value)}"
-        )
-    return value
-
-
-def macro_name(value: str) -> str:
-    """The name of a preprocessor macro."""
-    if not _MACRO.fullmatch(value):
-        raise validator_error("invalid_macro", f"`{value}` is not the name of a preprocessor macro")
-    return value
-
-
-def device_name(value: str) -> str:
-    """A device: `auto`, by its number, or by its PCI address; of another machine behind `HOST/`."""
-    if not _DEVICE.fullmatch(value):
-        raise validator_error(
-            "unknown_device",
-            f"`{value}` is not a device; write auto, hip:0, cuda:0, cpu, or a PCI address; gpu-box/hip:0 for that of "
-            "another machine",
         )
     return value
 
@@ -165,39 +148,49 @@ def farm_address(value: str) -> str:
     return value
 
 
-def host_name(value: str) -> str:
-    """A machine as ssh knows it."""
-    if not re.fullmatch(r"[^\s-]\S*", program_argument(value)):
-        raise validator_error("invalid_argument", f"`{value}` is not the name of a machine")
-    return value
-
-
-def program_argument(value: str) -> str:
-    """An argument of a process."""
-    if not value or "\0" in value:
-        raise validator_error("invalid_argument", "an argument is not empty")
-    return value
-
-
 AnyArch = Annotated[str, AfterValidator(known_arch)]
 DeviceArch = Annotated[str, AfterValidator(device_arch)]
 Name = Annotated[str, AfterValidator(valid_name)]
 SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(gt=0)]
 AnyPath = Annotated[Path, BeforeValidator(within_root)]
-Folder = Annotated[AnyPath, AfterValidator(existing_folder)]
-Program = Annotated[AnyPath, AfterValidator(existing_program)]
-Pattern = Annotated[str, AfterValidator(relative_pattern)]
-Macro = Annotated[str, AfterValidator(macro_name)]
+Folder = Annotated[AnyPath, _checked("missing_folder", "there is no folder {}", is_folder)]
+Program = Annotated[
+    AnyPath,
+    _checked("missing_program", "there is no program {}", lambda path: is_file(path) and os.access(path, os.X_OK)),
+]
+Pattern = Annotated[
+    str,
+    _checked(
+        "invalid_pattern",
+        "`{}` must be relative to ckwatch.toml and stay below its folder",
+        lambda glob: glob and not glob.startswith(("/", "~")) and ".." not in glob.split("/"),
+    ),
+]
+Macro = Annotated[str, _checked("invalid_macro", "`{}` is not the name of a preprocessor macro", _MACRO.fullmatch)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
-Argument = Annotated[str, AfterValidator(program_argument)]
-HostName = Annotated[str, AfterValidator(host_name)]
+Argument = Annotated[
+    str, _checked("invalid_argument", "an argument is not empty", lambda value: value and "\0" not in value)
+]
+HostName = Annotated[
+    Argument, _checked("invalid_argument", "`{}` is not the name of a machine", re.compile(r"[^\s-]\S*").fullmatch)
+]
+Device = Annotated[
+    str,
+    _checked(
+        "unknown_device",
+        "`{}` is not a device; write auto, hip:0, cuda:0, cpu, or a PCI address; gpu-box/hip:0 for that of another "
+        "machine",
+        _DEVICE.fullmatch,
+    ),
+]
+"""`auto`, by its number, or by its PCI address; of another machine behind `HOST/`."""
 SharedStore = Annotated[str, BeforeValidator(shared_store)]
 FarmAddress = Annotated[str, AfterValidator(farm_address)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A table of `ckwatch.toml`; unknown keys are errors."""
+    """A table whose unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -272,7 +265,7 @@ class StoreSection(Section):
 class BenchSection(Section):
     """`[bench]`. Without a `launcher` the `worker` is this Python."""
 
-    device: Annotated[str, AfterValidator(device_name)] = Field(
+    device: Device = Field(
         "auto",
         description="`auto` takes the best that fits and all like it; `hip:N`, `cuda:N`, `cpu`, or a PCI address; "
         "`HOST/hip:N` of another machine",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ckwatch.model.diagnostics import Source
@@ -13,7 +13,7 @@ from ckwatch.model.kernels import Kernel, Operation, Shape, Tensor
 from ckwatch.model.tensors import INT32_MAX, evaluate_size
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, join_names
-from ckwatch.workspace.settings import valid_name
+from ckwatch.workspace.settings import name_at
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
 
 RUNTIME_DEFAULTS = {"kBatch": 1}
@@ -75,6 +75,27 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         example = ",".join(f"{name}=…" for name in needed)
         hint = f"{did_you_mean(text, known)}it has {join_names(known) or 'none'}; or sizes: {example}"
         raise CkwatchError(f"'{kernel.name}' has no shape '{text}'", hint)
+    table, hint = _written_sizes(kernel, text, needed)
+    for name in operation.runtime_arguments:
+        if name not in RUNTIME_DEFAULTS:
+            table.setdefault(name, next((shape.runtime[name] for shape in kernel.shapes), 1))
+    problems = Problems(TomlDocument(kernel.path, "[[shape]]\n", Source.KERNEL_FILE))
+    try:
+        shape = _read(problems, table, ("shape", 0), operation)
+    except ValueError as error:
+        raise CkwatchError(f"'{text}': {error}", hint) from None
+    if shape is None:
+        raise CkwatchError(f"'{text}': {problems.found[0].message}", hint)
+    alike = (one for one in kernel.shapes if (one.sizes, one.runtime) == (shape.sizes, shape.runtime))
+    usual = with_defaults(operation, {name: shape.sizes[name] for name in needed}) | RUNTIME_DEFAULTS
+    values = {**shape.sizes, **shape.runtime}
+    name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
+    return next(alike, replace(shape, name=name, span=kernel.template_span))
+
+
+def _written_sizes(kernel: Kernel, text: str, needed: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The sizes in `text`, all that are `needed` among them, and a hint at what may be written. Raises CkwatchError."""
+    operation = kernel.operation
     optional = [*(name for name in operation.size_arguments if name not in needed), *operation.runtime_arguments]
     also = f", and optionally {', '.join(optional)}" if optional else ""
     hint = f"its sizes are {', '.join(needed)}{also}"
@@ -93,21 +114,7 @@ def find_shape(kernel: Kernel, text: str) -> Shape:
         table[name] = number
     if missing := [name for name in needed if name not in table]:
         raise CkwatchError(f"'{text}' does not say {', '.join(missing)}", hint)
-    for name in operation.runtime_arguments:
-        if name not in RUNTIME_DEFAULTS:
-            table.setdefault(name, next((shape.runtime[name] for shape in kernel.shapes), 1))
-    problems = Problems(TomlDocument(kernel.path, "[[shape]]\n", Source.KERNEL_FILE))
-    try:
-        shape = _read(problems, table, ("shape", 0), operation)
-    except ValueError as error:
-        raise CkwatchError(f"'{text}': {error}", hint) from None
-    if shape is None:
-        raise CkwatchError(f"'{text}': {problems.found[0].message}", hint)
-    alike = (one for one in kernel.shapes if (one.sizes, one.runtime) == (shape.sizes, shape.runtime))
-    usual = with_defaults(operation, {name: shape.sizes[name] for name in needed}) | RUNTIME_DEFAULTS
-    values = {**shape.sizes, **shape.runtime}
-    name = ",".join(f"{key}={value}" for key, value in values.items() if key in needed or value != usual.get(key))
-    return next(alike, replace(shape, name=name, span=kernel.template_span))
+    return table, hint
 
 
 def find_shapes(kernels: Iterable[Kernel], texts: Iterable[str]) -> dict[str, dict[str, Shape]]:
@@ -149,63 +156,73 @@ def _name_path(problems: Problems, path: KeyPath) -> KeyPath:
 
 def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
     before = problems.errors_found
-    worked_out = operation.size_defaults
-    # the names of sizes may be what is wrong with an operation that has no tensors yet
-    names_are_sure = bool(operation.outputs) or operation.kind != "custom"
-    sizes: dict[str, int] = {}
-    runtime: dict[str, int | float] = {}
-    name: str | None = None
+    given = _Given()
     for key, value in table.items():
-        place = (*path, key)
-        if key == "name":
-            name = _read_name(problems, value, place)
-        elif key in operation.size_arguments:
-            if _is_size(problems, key, value, place, least=0 if key in worked_out else _least(operation, key)):
-                sizes[key] = value
-        elif key in operation.runtime_arguments:
-            if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
-                runtime[key] = value
-        elif names_are_sure:
-            problems.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
-    misspelt = problems.errors_found > before and any(
-        key not in ("name", *operation.size_arguments, *operation.runtime_arguments) for key in table
-    )
-    for key in operation.size_arguments if names_are_sure and not misspelt else ():
-        if key not in table and key not in worked_out:
-            problems.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
-    for key in operation.runtime_arguments if names_are_sure else ():
-        if key not in table:
-            if key in RUNTIME_DEFAULTS:
-                runtime[key] = RUNTIME_DEFAULTS[key]
-            else:
-                problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
-    given = [key for key in operation.size_arguments if key in table or key not in worked_out]
-    if any(key not in sizes for key in given):
+        given.take(problems, key, value, (*path, key), operation)
+    if _names_are_sure(operation):
+        # a key that is none may be the one that is missing
+        misspelt = any(key not in ("name", *_arguments(operation)) for key in table)
+        _report_missing(problems, table, path, operation, given, sizes=not misspelt)
+    worked_out = operation.size_defaults
+    if any(key not in given.sizes for key in operation.size_arguments if key in table or key not in worked_out):
         return None
-    sizes = with_defaults(operation, sizes)
+    sizes = with_defaults(operation, given.sizes)
     for key, message in wrong_sizes(operation, sizes):
         problems.at_value((*path, key) if key in table else path, "out-of-range", message)
+    if problems.errors_found == before:
+        _shared_buffers(problems, sizes, path, operation)
     if problems.errors_found > before:
         return None
-    _shared_buffers(problems, sizes, path, operation)
-    if problems.errors_found > before:
-        return None
-    if name is None:
-        strides = {stride for tensor in operation.tensors for stride in tensor.strides}
-        named = (key for key in sizes if key not in worked_out or (key in table and key not in strides))
-        name = "x".join(str(sizes[key]) for key in named)
-    return Shape(name, sizes, runtime, problems.document.span_of(_name_path(problems, path)))
+    strides = {stride for tensor in operation.tensors for stride in tensor.strides}
+    named = (key for key in sizes if key not in worked_out or (key in table and key not in strides))
+    name = "x".join(str(sizes[key]) for key in named) if given.name is None else given.name
+    return Shape(name, sizes, given.runtime, problems.document.span_of(_name_path(problems, path)))
 
 
-def _read_name(problems: Problems, value: Any, place: KeyPath) -> str | None:
-    if not isinstance(value, str):
-        problems.wrong_type(place, "a string", value)
-        return None
-    try:
-        return valid_name(value)
-    except ValueError as error:
-        problems.at_value(place, "invalid-name", str(error))
-        return None
+@dataclass(slots=True)
+class _Given:
+    """The right values of a `[[shape]]`."""
+
+    name: str | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    runtime: dict[str, int | float] = field(default_factory=dict)
+
+    def take(self, problems: Problems, key: str, value: Any, place: KeyPath, operation: Operation) -> None:
+        """Read the value of a key, or report it."""
+        if key == "name":
+            self.name = name_at(problems, value, place)
+        elif key in operation.size_arguments:
+            least = 0 if key in operation.size_defaults else _least(operation, key)
+            if _is_size(problems, key, value, place, least):
+                self.sizes[key] = value
+        elif key in operation.runtime_arguments:
+            if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
+                self.runtime[key] = value
+        elif _names_are_sure(operation):
+            problems.unknown_key(place, ["name", *_arguments(operation)])
+
+
+def _names_are_sure(operation: Operation) -> bool:
+    """Return False where names of sizes may be what is wrong with an operation, which has no tensors yet."""
+    return bool(operation.outputs) or operation.kind != "custom"
+
+
+def _arguments(operation: Operation) -> tuple[str, ...]:
+    return (*operation.size_arguments, *operation.runtime_arguments)
+
+
+def _report_missing(
+    problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation, given: _Given, *, sizes: bool
+) -> None:
+    """Report what a shape lacks, its `sizes` only if they are known; usual runtime arguments are filled in."""
+    missing = [key for key in operation.size_arguments if key not in table and key not in operation.size_defaults]
+    for key in missing if sizes else ():
+        problems.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
+    for key in operation.runtime_arguments:
+        if key not in table and key in RUNTIME_DEFAULTS:
+            given.runtime[key] = RUNTIME_DEFAULTS[key]
+        elif key not in table:
+            problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
 
 
 def _is_size(problems: Problems, key: str, value: Any, place: KeyPath, least: int) -> bool:

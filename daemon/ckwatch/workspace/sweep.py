@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ckwatch.model.diagnostics import Related, Severity
 from ckwatch.model.kernels import Instance, ParameterValue, SweepOrigin, value_in_name
@@ -26,14 +26,12 @@ from ckwatch.workspace.parameters import (
 )
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
-from ckwatch.workspace.settings import LimitsSection, Name, valid_name
+from ckwatch.workspace.settings import LimitsSection, Name, Section, valid_name
 from ckwatch.workspace.toml_document import KeyPath
 
 
-class SweepTable(BaseModel):
+class SweepTable(Section):
     """`[[sweep]]`; `where`, `derived` and `parameters` are read apart."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name = Field(description="what the instances' names begin with")
     base: str | None = Field(None, description="an `[[instance]]` whose parameters to start from")
@@ -76,11 +74,11 @@ class SweepPlan:
         """The number of combinations before any condition."""
         return math.prod(len(axis.values) for axis in self.axes)
 
-    def product(self) -> Product:
-        """The product of its values, with its conditions and derived parameters."""
+    def product(self, *, failing_is_false: bool = False) -> Product:
+        """The product of its values, with its conditions and derived parameters; as in `Product`."""
         axes = [(axis.parameter, [written.value for written in axis.values]) for axis in self.axes]
         fixed = {name: written.value for name, written in self.fixed.items()}
-        return Product(axes, fixed, self.conditions, self.derived)
+        return Product(axes, fixed, self.conditions, self.derived, failing_is_false=failing_is_false)
 
 
 def read_sweep(

@@ -67,18 +67,16 @@ def read_conditions(
 ) -> list[Condition]:
     """The conditions at `base`, an array of strings or one string; `known` are the parameters they may mention. That
     those in `missing` are has been reported."""
-    if isinstance(texts, str):
-        found = _condition(problems, texts, base, known, missing)
-        return [found] if found else []
-    if not isinstance(texts, list):
+    if not isinstance(texts, (str, list)):
         problems.wrong_type(base, "an array of strings", texts)
         return []
+    places = {base: texts} if isinstance(texts, str) else {(*base, at): text for at, text in enumerate(texts)}
     conditions = []
-    for index, text in enumerate(texts):
+    for path, text in places.items():
         if not isinstance(text, str):
-            problems.wrong_type((*base, index), "a string", text)
-        elif condition := _condition(problems, text, (*base, index), known, missing):
-            conditions.append(condition)
+            problems.wrong_type(path, "a string", text)
+        elif (read := _read(problems, text, path, known, missing, "condition")) is not None:
+            conditions.append(Condition(text, *read))
     return conditions
 
 
@@ -97,7 +95,7 @@ def read_derivations(
             expected = 'a string with an expression, such as "MPerBlock // 64"'
             problems.wrong_type(path, expected, text)
         elif (read := _read(problems, text, path, [*known, *table], missing, "expression")) is not None:
-            found[name] = Derivation(name, text, read[0], path, read[1])
+            found[name] = Derivation(text, *read, name)
     ordered: list[Derivation] = []
     done = table.keys() - found.keys()
     while left := [one for one in found.values() if one.parameter not in done]:
@@ -112,17 +110,10 @@ def read_derivations(
     return ordered
 
 
-def _condition(
-    problems: Problems, text: str, path: KeyPath, known: Collection[str], missing: Collection[str]
-) -> Condition | None:
-    read = _read(problems, text, path, known, missing, "condition")
-    return None if read is None else Condition(text, read[0], path, read[1])
-
-
 def _read(
     problems: Problems, text: str, path: KeyPath, known: Collection[str], missing: Collection[str], what: str
-) -> tuple[frozenset[str], Evaluation] | None:
-    """The names in a condition or expression, and its evaluation."""
+) -> tuple[frozenset[str], KeyPath, Evaluation] | None:
+    """The names in a condition or expression, its place, and its evaluation."""
     try:
         names, evaluate = compiled_expression(text)
     except ValueError as error:
@@ -137,7 +128,7 @@ def _read(
         near = nearest(name, known)
         fixes = (Fix(span, near),) if near and at and span != problems.document.span_of(path) else ()
         problems.add("unknown-parameter", message + f"known: {join_names(known)}", span, fixes=fixes)
-    return None if wrong else (names, evaluate)
+    return None if wrong else (names, path, evaluate)
 
 
 def compiled_expression(text: str) -> tuple[frozenset[str], Evaluation]:

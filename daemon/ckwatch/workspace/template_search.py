@@ -18,9 +18,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ckwatch.model.parameter_types import declarations
 from ckwatch.system.user_files import file_status, is_file, read_file
@@ -199,30 +199,25 @@ TEMPLATE_SUFFIXES = (".hip.j2", ".cu.j2", ".cpp.j2")
 """Suffixes of templates; `.cpp.j2` is compiled for the host, the others for GPUs."""
 
 
-class TemplateLookup(Protocol):
-    """The questions that a kernel file asks about templates."""
+TemplateNames = tuple[tuple[Path, ...], tuple[str, ...]]
+"""The search path, and every template that could be named: what the message about a missing template is made of."""
 
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The search path."""
 
-    def find(self, name: str) -> str | None:
-        """The absolute path of the template `name`; None if there is none."""
+@dataclass(slots=True)
+class TemplateQuestions:
+    """The questions of a kernel file about templates, with their answers: those of `find`, and by template and
+    parameter those of `meant` and `declares`. `names` were looked at by `near`."""
 
-    def near(self, name: str) -> str | None:
-        """An existing template that `name` was probably meant to be."""
-
-    def meant(self, template: str, parameter: str) -> str | None:
-        """For a parameter that `template` does not mention, the one that was probably meant; else None."""
-
-    def declares(self, template: str, parameter: str) -> bool:
-        """Return True if `template` declares a type of `parameter`."""
+    found: dict[str, str | None] = field(default_factory=dict)
+    meanings: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    declared: dict[str, dict[str, bool]] = field(default_factory=dict)
+    names: TemplateNames | None = None
 
 
 class TemplateSearch:
-    """The search path as one load of a workspace sees it: `TemplateLookup`, each file read once.
+    """The search path as one load of a workspace sees it, each file read once.
 
-    `overlays` are texts to use instead of files, by path. `known` is what other loads learned.
+    `overlays` are texts to use instead of files, by path. `known` is what other loads learned. `asked` notes questions.
     """
 
     def __init__(
@@ -239,16 +234,20 @@ class TemplateSearch:
         self._forms: dict[str, dict[str, str]] = {}
         self._names: tuple[str, ...] | None = None
         self._parsed: dict[str, bool] = {}
+        self.asked: TemplateQuestions | None = None
 
     def find(self, name: str) -> str | None:
         """The absolute path of the template `name`; None if there is none."""
-        if name not in self._paths:
-            self._paths[name] = self._look(name)
-        return self._paths[name]
+        found = self._find(name)
+        if self.asked is not None:
+            self.asked.found[name] = found
+        return found
 
     def near(self, name: str) -> str | None:
         """An existing template that `name` was probably meant to be."""
         names = self.names()
+        if self.asked is not None:
+            self.asked.names = (self.folders, names)
         last = {candidate.rsplit("/", 1)[-1]: candidate for candidate in reversed(names)}
         if found := nearest(name, names):
             return found
@@ -275,6 +274,12 @@ class TemplateSearch:
 
         None also where the template has the mistake: it prints the name elsewhere, and what it mentions only once.
         """
+        found = self._meant(template, parameter)
+        if self.asked is not None:
+            self.asked.meanings.setdefault(template, {})[parameter] = found
+        return found
+
+    def _meant(self, template: str, parameter: str) -> str | None:
         words = self.words(template)
         # a template that goes through `parameters` needs no names
         if words is None or parameter in words or "parameters" in words:
@@ -302,7 +307,7 @@ class TemplateSearch:
             # Jinja2 takes a tenth of a second to load, and is needed where a parameter seems to be a slip only
             from jinja2 import Environment, TemplateSyntaxError
 
-            path = self.find(name) or ""
+            path = self._find(name) or ""
             try:
                 text = self._overlays[path] if path in self._overlays else read_file(path).decode()
                 Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)  # noqa: S701  # C++
@@ -318,11 +323,19 @@ class TemplateSearch:
     def declares(self, template: str, parameter: str) -> bool:
         """Return True if `template`, or one of its includes, declares a type of `parameter`."""
         files = self._known.closure(template, self._text).texts
-        return any(one is not None and (parameter in one.typed or "*" in one.typed) for _, one in files)
+        found = any(one is not None and (parameter in one.typed or "*" in one.typed) for _, one in files)
+        if self.asked is not None:
+            self.asked.declared.setdefault(template, {})[parameter] = found
+        return found
 
     def forget_unused(self) -> None:
         """Keep what is known bounded, by what this load used."""
         self._known.forget_unused(self._texts, {path for path in self._paths.values() if path is not None})
+
+    def _find(self, name: str) -> str | None:
+        if name not in self._paths:
+            self._paths[name] = self._look(name)
+        return self._paths[name]
 
     def _look(self, name: str) -> str | None:
         # as Jinja2's loaders do: no way out of the folder
@@ -350,7 +363,7 @@ class TemplateSearch:
         return self._texts[name]
 
     def _read(self, name: str) -> FileIdentifiers | None:
-        path = self.find(name)
+        path = self._find(name)
         if path is None:
             return None
         if path in self._overlays:

@@ -13,11 +13,13 @@ import enum
 import re
 import tomllib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
 
 
@@ -449,23 +451,16 @@ def _pieces(text: str) -> Iterator[tuple[int, _Piece]]:
 def _file_of(text: str, pieces: Iterable[tuple[int, _Piece]]) -> TomlFile:
     tables: list[TomlTable] = []
     comments: list[TomlComment] = []
-    counts: dict[tuple[str, ...], int] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
     for start, piece in pieces:
         first = 0 if start == 0 else 1  # the top of a piece that begins with a header is empty
         for block in piece.blocks[first:]:
             if tables:
                 tables[-1].next = block.start + start
-            tables.append(TomlTable(block, start, _index(block, counts), len(text)))
+            counts[block.path] += block.double
+            tables.append(TomlTable(block, start, counts[block.path] - 1 if block.double else None, len(text)))
         comments += [TomlComment(one.start + start, one.end + start) for one in piece.comments]
     return TomlFile(text, tables or [TomlTable(_EMPTY, 0, None, len(text))], comments)
-
-
-def _index(block: TomlBlock, counts: dict[tuple[str, ...], int]) -> int | None:
-    if not block.double:
-        return None
-    index = counts.get(block.path, 0)
-    counts[block.path] = index + 1
-    return index
 
 
 class _Piece(NamedTuple):
@@ -770,6 +765,16 @@ def toml_key(name: str) -> str:
 def table_text(table: Mapping[str, Any]) -> str:
     """The lines of a table; tables in it are written inline."""
     return "".join(f"{toml_key(name)} = {_value_text(value)}\n" for name, value in table.items())
+
+
+def instance_table(name: str, parameters: Mapping[str, Any]) -> str:
+    """The `[[instance]]` table of an instance. Raises CkwatchError for text that is no Unicode."""
+    for value in (name, *parameters.values()):
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            raise CkwatchError(f"{value!r} is not valid Unicode") from None
+    return f"[[instance]]\n{table_text({'name': name, **parameters})}"
 
 
 def _value_text(value: Any) -> str:

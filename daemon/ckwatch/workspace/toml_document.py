@@ -1,21 +1,23 @@
 """Reads a TOML file into values and positions: every key and value has an exact span, and every error is reported.
 
-Values come from `tomllib`, positions from `ckwatch.workspace.toml`, both of the same text.
+Values come from `tomllib`, positions and statements from `ckwatch.workspace.toml`, all of the same text.
 
-`tomllib` stops at the first error. To find the others, a broken text is cut into sections at the lines that look like
-table headers; in each, the statement in error is blanked and the section parsed again. Blanking keeps every other
-character where it is, so that places found in the repaired text hold in the text itself. A section whose header is
-broken is dropped, since its keys would land in another table.
+`tomllib` stops at the first error. To find the others, each statement of a broken text (a header, or a key with its
+value) is parsed by itself, and blanked where it is broken. Blanking keeps every other character where it is, so that
+places found in the repaired text hold in the text itself. A table whose header is broken is dropped, since its keys
+would land in another one.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
@@ -32,36 +34,15 @@ from ckwatch.workspace.toml import (
     readable_end,
     surplus_keys,
 )
-from ckwatch.workspace.toml_mistakes import mistake_in
+from ckwatch.workspace.toml_mistakes import Failure, SyntaxProblem, problem_of_statement
 
-ERRORS_PER_SECTION = 8
 ERRORS_PER_FILE = 50
-REPEATED_TABLES = 10
-STATEMENT_LINES = 64
-"""How far back the start of a broken statement is looked for."""
+REPEATS_PER_FILE, REPEATS_PER_TABLE = 20, 8
+"""How often a text is parsed again without what was given twice, and after how many of its keys a table is dropped."""
 
-HEADER = re.compile(r"[ \t]*\[{1,2}[ \t]*[A-Za-z_][\w.\- \t]*\]{0,2}[ \t]*(#[^\n]*)?\r?\n?\Z")
-STATEMENT = re.compile(r"[ \t]*([\w-]+|\"[^\"\n]*\"|'[^'\n]*')([ \t]*\.[ \t]*[\w\"'-]+)*[ \t]*=(?!=)")
-AT_LINE = re.compile(r"^(?P<message>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)$", re.DOTALL)
-AT_END = re.compile(r"^(?P<message>.*) \(at end of document\)$", re.DOTALL)
-WORD = re.compile(r"[\w+-][\w.+:-]*")
-REPEATS = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine")
-
-
-@dataclass(frozen=True, slots=True)
-class SyntaxProblem:
-    """One error, [`start`, `end`) in code points; `noticed` is where the parser gave up, if that is elsewhere.
-
-    `replacement` is what to write at the place instead, where that is known. `repeated` marks a key or table that
-    stands twice.
-    """
-
-    message: str
-    start: int
-    end: int
-    noticed: int | None = None
-    replacement: str | None = None
-    repeated: bool = False
+AT_PLACE = re.compile(
+    r"(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +54,27 @@ class ParsedValues:
     problems: tuple[SyntaxProblem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    message: str
-    position: Position
-
-
 def parse_values(text: str, arrays: frozenset[str] = frozenset()) -> ParsedValues:
     """The values of a TOML text and all its syntax errors; `arrays` are names of tables that stand in double brackets.
 
     Raises nothing on bad text.
     """
+    text, problems = _within_limits(text)
+    outcome = _attempt(text)
+    if isinstance(outcome, dict):
+        return ParsedValues(outcome, text, tuple(problems))
+    if json := re.match(r"\s*\{", text):
+        problem = SyntaxProblem("this is JSON, and not TOML: write `key = value` lines", json.end() - 1, json.end())
+        return ParsedValues({}, blank(text), (problem,))
+    repair = _Repair(text, arrays, problems)
+    repair.drop_broken()
+    values = repair.drop_repeated()
+    problems.sort(key=lambda problem: problem.start)
+    return ParsedValues(values, repair.text, tuple(problems))
+
+
+def _within_limits(text: str) -> tuple[str, list[SyntaxProblem]]:
+    """The text without what is too much to read, and the problems that report it."""
     problems: list[SyntaxProblem] = []
     end = readable_end(text)
     if end < len(text):
@@ -99,37 +90,7 @@ def parse_values(text: str, arrays: frozenset[str] = frozenset()) -> ParsedValue
         message = f"the table has too many keys; at most {KEYS_LIMIT:,} are allowed"
         problems.append(SyntaxProblem(message, pair.start, pair.key_end))
         text = _without(text, pair.start, end)
-    outcome = _attempt(text)
-    if isinstance(outcome, dict):
-        return ParsedValues(outcome, text, tuple(problems))
-    if json := re.match(r"\s*\{", text):
-        problem = SyntaxProblem("this is JSON, and not TOML: write `key = value` lines", json.end() - 1, json.end())
-        return ParsedValues({}, blank(text), (problem,))
-    for start, end, name in _single_brackets(text, arrays):
-        # the keys below cannot be given to the table that is meant
-        problems.append(SyntaxProblem(f"write [[{name}]]: there may be several", start, end, replacement=f"[[{name}]]"))
-        following = re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, end)
-        stop = following.start() if following else len(text)
-        text = _without(text, start, stop)
-    sections: list[str] = []
-    offset = 0
-    for section in _sections(text):
-        if len(problems) < ERRORS_PER_FILE:
-            fixed, found = _fix(section, offset)
-            sections.append(fixed)
-            problems += found
-        else:
-            sections.append(blank(section))
-        offset += len(section)
-    values = _join(sections, problems)
-    problems.sort(key=lambda problem: problem.start)
-    return ParsedValues(values, "".join(sections), tuple(problems))
-
-
-def _single_brackets(text: str, arrays: frozenset[str]) -> list[tuple[int, int, str]]:
-    """(start, end, name) of headers in single brackets whose tables stand in double brackets."""
-    header = re.compile(r"^[ \t]*(\[[ \t]*([\w-]+)[ \t]*\])[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
-    return [(one.start(1), one.end(1), one[2]) for one in header.finditer(text) if one[2] in arrays]
+    return text, problems
 
 
 def blank(text: str) -> str:
@@ -141,174 +102,100 @@ def _without(text: str, start: int, end: int) -> str:
     return text[:start] + blank(text[start:end]) + text[end:]
 
 
-def _attempt(text: str) -> dict[str, Any] | _Failure:
+def _attempt(text: str) -> dict[str, Any] | Failure:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        return _Failure("arrays or tables are nested too deeply", _deepest(text))
+        run = max(re.finditer(r"[\[{]{2,}", text), key=lambda found: found.end() - found.start(), default=None)
+        return Failure("arrays or tables are nested too deeply", run.start() if run else 0)
     except ValueError as error:
-        if found := AT_LINE.match(str(error)):
-            return _Failure(found["message"], Position(int(found["line"]) - 1, int(found["column"]) - 1))
-        end = LineIndex(text).position(len(text))
-        if found := AT_END.match(str(error)):
-            return _Failure(found["message"], end)
+        if found := AT_PLACE.fullmatch(str(error)):
+            end = Position(int(found["line"]) - 1, int(found["column"]) - 1) if found["line"] else None
+            return Failure(found["message"], len(text) if end is None else LineIndex(text).offset(end))
         number = re.search(r"[0-9_]{4000,}", text)
-        return _Failure(
-            "an integer with thousands of digits", LineIndex(text).position(number.start() if number else 0)
-        )
+        return Failure("an integer with thousands of digits", number.start() if number else 0)
 
 
-def _deepest(text: str) -> Position:
-    run = max(re.finditer(r"[\[{]{2,}", text), key=lambda found: found.end() - found.start(), default=None)
-    return LineIndex(text).position(run.start() if run else 0)
+class _Statement(NamedTuple):
+    """Whole lines [`start`, `end`) of a text: a header, a pair, or what stands between; `table` counts tables."""
+
+    start: int
+    end: int
+    table: int
+    is_header: bool
 
 
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+class _Repair:
+    """A broken text, of which more and more is blanked and added to `problems`."""
 
+    def __init__(self, text: str, arrays: frozenset[str], problems: list[SyntaxProblem]) -> None:
+        self.text = text
+        self._problems = problems
+        self._tables = parse_toml(text, cached=False).tables
+        self._statements = list(self._read_statements())
+        for number, table in enumerate(self._tables):
+            if len(table.path) == 1 and table.path[0] in arrays and not table.block.double:
+                # the keys below cannot be given to the table that is meant
+                name, end = table.path[0], table.header_end
+                message = f"write [[{name}]]: there may be several"
+                problems.append(SyntaxProblem(message, table.start, end, replacement=f"[[{name}]]"))
+                self._drop_table(number)
 
-def _sections(text: str) -> Iterator[str]:
-    start = at = 0
-    for line in _lines(text):
-        if HEADER.match(line) and at > start:
-            yield text[start:at]
-            start = at
-        at += len(line)
-    if at > start:
-        yield text[start:at]
+    def drop_broken(self) -> None:
+        """Report and drop each statement that is no TOML by itself."""
+        broken: set[int] = set()
+        for one in self._statements:
+            written = self.text[one.start : one.end]
+            if len(self._problems) >= ERRORS_PER_FILE:
+                self.text = _without(self.text, self._tables[one.table].start, len(self.text))
+                break
+            if isinstance(failure := _attempt(written), Failure):
+                further = _attempt(self.text[one.start : self._tables[one.table].next])
+                failure = (
+                    failure if isinstance(further, dict) else further
+                )  # it gives up where what is open cannot go on
+                self._problems.append(problem_of_statement(written, failure).moved(one.start))
+                self.text = _without(self.text, one.start, one.end)
+                if one.is_header:
+                    broken.add(one.table)
+        for number in broken:
+            self._drop_table(number)
 
+    def drop_repeated(self) -> dict[str, Any]:
+        """Report and drop what is given twice; return the values of the rest."""
+        repeats: Counter[int] = Counter()
+        for _ in range(REPEATS_PER_FILE):
+            failure = _attempt(self.text)
+            if isinstance(failure, dict):
+                return failure
+            offset = min(failure.offset, len(self.text) - 1)
+            one = self._statements[bisect_right(self._statements, offset, key=lambda one: one.start) - 1]
+            there = Failure(failure.message, offset - one.start)
+            self._problems.append(problem_of_statement(self.text[one.start : one.end], there).moved(one.start))
+            repeats[one.table] += 1
+            if one.is_header or repeats[one.table] == REPEATS_PER_TABLE:
+                self._drop_table(one.table)
+            else:
+                self.text = _without(self.text, one.start, one.end)
+        self.text = blank(self.text)
+        return {}
 
-def _fix(section: str, base: int) -> tuple[str, list[SyntaxProblem]]:
-    """The section without its broken statements, and what is wrong with them."""
-    problems: list[SyntaxProblem] = []
-    lines = _lines(section)
-    begun = bool(lines) and HEADER.match(lines[0]) is not None
-    headless = False
-    for _ in range(ERRORS_PER_SECTION):
-        text = "".join(lines)
-        failure = _attempt(text)
-        if isinstance(failure, dict):
-            return (blank(section) if headless else text), problems
-        at = min(failure.position.line, len(lines) - 1)
-        first = _statement_start(lines, at)
-        if first is None:
-            problems.append(_describe(text, failure, at, base))
-            break
-        problems.append(_describe(text, failure, first, base))
-        headless = headless or (begun and first == 0)
-        for index in range(first, _statement_end(lines, first, at)):
-            lines[index] = blank(lines[index])
-    return blank(section), problems
+    def _drop_table(self, number: int) -> None:
+        table = self._tables[number]
+        self.text = _without(self.text, table.start, table.next)
 
-
-def _statement_start(lines: list[str], at: int) -> int | None:
-    """The line at which the statement that fails at line `at` begins: all before it parses."""
-    for first in range(at, max(at - STATEMENT_LINES, -1), -1):
-        if first == 0 or isinstance(_attempt("".join(lines[:first])), dict):
-            return first
-    return None
-
-
-def _statement_end(lines: list[str], first: int, at: int) -> int:
-    """One past the last line to blank."""
-    line = lines[first]
-    opened = sum(line.count(sign) for sign in "[{") - sum(line.count(sign) for sign in "]}")
-    if first == at and opened <= 0 and '"""' not in line and "'''" not in line:
-        return first + 1
-    for index in range(max(at, first + 1), len(lines)):
-        if STATEMENT.match(lines[index]):
-            return index
-    return len(lines)
-
-
-def _describe(text: str, failure: _Failure, first: int, base: int) -> SyntaxProblem:
-    """The problem of a statement that begins at line `first` and fails at `failure.position`."""
-    index = LineIndex(text)
-    offset = index.offset(failure.position)
-    start, line_end = index.starts[first], text.find("\n", index.starts[first])
-    line = text[start : line_end if line_end >= 0 else len(text)].rstrip("\r")
-    key = STATEMENT.match(line)
-    if failure.message.startswith(REPEATS):
-        name = line[: key.end() - 1].strip() if key else line.split("#")[0].strip()
-        begin = start + len(line) - len(line.lstrip())
-        return SyntaxProblem(f"`{name}` is given twice", base + begin, base + begin + len(name), repeated=True)
-    too_deep = failure.message.startswith("arrays or tables")
-    mistake = None if too_deep else mistake_in(text[start:])
-    if mistake is None and (failure.position.line > first or failure.message == "Unclosed array"):
-        return _unclosed(line, key, failure.message, base + start, base + offset)
-    if mistake is not None:
-        begin, end = base + start + mistake.start, base + start + mistake.end
-        noticed = base + offset if failure.position.line > first else None
-        return SyntaxProblem(mistake.message, begin, end, noticed, replacement=mistake.replacement)
-    offset = min(offset, start + len(line))
-    word = WORD.match(text, offset, start + len(line))
-    end = word.end() if word else min(offset + 1, start + len(line))
-    wrong = text[offset:end]
-    message, replacement = failure.message, None
-    if message == "Invalid value":
-        message, replacement = _invalid_value(wrong)
-    elif message.startswith("Expected newline or end of document"):
-        message = f"unexpected `{wrong}` after the value"
-    elif message.startswith("Illegal character"):
-        message = "the string is not closed on this line" if "\\n" in message or "\\r" in message else message
-    else:
-        message = message[:1].lower() + message[1:]
-    return SyntaxProblem(message, base + offset, base + end, replacement=replacement)
-
-
-def _unclosed(line: str, key: re.Match[str] | None, message: str, start: int, noticed: int) -> SyntaxProblem:
-    """An array or string that goes on past its line: the place is where it is opened."""
-    value = key.end() if key else 0
-    while value < len(line) and line[value] in " \t":
-        value += 1
-    if message == "Unclosed array":
-        message = "the array is not closed, or a comma is missing in it"
-    elif message == 'Expected "\'"':
-        message = "the string is not closed on this line"
-    elif "'''" in message or '"""' in message or message.startswith("Unterminated"):
-        message = "the string is not closed"
-    else:
-        message = message[:1].lower() + message[1:]
-    end = len(line.rstrip())
-    return SyntaxProblem(message, start + min(value, end), start + end, noticed)
-
-
-def _invalid_value(wrong: str) -> tuple[str, str | None]:
-    if wrong in ("True", "False"):
-        return f"`{wrong}` is written `{wrong.lower()}` in TOML", wrong.lower()
-    if WORD.fullmatch(wrong):
-        return f"`{wrong}` is not a TOML value; a string needs quotes", f'"{wrong}"'
-    if not wrong.strip() or wrong == "#":
-        return "the value is missing", None
-    return f"`{wrong}` is not a TOML value", None
-
-
-def _join(sections: list[str], problems: list[SyntaxProblem]) -> dict[str, Any]:
-    """The values of all sections together; tables declared twice are reported and dropped."""
-    for _ in range(REPEATED_TABLES):
-        text = "".join(sections)
-        failure = _attempt(text)
-        if isinstance(failure, dict):
-            return failure
-        index = LineIndex(text)
-        offset = max(min(index.offset(failure.position), len(text) - 1), 0)
-        which, base = 0, 0
-        while which < len(sections) - 1 and base + len(sections[which]) <= offset:
-            base += len(sections[which])
-            which += 1
-        section = sections[which]
-        line = section.count("\n", 0, offset - base)
-        problems.append(
-            _describe(section, _Failure(failure.message, LineIndex(section).position(offset - base)), line, base)
-        )
-        lines = _lines(section)
-        if line == 0 or line >= len(lines):
-            sections[which] = blank(section)
-        else:
-            lines[line] = blank(lines[line])
-            sections[which] = "".join(lines)
-    sections[:] = [blank(section) for section in sections]
-    return {}
+    def _read_statements(self) -> Iterator[_Statement]:
+        text, at = self.text, 0
+        for number, table in enumerate(self._tables):
+            places = [(table.start, table.header_end, True)] if number else []
+            for start, end, is_header in (*places, *((pair.start, pair.end, False) for pair in table.pairs)):
+                begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", max(end, start))
+                if begin > at:
+                    yield _Statement(at, begin, number, is_header=False)
+                at = stop + 1 if stop >= 0 else len(text)
+                yield _Statement(begin, at, number, is_header)
+        if at < len(text):
+            yield _Statement(at, len(text), len(self._tables) - 1, is_header=False)
 
 
 ARRAYS = frozenset(("instance", "shape", "sweep"))
@@ -482,9 +369,7 @@ def _place_of(value: TomlValue, key: tuple[int, int] | None, shift: int) -> _Pla
 
 def document_of(path: str, text: str, source: Source) -> TomlDocument:
     """The document of a text; recent ones are kept, so that a language server parses only what changed."""
-    return TomlDocument(path, text, source) if len(text) > _LARGE_CHARACTERS else _kept_document(path, text, source)
+    return (TomlDocument if len(text) > _LARGE_CHARACTERS else _kept_document)(path, text, source)
 
 
-@lru_cache(maxsize=_DOCUMENTS_KEPT)
-def _kept_document(path: str, text: str, source: Source) -> TomlDocument:
-    return TomlDocument(path, text, source)
+_kept_document = lru_cache(maxsize=_DOCUMENTS_KEPT)(TomlDocument)

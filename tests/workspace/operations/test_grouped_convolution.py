@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ckwatch.bench.numerics.verification import Reference
+from ckwatch.model.contractions import usual_steps
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Kernel, Shape
 from ckwatch.model.tensors import evaluate_size
@@ -65,9 +66,8 @@ def test_the_reference_is_a_convolution(dimensions: int, layouts: tuple[int, int
             (("X", INPUT_LAYOUTS), ("W", FILTER_LAYOUTS), ("Y", OUTPUT_LAYOUTS)), layouts, strict=True
         )
     }
-    operation = convolution_operation(
-        dimensions, dict.fromkeys("XWY", "f32"), chosen, "f32" if biased else None, "f32", {"dimensions": dimensions}
-    )
+    bias, steps = ("f32", usual_steps(bias="Bias")) if biased else (None, ())
+    operation = convolution_operation(dimensions, dict.fromkeys("XWY", "f32"), chosen, bias, "f32", {}, steps=steps)
     axes = range(dimensions)
     given = {"GroupCount": 2, "NBatch": 2, "NOutChannels": 6, "NInChannels": 4}
     spatial = {

@@ -12,10 +12,12 @@ from typing import Any
 from ckwatch.cli.output import Output
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import span
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import is_there
 from ckwatch.workspace.discovery import find_workspace, working_folder
-from ckwatch.workspace.loading import LoadedKernelFile, Workspace, WorkspaceReader, read_workspace
+from ckwatch.workspace.kernel_file import LoadedKernel
+from ckwatch.workspace.loading import Workspace, WorkspaceReader, read_workspace
 
 SHOWN = 5
 
@@ -23,9 +25,9 @@ SHOWN = 5
 class _WithoutKernelFiles(WorkspaceReader):
     """Those that an import has written take seconds to read."""
 
-    def kernel_file(self, *_: Any) -> LoadedKernelFile:
+    def kernel_file(self, path: str, *_: Any) -> LoadedKernel:
         """Nothing."""
-        return LoadedKernelFile((), None)
+        return LoadedKernel(None, "", span(path, 0, 0, 0, 0), ())
 
 
 def workspace_of(options: argparse.Namespace) -> Workspace:

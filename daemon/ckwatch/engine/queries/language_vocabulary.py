@@ -21,30 +21,22 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ckwatch.model.targets import ARCHS, HOST, NATIVE
-from ckwatch.model.tensors import DTYPES, LAYOUTS
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.wire.language import KeyDescription, Word, WordParameter
 from ckwatch.workspace import settings
 from ckwatch.workspace.kernel_file import INSTANCE_NAME_DOC, KernelTable
 from ckwatch.workspace.kernel_file import TABLES as KERNEL_TABLES
-from ckwatch.workspace.operations import KINDS, grouped_convolution, tables
+from ckwatch.workspace.operations import KINDS, tables
 from ckwatch.workspace.settings import Settings
 from ckwatch.workspace.shapes import NAME_DOC, RUNTIME_DEFAULTS
 from ckwatch.workspace.sweep import SweepTable
 
-KEY_VALUES: Mapping[object, tuple[str, ...]] = {
-    tables.known_dtype: tables.WHOLE_DTYPES,
-    tables.known_operand_dtype: tuple(DTYPES),
-    tables.known_layout: tuple(LAYOUTS),
-    tables.known_activation: tables.ACTIVATIONS,
-    tables.known_scaling: tables.SCALINGS,
-    tables.known_runtime_type: tables.RUNTIME_TYPES,
-    **grouped_convolution.LAYOUT_VALUES,
+ARCH_CHECKS: Mapping[object, tuple[str, ...]] = {
     settings.known_arch: (*ARCHS, NATIVE, HOST),
     settings.device_arch: (*ARCHS, NATIVE),
 }
-"""The words that each validator accepts; an arch may have features besides."""
+"""The archs that a validator accepts, which may have features besides."""
 
 _SIZE_KINDS = {settings.size_bytes: "size", tables.size_expression: "size expression"}
 
@@ -159,7 +151,9 @@ def _kind(annotation: Any) -> tuple[str, tuple[str, ...], type[BaseModel] | None
     for check in checks:
         if check in _SIZE_KINDS:
             return _SIZE_KINDS[check], (), None
-    words = next((KEY_VALUES[check] for check in checks if check in KEY_VALUES), ())
+    words: tuple[str, ...] = ()
+    for check in checks:
+        words = words or (check.words if isinstance(check, tables.Known) else ARCH_CHECKS.get(check, ()))
     if get_origin(plain) is Literal:
         return "string", tuple(f'"{value}"' for value in get_args(plain)), None
     if get_origin(plain) in (Union, types.UnionType):

@@ -7,18 +7,18 @@ one another, and two inputs say where each of them begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import sqrt
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
-from ckwatch.model.tensors import contiguous_strides
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import Dtype, Factor, OperationTable
-from ckwatch.workspace.problems import Problems, unknown_value_error
+from ckwatch.workspace.operations.tables import Dtype, Factor, dense, extent, one_of
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "O = softmax(scale · Q · Kᵀ + bias, masked) · V, for each head of each sequence"
 
@@ -51,19 +51,6 @@ BIASES = ("none", "elementwise", "alibi")
 LENGTHS = ("fixed", "variable")
 
 
-def _word(what: str, known: Sequence[str]) -> AfterValidator:
-    def check(value: str) -> str:
-        if value not in known:
-            raise unknown_value_error(what, value, known)
-        return value
-
-    return AfterValidator(check)
-
-
-Mask = Annotated[str, _word("mask", MASKS)]
-Alignment = Annotated[str, _word("alignment", ALIGNMENTS)]
-BiasKind = Annotated[str, _word("bias", BIASES)]
-Lengths = Annotated[str, _word("lengths", LENGTHS)]
 Head = Annotated[int, Field(ge=1, le=256)]
 Extent = Annotated[int, Field(ge=-1, le=2**30)]
 
@@ -92,7 +79,7 @@ SHAPE_DOCS = {
 }
 
 
-class AttentionTable(OperationTable):
+class AttentionTable(Section):
     """`[operation]` of kind `attention`."""
 
     kind: Literal["attention"] = Field(description=f"`attention`: {ABOUT}")
@@ -106,22 +93,22 @@ class AttentionTable(OperationTable):
     soft_cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="bounds scores: x becomes soft_cap · tanh(x / soft_cap)"
     )
-    mask: Mask = Field(
+    mask: Annotated[str, one_of("mask", MASKS)] = Field(
         "none",
         description="which keys a query sees: all, those up to its own place, or those of `window` around it",
     )
     window: list[Extent] | None = Field(
         None, description="keys before and behind a query's own place that it sees; −1 for all of them"
     )
-    aligned: Alignment = Field(
+    aligned: Annotated[str, one_of("alignment", ALIGNMENTS)] = Field(
         "bottom-right",
         description="where queries have their own places: the last one at the last key, as in flash attention, "
         "or the first one at the first key",
     )
-    bias: BiasKind = Field(
+    bias: Annotated[str, one_of("bias", BIASES)] = Field(
         "none", description="what is added to the scores: nothing, the tensor Bias, or slopes times distances"
     )
-    lengths: Lengths = Field(
+    lengths: Annotated[str, one_of("lengths", LENGTHS)] = Field(
         "fixed", description="whether all sequences are of one length, or packed and of lengths that are inputs"
     )
     descale: bool = Field(False, description="whether f8 inputs have a scale each: ScaleQ, ScaleK, ScaleV")
@@ -147,14 +134,14 @@ def read_attention(problems: Problems, table: AttentionTable) -> Operation | Non
     if table.bias == "elementwise":
         found["Bias"] = _bias("f32" if table.dtype == "f8" else table.dtype, variable=variable)
     elif table.bias == "alibi":
-        found["AlibiSlopes"] = _dense("AlibiSlopes", "f32", ("nhead_q",))
+        found["AlibiSlopes"] = dense("AlibiSlopes", "f32", ("nhead_q",))
     if variable:
-        found |= {name: _dense(name, "i32", ("batch + 1",)) for name in ("SeqStartQ", "SeqStartK")}
+        found |= {name: dense(name, "i32", ("batch + 1",)) for name in ("SeqStartQ", "SeqStartK")}
     if table.descale:
-        found |= {name: _dense(name, "f32", ("1",)) for name in ("ScaleQ", "ScaleK", "ScaleV")}
+        found |= {name: dense(name, "f32", ("1",)) for name in ("ScaleQ", "ScaleK", "ScaleV")}
     if table.lse:
         tokens = ("nhead_q", "total_q") if variable else ("batch", "nhead_q", "seqlen_q")
-        found["LSE"] = _dense("LSE", "f32", (*tokens, "1"))
+        found["LSE"] = dense("LSE", "f32", (*tokens, "1"))
     return _operation(table, {name: found.get(name) for name in (*INPUTS, *OUTPUTS)})
 
 
@@ -187,10 +174,6 @@ def _head_v(table: AttentionTable) -> int:
     return table.head if table.head_v is None else table.head_v
 
 
-def _dense(name: str, dtype: str, sizes: tuple[str, ...]) -> Tensor:
-    return Tensor(name, dtype, "row", sizes, contiguous_strides(sizes, "row"), name)
-
-
 def _tokens(name: str, dtype: str, side: str, head: int, *, variable: bool) -> Tensor:
     """Q, K, V or O. `side`: whose tokens and heads, those of the queries or of the keys."""
     low = STRIDES[name]
@@ -210,27 +193,20 @@ def _bias(dtype: str, *, variable: bool) -> Tensor:
 def _operation(table: AttentionTable, tensors: Mapping[str, Tensor | None]) -> Operation:
     defaults = _stride_defaults(tensors)
     variable = table.lengths == "variable"
-    head, head_v = table.head, _head_v(table)
     left, right = _window(table)
     settings: dict[str, ParameterValue] = {
-        "head": head,
-        "head_v": head_v,
-        "scale": 1 / sqrt(head) if table.scale is None else table.scale,
+        **table.model_dump(include={"head", "mask", "aligned", "bias", "lengths", "descale", "lse"}),
+        "head_v": _head_v(table),
+        "scale": 1 / sqrt(table.head) if table.scale is None else table.scale,
         "soft_cap": table.soft_cap or 0.0,
-        "mask": table.mask,
         "window": (left, right),
-        "aligned": table.aligned,
-        "bias": table.bias,
-        "lengths": table.lengths,
-        "descale": table.descale,
-        "lse": table.lse,
     }
     roles = {ROLES[name]: name for name, tensor in tensors.items() if tensor is not None}
     computation = RowComputation(
         reference="attention",
         tensors=roles,
         macs=_macs(table),
-        depth=f"{'max_seqlen_k' if variable else 'seqlen_k'} + {head}",
+        depth=f"{'max_seqlen_k' if variable else 'seqlen_k'} + {table.head}",
         compute=table.dtype,
         sizes={name: name for name in (VARIABLE if variable else FIXED)},
         options={name: settings[name] for name in OPTIONS} | {"left": left, "right": right},
@@ -297,7 +273,7 @@ def _wrong_sizes(sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _verified_sizes(operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
-    rows, keys = _tile(parameters, "kM0"), _tile(parameters, "kN0")
+    rows, keys = extent(parameters, "kM0", 64), extent(parameters, "kN0", 64)
     whole_rows = rows if parameters.get("kPadSeqLenQ") is False else 1
     whole_keys = keys if parameters.get("kPadSeqLenK") is False else 1
     variable = operation.settings["lengths"] == "variable"
@@ -359,27 +335,14 @@ def _packed(longest: int, batch: int) -> int:
     return longest + (batch - 1) * ((longest + 1) // 2)
 
 
-def _tile(parameters: Mapping[str, ParameterValue], name: str) -> int:
-    value = parameters.get(name)
-    return value if isinstance(value, int) and value > 0 else 64
-
-
 ATTENTION = OperationKind(
-    name="attention",
     about=ABOUT,
     table=AttentionTable,
     read=read_attention,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, *OUTPUTS),
-    outline=Operation(
-        kind="attention",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=tuple(SHAPE_DOCS),
-        runtime_arguments=(),
-        size_defaults=dict.fromkeys((name for name in SHAPE_DOCS if name not in ("batch", "nhead_q", "nhead_k")), "0"),
-    ),
+    sizes=tuple(SHAPE_DOCS),
+    defaults=dict.fromkeys((name for name in SHAPE_DOCS if name not in ("batch", "nhead_q", "nhead_k")), "0"),
     free_strides=frozenset(name for name in SHAPE_DOCS if "stride_" in name),
     wrong_sizes=_wrong_sizes,
     verified_sizes=_verified_sizes,

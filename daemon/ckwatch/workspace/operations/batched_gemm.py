@@ -68,7 +68,7 @@ def read_batched_gemm(problems: Problems, table: BatchedGemmTable) -> Operation 
     sizes = (*SIZES, *strides.values())
     accumulator = gemm.accumulator_of(table, tensors)
     steps = gemm.product_steps(table)
-    return gemm.product_operation("batched_gemm", tensors, accumulator, settings, sizes, strides, steps)
+    return gemm.product_operation("batched_gemm", tensors, accumulator, settings, sizes, steps, strides)
 
 
 def _batched_scales(problems: Problems, table: BatchedGemmTable) -> tuple[str, ...]:
@@ -117,21 +117,14 @@ def _special_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, di
 
 
 BATCHED_GEMM = OperationKind(
-    name="batched_gemm",
     about=ABOUT,
     table=BatchedGemmTable,
     read=read_batched_gemm,
     shape_docs=SHAPE_DOCS,
     tensors=(*gemm.INPUTS, "Y"),
-    outline=Operation(
-        kind="batched_gemm",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=(*SIZES, *STRIDES.values()),
-        runtime_arguments=gemm.RUNTIME,
-        size_defaults=dict.fromkeys((*LEADING, *STRIDES.values()), "0"),
-    ),
+    sizes=(*SIZES, *STRIDES.values()),
+    runtime=gemm.RUNTIME,
+    defaults=dict.fromkeys((*LEADING, *STRIDES.values()), "0"),
     may_be_zero=frozenset({"LDD"}),
     free_strides=frozenset((*STRIDES.values(), batch_stride("*"))),
     sizes_for=_sizes_for,

@@ -44,7 +44,7 @@ def scale_block(a: Sequence[int] | None, b: Sequence[int] | None) -> tuple[int, 
     return (a[0], b[1], a[1]) if a and b and len(a) == len(b) == 2 else None
 
 
-def block_scale(name: str, dtype: str, layout: str, sizes: tuple[str, str], block: Sequence[int]) -> Tensor:
+def block_scale(name: str, dtype: str, layout: str, sizes: Sequence[str], block: Sequence[int]) -> Tensor:
     """A value for each `block` of a matrix with these sizes."""
     rows, columns = (
         size if length == 1 else f"(({size} + {length - 1}) / {length})"

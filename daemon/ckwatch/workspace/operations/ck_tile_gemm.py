@@ -5,7 +5,6 @@ It has no leading dimension of a Bias, which therefore is a vector.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -37,22 +36,17 @@ def read_ck_tile_gemm(problems: Problems, table: CkTileGemmTable) -> Operation |
     if given is None:
         return None
     accumulator, steps = gemm.accumulator_of(table, given), gemm.product_steps(table)
-    return _without_ldd(gemm.product_operation(table.kind, given, accumulator, settings, SIZES, steps=steps))
-
-
-def _without_ldd(operation: Operation) -> Operation:
-    sizes = tuple(name for name in operation.size_arguments if name != "LDD")
-    defaults = {name: default for name, default in operation.size_defaults.items() if name in sizes}
-    return replace(operation, kind="ck_tile_gemm", size_arguments=sizes, size_defaults=defaults)
+    return gemm.product_operation(table.kind, given, accumulator, settings, SIZES, steps)
 
 
 CK_TILE_GEMM = OperationKind(
-    name="ck_tile_gemm",
     about=ABOUT,
     table=CkTileGemmTable,
     read=read_ck_tile_gemm,
     shape_docs={name: text for name, text in gemm.SHAPE_DOCS.items() if name != "LDD"},
     tensors=GEMM.tensors,
-    outline=None if GEMM.outline is None else _without_ldd(GEMM.outline),
+    sizes=SIZES,
+    runtime=GEMM.runtime,
+    defaults={name: least for name, least in GEMM.defaults.items() if name != "LDD"},
     sizes_for=GEMM.sizes_for,
 )

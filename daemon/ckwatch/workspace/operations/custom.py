@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,22 +14,20 @@ from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
     ACCUMULATOR,
     DTYPE,
-    INPUT_REORDER,
     LAYOUT,
     SAME_AS,
-    TEMPLATE_SETTINGS,
     Dtype,
     Identifier,
     Layout,
-    OperationTable,
     RuntimeType,
+    SettingsTable,
     Size,
     buffer_owners,
-    input_order,
     template_settings,
 )
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ABOUT = "anything else: tensors, sizes and runtime arguments one by one"
@@ -38,7 +36,7 @@ _TENSOR_SIZES = "the extent of each axis: integers or expressions of the sizes w
 _TENSOR_STRIDES = "of each axis, as sizes are written; without them there are no gaps"
 
 
-class CustomInputTable(OperationTable):
+class CustomInputTable(Section):
     """`[[operation.input]]`."""
 
     name: Identifier = Field(description=_TENSOR_NAME)
@@ -50,7 +48,7 @@ class CustomInputTable(OperationTable):
     absent: bool = Field(False, description="the template names this input, this kernel does not have it")
 
 
-class CustomOutputTable(OperationTable):
+class CustomOutputTable(Section):
     """`[[operation.output]]`."""
 
     name: Identifier = Field(description=_TENSOR_NAME)
@@ -60,7 +58,7 @@ class CustomOutputTable(OperationTable):
     strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
 
 
-class CustomTable(OperationTable):
+class CustomTable(SettingsTable):
     """`[operation]` of kind `custom`."""
 
     kind: Literal["custom"] = Field(description=ABOUT)
@@ -71,8 +69,6 @@ class CustomTable(OperationTable):
     runtime: dict[Identifier, Annotated[RuntimeType, Field(description="the C type of this runtime argument")]] = Field(
         {}, description="runtime arguments and their C types"
     )
-    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
-    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
 def read_custom(problems: Problems, table: CustomTable) -> Operation:
@@ -105,10 +101,6 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         outputs.append(
             (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
         )
-    settings = template_settings(problems, table.settings)
-    order = input_order(problems, table.input_reorder, tuple(tensor.name for tensor in table.input))
-    if order is not None:
-        settings["input_reorder"] = order
     return Operation(
         kind="custom",
         inputs=tuple(inputs),
@@ -117,7 +109,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         size_arguments=tuple(table.sizes),
         runtime_arguments=tuple(table.runtime),
         runtime_types=dict(table.runtime),
-        settings=settings,
+        settings=template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
     )
 
 
@@ -163,7 +155,6 @@ def _strides(
 
 
 CUSTOM = OperationKind(
-    name="custom",
     about=ABOUT,
     table=CustomTable,
     read=read_custom,

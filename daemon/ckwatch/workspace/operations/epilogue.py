@@ -11,21 +11,25 @@ from typing import Literal
 
 from pydantic import Field
 
-from ckwatch.model.contractions import EpilogueStep, MatrixAxes
-from ckwatch.model.kernels import Tensor
+from ckwatch.model.contractions import EpilogueStep, MatrixAxes, usual_steps
+from ckwatch.model.kernels import ParameterValue, Tensor
 from ckwatch.workspace.operations.tables import (
+    ACCUMULATOR,
     ACTIVATIONS,
     DTYPE,
     LAYOUT,
+    Activation,
     Dtype,
     Factor,
     Identifier,
     Layout,
     OperandTable,
-    OperationTable,
+    SettingsTable,
+    template_settings,
 )
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 SCALES = {"scale_a": "inv_scale_x", "scale_b": "inv_scale_w"}
@@ -52,7 +56,7 @@ class ResidualTable(OperandTable):
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class EpilogueOperandTable(OperationTable):
+class EpilogueOperandTable(Section):
     """`[operation.operands.NAME]`."""
 
     does: Literal["add", "multiply"] = Field(description=_DOES)
@@ -64,22 +68,43 @@ class EpilogueOperandTable(OperationTable):
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class EpilogueTable(OperationTable):
+class ComputedTable(SettingsTable):
+    """The keys of a sum of products and of what follows it."""
+
+    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
+    alpha: Factor = Field(1.0, description="factor of the product")
+    beta: Factor = Field(1.0, description="factor of the bias")
+    activation: Activation = Field("none", description="applied to the sum")
+    epilogue: list[str] | None = Field(None, description=EPILOGUE)
+
+    def settings_for(
+        self,
+        problems: Problems,
+        own: Mapping[str, ParameterValue],
+        inputs: Sequence[str],
+        reserved: Collection[str] = (),
+    ) -> dict[str, ParameterValue]:
+        """`operation.settings`: what all sums of products have, and the kind's `own`; as `template_settings`."""
+        usual = {"activation": self.activation, "alpha": self.alpha, "beta": self.beta, **own}
+        found = template_settings(problems, self, usual, inputs, ("epilogue", *reserved))
+        return found if self.epilogue is None else {**found, "epilogue": tuple(self.epilogue)}
+
+
+class EpilogueTable(ComputedTable):
     """The keys of an epilogue, of matrix products."""
 
-    epilogue: list[str] | None = Field(None, description=EPILOGUE)
     residual: ResidualTable | None = Field(None, description=_RESIDUAL)
     operands: dict[Identifier, EpilogueOperandTable] = Field({}, description=_OPERANDS)
 
 
-class ConvolutionResidualTable(OperationTable):
+class ConvolutionResidualTable(Section):
     """`residual` of a convolution: it lies in memory as Y does."""
 
     dtype: Dtype | None = Field(None, description=DTYPE)
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class ConvolutionOperandTable(OperationTable):
+class ConvolutionOperandTable(Section):
     """`[operation.operands.NAME]` of a convolution."""
 
     does: Literal["add", "multiply"] = Field(description=_DOES)
@@ -90,10 +115,9 @@ class ConvolutionOperandTable(OperationTable):
     factor: Factor = Field(1.0, description=_FACTOR)
 
 
-class ConvolutionEpilogueTable(OperationTable):
+class ConvolutionEpilogueTable(ComputedTable):
     """The keys of an epilogue, of convolutions."""
 
-    epilogue: list[str] | None = Field(None, description=EPILOGUE)
     residual: ConvolutionResidualTable | None = Field(None, description=_RESIDUAL)
     operands: dict[Identifier, ConvolutionOperandTable] = Field({}, description=_OPERANDS)
 
@@ -102,42 +126,38 @@ Steps = tuple[EpilogueStep[str], ...]
 """The steps of a chain, with the names of their tensors."""
 
 
-def has_step(table: EpilogueTable | ConvolutionEpilogueTable, word: str) -> bool:
+AnyEpilogueTable = EpilogueTable | ConvolutionEpilogueTable
+
+
+def has_step(table: ComputedTable, word: str) -> bool:
     """Return True if `word` is a step."""
     return table.epilogue is not None and word in table.epilogue
 
 
 def check_epilogue(
-    problems: Problems,
-    table: EpilogueTable | ConvolutionEpilogueTable,
-    *,
-    tables: Collection[str],
-    scales: Collection[str],
-    arguments: Collection[str],
+    problems: Problems, table: AnyEpilogueTable, *, scales: Collection[str], arguments: Collection[str]
 ) -> None:
     """Report what is wrong with a chain: words, and tables without one.
 
-    `tables` are the keys that are given, `scales` the words of scales of this kind of operation, `arguments` the names
-    of its C function's arguments.
+    `scales` are the words of scales of this kind of operation, `arguments` the names of its C function's arguments.
     """
     for name in table.operands:
         _check_name(problems, name, scales, arguments)
+    places: dict[str, KeyPath] = {name: ("operation", name) for name in ("bias", "residual")}
+    places |= {name: ("operation", "operands", name) for name in table.operands}
+    there = {name: place for name, place in places.items() if place in problems.document}
     words = table.epilogue
     if words is None:
-        unused: list[KeyPath] = [
-            ("operation", "residual"),
-            *(("operation", "operands", name) for name in table.operands),
-        ]
-        for key in unused:
-            if key in problems.document:
-                message = f'`{key[-1]}` is a step of an epilogue: add `epilogue = ["{key[-1]}"]` to [operation]'
-                problems.at_key(key, "inconsistent-epilogue", message)
+        for name, place in there.items():
+            if name != "bias":
+                message = f'`{name}` is a step of an epilogue: add `epilogue = ["{name}"]` to [operation]'
+                problems.at_key(place, "inconsistent-epilogue", message)
         return
+    tables = table.model_fields_set
     if "activation" in tables:
         message = 'an activation is a word of `epilogue`, as in `epilogue = ["bias", "gelu"]`: leave this key out'
         problems.at_key(("operation", "activation"), "inconsistent-epilogue", message)
-    known = (*(name for name in ACTIVATIONS if name != "none"), *scales, "bias", "residual", *table.operands)
-    place: KeyPath
+    known = (*(name for name in ACTIVATIONS if name != "none"), *scales, *places)
     for at, word in enumerate(words):
         place = ("operation", "epilogue", at)
         if word not in known:
@@ -149,9 +169,8 @@ def check_epilogue(
         elif word in scales and word not in tables:
             message = f"`{word}` needs a table [operation.{word}]"
             problems.at_value(place, "inconsistent-epilogue", message)
-    for name in ("bias", "residual", *table.operands):
-        place = ("operation", name) if name not in table.operands else ("operation", "operands", name)
-        if name not in words and place in problems.document:
+    for name, place in there.items():
+        if name not in words:
             message = f"`{name}` is no step: add it to `epilogue`, where it is to be computed"
             problems.at_key(place, "inconsistent-epilogue", message)
 
@@ -165,27 +184,27 @@ def _check_name(problems: Problems, name: str, scales: Collection[str], argument
         problems.at_key(place, "reserved-name", message)
 
 
-def chained_steps(
-    table: EpilogueTable | ConvolutionEpilogueTable, *, scales: Sequence[str] = (), alpha: float, beta: float
-) -> Steps | None:
-    """The steps of a right table; None without the key. `scales` are the words of those that there are."""
-    words = table.epilogue
+def steps_of(table: AnyEpilogueTable, scales: Sequence[str] = (), *, bias: bool) -> Steps:
+    """The steps of a right table. `scales` are the words of those that there are, `bias` says whether there is one."""
+    words, operands = table.epilogue, tuple(SCALES[word] for word in scales)
     if words is None:
-        return None
-    first = [EpilogueStep(kind="multiply", operand=SCALES[word], scale=True) for word in scales if word not in words]
-    if alpha != 1:
-        first.append(EpilogueStep(kind="multiply", factor=alpha))
-    return (*first, *_steps(words, table, beta))
+        return usual_steps(
+            scales=operands,
+            alpha=table.alpha,
+            bias="Bias" if bias else None,
+            beta=table.beta,
+            activation=table.activation,
+        )
+    first: Steps = usual_steps(scales=tuple(SCALES[word] for word in scales if word not in words), alpha=table.alpha)
+    return (*first, *_steps(words, table))
 
 
-def _steps(
-    words: Sequence[str], table: EpilogueTable | ConvolutionEpilogueTable, beta: float
-) -> Iterator[EpilogueStep[str]]:
+def _steps(words: Sequence[str], table: AnyEpilogueTable) -> Iterator[EpilogueStep[str]]:
     for word in words:
         if word in SCALES:
             yield EpilogueStep(kind="multiply", operand=SCALES[word], scale=True)
         elif word == "bias":
-            yield EpilogueStep(kind="add", operand="Bias", factor=beta)
+            yield EpilogueStep(kind="add", operand="Bias", factor=table.beta)
         elif word == "residual":
             factor = 1.0 if table.residual is None else table.residual.factor
             yield EpilogueStep(kind="add", operand=RESIDUAL, factor=factor)
@@ -203,7 +222,7 @@ def with_operands(
     return tuple(step.with_operand(operand(step.operand)) for step in steps)
 
 
-def operand_names(table: EpilogueTable | ConvolutionEpilogueTable) -> tuple[str, ...]:
+def operand_names(table: AnyEpilogueTable) -> tuple[str, ...]:
     """The tensors of a chain that only chains have, in the order of their steps."""
     words = table.epilogue or ()
     return tuple(RESIDUAL if word == "residual" else word for word in words if word in ("residual", *table.operands))

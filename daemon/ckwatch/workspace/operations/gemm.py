@@ -7,26 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt
 
-from ckwatch.model.contractions import Contraction, MatrixAxes, usual_steps
+from ckwatch.model.contractions import Contraction, MatrixAxes
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import DTYPES
 from ckwatch.workspace.operations.block_scales import SETTING, block_scale, check_blocks, scale_axes, scale_block
 from ckwatch.workspace.operations.epilogue import (
     RESIDUAL,
-    EpilogueOperandTable,
     EpilogueTable,
     ResidualTable,
     Steps,
-    chained_steps,
     check_epilogue,
     further_matrices,
     has_step,
     leading_dimension,
     operand_names,
+    steps_of,
     with_operands,
 )
 from ckwatch.workspace.operations.kind import OperationKind
@@ -37,27 +36,18 @@ from ckwatch.workspace.operations.shuffles import (
     preshuffled_weights,
 )
 from ckwatch.workspace.operations.tables import (
-    ACCUMULATOR,
     DTYPE,
-    INPUT_REORDER,
-    TEMPLATE_SETTINGS,
-    Activation,
     Dtype,
-    Factor,
-    Identifier,
     OperandDtype,
     OperandTable,
-    OperationTable,
     OutputTable,
     Scaling,
     accumulator_for,
     buffer_owners,
     check_both_scales,
-    input_order,
-    number_of,
-    template_settings,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ABOUT = "Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias)"
@@ -87,7 +77,7 @@ class BiasTable(OperandTable):
     full: bool = Field(False, description="an M×N matrix instead of a vector")
 
 
-class ScaleTable(OperationTable):
+class ScaleTable(Section):
     """`scale_a` or `scale_b`."""
 
     dtype: Dtype = Field("f32", description=DTYPE)
@@ -113,20 +103,14 @@ class MatrixProductTable(EpilogueTable):
     a: OperandTable = Field(description="X, M×K")
     b: OperandTable = Field(description="W, K×N")
     c: OutputTable = Field(description="Y, M×N")
-    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
     bias: BiasTable | None = Field(
         None, description="one value per column of Y (`row`), per row of Y (`col`), or with `full` an M×N matrix"
     )
     scale_a: ScaleTable | None = Field(None, description=SCALES)
     scale_b: ScaleTable | None = Field(None, description=SCALES)
-    alpha: Factor = Field(1.0, description="factor of the product")
-    beta: Factor = Field(1.0, description="factor of the bias")
-    activation: Activation = Field("none", description="applied to the sum")
     split_k: bool | None = Field(
         None, description="whether kBatch may be above 1; by default true if a shape has such a kBatch"
     )
-    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
-    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
 class FactorTable(OperandTable):
@@ -235,12 +219,12 @@ def gemm_operation(
     tensors: Mapping[str, Tensor | None],
     accumulator: str,
     settings: Mapping[str, ParameterValue],
-    steps: Steps | None = None,
+    steps: Steps = (),
 ) -> Operation:
     """A GEMM of these tensors: `INPUTS`, and `Y`. A preshuffled W has no leading dimension."""
     w = _present(tensors, "W")
     sizes = tuple(name for name in SIZES if name != "LDB" or name in w.strides)
-    return product_operation("gemm", tensors, accumulator, settings, sizes, steps=steps)
+    return product_operation("gemm", tensors, accumulator, settings, sizes, steps)
 
 
 def product_operation(
@@ -249,12 +233,11 @@ def product_operation(
     accumulator: str,
     settings: Mapping[str, ParameterValue],
     sizes: tuple[str, ...],
+    steps: Steps,
     batch_strides: Mapping[str, str] | None = None,
-    steps: Steps | None = None,
 ) -> Operation:
     """A matrix product of these tensors, whose size arguments are `sizes`, and the leading dimensions of what else the
-    epilogue reads. `batch_strides`: those between matrices that are arguments, by their tensors. `steps`: the epilogue,
-    if it is not the usual one."""
+    epilogue reads. `batch_strides`: those between matrices that are arguments, by their tensors."""
     further = {leading_dimension(name): name for name in further_matrices(tensors, (*INPUTS, "Y"))}
     last = max(at for at, name in enumerate(sizes) if name in LEADING) + 1
     sizes = (*sizes[:last], *further, *sizes[last:])
@@ -276,110 +259,104 @@ def product_operation(
     )
 
 
+MATRICES = {
+    "a": ("X", "M", "K", "LDA"),
+    "b": ("W", "K", "N", "LDB"),
+    "bias": ("Bias", "M", "N", "LDD"),
+    "residual": (RESIDUAL, "M", "N", leading_dimension(RESIDUAL)),
+}
+"""Tensor, rows, columns and leading dimension of the operands that may share a buffer, by their keys."""
+
+_SCALES = {"scale_a": ("inv_scale_x", "a", "M"), "scale_b": ("inv_scale_w", "b", "N")}
+
+
 def product_tensors(problems: Problems, table: MatrixProductTable) -> dict[str, Tensor | None] | None:
     """The matrices of a product without batches: `INPUTS`, those of an epilogue, and `Y`; None where a dtype is
     missing."""
-    operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
-    bias = table.bias
-    if bias is None and has_step(table, "bias"):
-        bias = BiasTable(dtype=table.c.dtype, layout="row", same_as=None, full=False)
-    if bias is not None:
-        operands["bias"] = bias
-    if has_step(table, "residual"):
-        operands["residual"] = _residual(table)
-    places: dict[str, KeyPath] = {name: ("operation", name) for name in operands}
-    sources = buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, places)
-    dtypes: dict[str, str] = {}
-    layouts: dict[str, str] = {}
-    for name, operand in operands.items():
-        source = operands[sources[name]]
-        if source.dtype is None:
-            if source is operand and operand.same_as is None:
-                problems.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
-            continue
-        if operand.dtype not in (None, source.dtype):
-            message = f"`{name}` is the same buffer as `{sources[name]}`, whose dtype is {source.dtype}"
-            problems.at_value(("operation", name, "dtype"), "dtype-mismatch", message)
-        dtypes[name] = source.dtype
-        layouts[name] = operand.layout or source.layout or "row"
-    if len(dtypes) < len(operands):
+    operands = _operands(table)
+    placed = _placed(problems, operands)
+    if placed is None:
         return None
-    buffers = {"a": "X", "b": "W", "bias": "Bias", "residual": RESIDUAL}
-    matrix = {"a": ("X", "M", "K", "LDA"), "b": ("W", "K", "N", "LDB")}
-    tensors: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
-    for key, (name, rows, columns, leading) in matrix.items():
-        tensors[name] = _matrix(name, dtypes[key], layouts[key], rows, columns, leading, buffers[sources[key]])
-    for name, scale, size in (("inv_scale_x", table.scale_a, "M"), ("inv_scale_w", table.scale_b, "N")):
+    bias = operands.get("bias")
+    if bias is not None and not (isinstance(bias, BiasTable) and bias.full):
+        one = placed["bias"]
+        placed["bias"] = replace(one, sizes=("N" if one.layout == "row" else "M",), strides=("1",))
+    found: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
+    found |= {MATRICES[key][0]: tensor for key, tensor in placed.items() if key != "residual"}
+    for key, (name, of, size) in _SCALES.items():
+        scale: ScaleTable | None = getattr(table, key)
         if scale is not None and scale.per == "block":
-            of, axes = ("a", ("M", "K")) if size == "M" else ("b", ("K", "N"))
             block = scale.block if scale.block and len(scale.block) == 2 else (1, 1)
-            tensors[name] = block_scale(name, scale.dtype, layouts[of], axes, block)
+            found[name] = block_scale(name, scale.dtype, placed[of].layout, placed[of].sizes, block)
         elif scale is not None:
-            tensors[name] = Tensor(name, scale.dtype, "row", (size if scale.per == "row" else "1",), ("1",), name)
-    if bias is not None:
-        dtype, layout, buffer = dtypes["bias"], layouts["bias"], buffers[sources["bias"]]
-        if bias.full:
-            tensors["Bias"] = _matrix("Bias", dtype, layout, "M", "N", "LDD", buffer)
-        else:
-            tensors["Bias"] = Tensor("Bias", dtype, layout, ("N" if layout == "row" else "M",), ("1",), buffer)
+            found[name] = Tensor(name, scale.dtype, "row", (size if scale.per == "row" else "1",), ("1",), name)
     for name in operand_names(table):
-        if name == RESIDUAL:
-            kind, buffer = (dtypes["residual"], layouts["residual"]), buffers[sources["residual"]]
-            tensors[name] = _matrix(name, *kind, "M", "N", leading_dimension(name), buffer)
-        else:
-            tensors[name] = _operand(name, table.operands[name])
-    tensors["Y"] = _matrix("Y", table.c.dtype, table.c.layout, "M", "N", "LDC", "Y")
-    return tensors
+        found[name] = placed["residual"] if name == RESIDUAL else _further(table, name)
+    found["Y"] = _matrix("Y", table.c.dtype, table.c.layout, "M", "N", "LDC", "Y")
+    return found
 
 
-def _residual(table: MatrixProductTable) -> ResidualTable:
-    given = table.residual or ResidualTable(dtype=None, layout=None, same_as=None, factor=1.0)
-    if given.same_as is not None:
-        return given
-    usual = {"dtype": given.dtype or table.c.dtype, "layout": given.layout or table.c.layout}
-    return given.model_copy(update=usual)
+def _operands(table: MatrixProductTable) -> dict[str, OperandTable]:
+    """The operands that may share a buffer; a step without a table has the usual one."""
+    found: dict[str, OperandTable] = {"a": table.a, "b": table.b}
+    if table.bias is not None or has_step(table, "bias"):
+        found["bias"] = table.bias or BiasTable(dtype=table.c.dtype, layout="row", same_as=None, full=False)
+    if has_step(table, "residual"):
+        given = table.residual or ResidualTable(dtype=None, layout=None, same_as=None, factor=1.0)
+        usual = {"dtype": given.dtype or table.c.dtype, "layout": given.layout or table.c.layout}
+        found["residual"] = given if given.same_as is not None else given.model_copy(update=usual)
+    return found
 
 
-def _operand(name: str, table: EpilogueOperandTable) -> Tensor:
+def _placed(problems: Problems, operands: Mapping[str, OperandTable]) -> dict[str, Tensor] | None:
+    """The operands as matrices in their buffers; None where a dtype is missing."""
+    places: dict[str, KeyPath] = {key: ("operation", key) for key in operands}
+    owners = buffer_owners(problems, {key: operand.same_as for key, operand in operands.items()}, places)
+    found = {}
+    for key, operand in operands.items():
+        owner = operands[owners[key]]
+        if owner.dtype is None:
+            if owner is operand and operand.same_as is None:
+                problems.at_value(places[key], "missing-key", f"`dtype` is missing in [operation.{key}]")
+            continue
+        if operand.dtype not in (None, owner.dtype):
+            message = f"`{key}` is the same buffer as `{owners[key]}`, whose dtype is {owner.dtype}"
+            problems.at_value((*places[key], "dtype"), "dtype-mismatch", message)
+        name, rows, columns, leading = MATRICES[key]
+        layout, buffer = operand.layout or owner.layout or "row", MATRICES[owners[key]][0]
+        found[key] = _matrix(name, owner.dtype, layout, rows, columns, leading, buffer)
+    return found if len(found) == len(operands) else None
+
+
+def _further(table: MatrixProductTable, name: str) -> Tensor:
     """A tensor that only the epilogue reads; a vector's layout is that of a Bias."""
-    if table.per == "element":
-        return _matrix(name, table.dtype, table.layout, "M", "N", leading_dimension(name), name)
-    size = {"tensor": "1", "row": "M", "column": "N"}[table.per]
-    return Tensor(name, table.dtype, "col" if table.per == "row" else "row", (size,), ("1",), name)
+    given = table.operands[name]
+    if given.per == "element":
+        return _matrix(name, given.dtype, given.layout, "M", "N", leading_dimension(name), name)
+    size = {"tensor": "1", "row": "M", "column": "N"}[given.per]
+    return Tensor(name, given.dtype, "col" if given.per == "row" else "row", (size,), ("1",), name)
 
 
 def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str, ParameterValue]:
     """Return the values of `operation.settings` for templates. Reports mistakes in the epilogue, too."""
     names = (*INPUTS, "Y", *SIZES, "B", *RUNTIME)
-    check_epilogue(problems, table, tables=table.model_fields_set, scales=_scale_words(table), arguments=names)
+    check_epilogue(problems, table, scales=_scale_words(table), arguments=names)
     for name, scale in (("scale_a", table.scale_a), ("scale_b", table.scale_b)):
         if scale is not None and scale.preshuffled is not None and not isinstance(table, GemmTable):
             message = "only a product of kind `gemm` has shuffled scales"
             problems.at_key(("operation", name, "preshuffled"), "inconsistent-scale", message)
-    settings: dict[str, ParameterValue] = {
-        "activation": table.activation,
-        "alpha": table.alpha,
-        "beta": table.beta,
-        "scaling": _scaling(problems, table),
-        "split_k": bool(table.split_k),
-    }
+    own: dict[str, ParameterValue] = {"scaling": _scaling(problems, table), "split_k": bool(table.split_k)}
     scales = (table.scale_a, table.scale_b)
     block = scale_block(*(scale.block if scale is not None and scale.per == "block" else None for scale in scales))
     if block is not None:
-        settings[SETTING] = block
-    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue", SETTING))
-    if table.epilogue is not None:
-        settings["epilogue"] = tuple(table.epilogue)
-    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
-    if order is not None:
-        settings["input_reorder"] = order
-    return settings
+        own[SETTING] = block
+    return table.settings_for(problems, own, (*INPUTS, *operand_names(table)), (SETTING,))
 
 
-def product_steps(table: MatrixProductTable) -> Steps | None:
-    """The steps of `epilogue`; None without the key."""
+def product_steps(table: MatrixProductTable) -> Steps:
+    """The steps that follow the product."""
     scales = [word for word in _scale_words(table) if getattr(table, word) is not None]
-    return chained_steps(table, scales=scales, alpha=table.alpha, beta=table.beta)
+    return steps_of(table, scales, bias=table.bias is not None)
 
 
 def _scale_words(table: MatrixProductTable) -> tuple[str, ...]:
@@ -423,7 +400,7 @@ def _least_batch_stride(tensor: Tensor | None) -> str:
 
 
 def _contraction(
-    tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue], steps: Steps | None
+    tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue], steps: Steps
 ) -> Contraction:
     x, w, y = (_axes(_present(tensors, name)) for name in ("X", "W", "Y"))
     found = {name: scale_axes(tensors[name], settings, y.batch) for name in ("inv_scale_x", "inv_scale_w")}
@@ -460,23 +437,7 @@ def _contraction(
         vector = ("0", "1") if tensor.layout == "row" else ("1", "0")
         return repeated(tensor.name, *vector) if len(tensor.sizes) < 2 else _axes(tensor)
 
-    if steps is not None:
-        chain = with_operands(steps, operand)
-        return Contraction(x=x, w=w, y=y, x_scale=x_scale, w_scale=w_scale, steps=chain)
-    return Contraction(
-        x=x,
-        w=w,
-        y=y,
-        x_scale=x_scale,
-        w_scale=w_scale,
-        steps=usual_steps(
-            scales=(operand("inv_scale_x"), operand("inv_scale_w")),
-            alpha=number_of(settings, "alpha", 1.0),
-            bias=operand("Bias"),
-            beta=number_of(settings, "beta", 1.0),
-            activation=str(settings.get("activation", "none")),
-        ),
-    )
+    return Contraction(x=x, w=w, y=y, x_scale=x_scale, w_scale=w_scale, steps=with_operands(steps, operand))
 
 
 def _present(tensors: Mapping[str, Tensor | None], name: str) -> Tensor:
@@ -513,21 +474,14 @@ def _scaling(problems: Problems, table: MatrixProductTable) -> str:
 
 
 GEMM = OperationKind(
-    name="gemm",
     about=ABOUT,
     table=GemmTable,
     read=read_gemm,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, "Y"),
-    outline=Operation(
-        kind="gemm",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=SIZES,
-        runtime_arguments=RUNTIME,
-        size_defaults=dict.fromkeys(LEADING, "0"),
-    ),
+    sizes=SIZES,
+    runtime=RUNTIME,
+    defaults=dict.fromkeys(LEADING, "0"),
     may_be_zero=frozenset({"LDD"}),
     sizes_for=product_sizes,
 )

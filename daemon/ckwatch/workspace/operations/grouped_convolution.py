@@ -8,42 +8,30 @@ channels they are an axis of their own before those.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isqrt
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from ckwatch.model.contractions import AxisExpressions, Contraction, MatrixAxes, WindowExpressions, usual_steps
+from ckwatch.model.contractions import AxisExpressions, Contraction, MatrixAxes, WindowExpressions
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import is_atom
 from ckwatch.workspace.operations.epilogue import (
     ConvolutionEpilogueTable,
     Steps,
-    chained_steps,
     check_epilogue,
     has_step,
     operand_names,
+    steps_of,
     with_operands,
 )
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import (
-    ACCUMULATOR,
-    DTYPE,
-    INPUT_REORDER,
-    TEMPLATE_SETTINGS,
-    Activation,
-    Dtype,
-    Factor,
-    Identifier,
-    OperationTable,
-    accumulator_for,
-    input_order,
-    number_of,
-    template_settings,
-)
-from ckwatch.workspace.problems import Problems, join_names, unknown_value_error
+from ckwatch.workspace.operations.tables import DTYPE, Dtype, Factor, accumulator_for, one_of
+from ckwatch.workspace.problems import Problems, join_names
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = activation(alpha · (X ∗ W) + beta · Bias), a convolution in one to three dimensions"
 
@@ -95,63 +83,35 @@ SHAPE_DOCS = _TOTAL_DOCS | {
 }
 
 
-def _known_layout(layouts: Layouts, value: str) -> str:
-    known = [layout for each in layouts.values() for layout in each]
-    if value not in known:
-        raise unknown_value_error("layout", value, known)
-    return value
+def _known(layouts: Layouts) -> AfterValidator:
+    return one_of("layout", itertools.chain.from_iterable(layouts.values()))
 
-
-def known_input_layout(value: str) -> str:
-    """One of `INPUT_LAYOUTS`."""
-    return _known_layout(INPUT_LAYOUTS, value)
-
-
-def known_filter_layout(value: str) -> str:
-    """One of `FILTER_LAYOUTS`."""
-    return _known_layout(FILTER_LAYOUTS, value)
-
-
-def known_output_layout(value: str) -> str:
-    """One of `OUTPUT_LAYOUTS`."""
-    return _known_layout(OUTPUT_LAYOUTS, value)
-
-
-LAYOUT_VALUES: Mapping[object, tuple[str, ...]] = {
-    check: tuple(layout for each in layouts.values() for layout in each)
-    for check, layouts in (
-        (known_input_layout, INPUT_LAYOUTS),
-        (known_filter_layout, FILTER_LAYOUTS),
-        (known_output_layout, OUTPUT_LAYOUTS),
-    )
-}
-"""Completions for the layouts in editors, by the function that checks them."""
 
 _LAYOUT = "how its axes lie in memory; by default channels last: "
 
 
-class InputTable(OperationTable):
+class InputTable(Section):
     """`a`."""
 
     dtype: Dtype = Field(description=DTYPE)
-    layout: Annotated[str, AfterValidator(known_input_layout)] | None = Field(None, description=_LAYOUT + "`NHWGC`")
+    layout: Annotated[str, _known(INPUT_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`NHWGC`")
 
 
-class FilterTable(OperationTable):
+class FilterTable(Section):
     """`b`."""
 
     dtype: Dtype = Field(description=DTYPE)
-    layout: Annotated[str, AfterValidator(known_filter_layout)] | None = Field(None, description=_LAYOUT + "`GKYXC`")
+    layout: Annotated[str, _known(FILTER_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`GKYXC`")
 
 
-class ResultTable(OperationTable):
+class ResultTable(Section):
     """`c`."""
 
     dtype: Dtype = Field(description=DTYPE)
-    layout: Annotated[str, AfterValidator(known_output_layout)] | None = Field(None, description=_LAYOUT + "`NHWGK`")
+    layout: Annotated[str, _known(OUTPUT_LAYOUTS)] | None = Field(None, description=_LAYOUT + "`NHWGK`")
 
 
-class ChannelBiasTable(OperationTable):
+class ChannelBiasTable(Section):
     """`bias`."""
 
     dtype: Dtype = Field(description=DTYPE)
@@ -165,13 +125,8 @@ class GroupedConvolutionTable(ConvolutionEpilogueTable):
     a: InputTable = Field(description="X, the input")
     b: FilterTable = Field(description="W, the filter")
     c: ResultTable = Field(description="Y, the output")
-    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
     bias: ChannelBiasTable | None = Field(None, description="one value per channel of Y")
     alpha: Factor = Field(1.0, description="factor of the convolution")
-    beta: Factor = Field(1.0, description="factor of the bias")
-    activation: Activation = Field("none", description="applied to the sum")
-    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
-    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
 def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable) -> Operation:
@@ -188,20 +143,9 @@ def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable)
             message = f"`{given}` is no layout in {table.dimensions} dimensions: use {join_names(fitting)}"
             problems.at_value(("operation", key, "layout"), "dimension-mismatch", message)
             layouts[key] = fitting[0]
-    settings: dict[str, ParameterValue] = {
-        "dimensions": table.dimensions,
-        "activation": table.activation,
-        "alpha": table.alpha,
-        "beta": table.beta,
-    }
     names = (*INPUTS, "Y", *size_arguments(table.dimensions))
-    check_epilogue(problems, table, tables=table.model_fields_set, scales=(), arguments=names)
-    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue"))
-    if table.epilogue is not None:
-        settings["epilogue"] = tuple(table.epilogue)
-    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
-    if order is not None:
-        settings["input_reorder"] = order
+    check_epilogue(problems, table, scales=(), arguments=names)
+    settings = table.settings_for(problems, {"dimensions": table.dimensions}, (*INPUTS, *operand_names(table)))
     return convolution_operation(
         table.dimensions,
         {"X": table.a.dtype, "W": table.b.dtype, "Y": table.c.dtype},
@@ -210,7 +154,7 @@ def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable)
         table.accumulator or accumulator_for(table.a.dtype),
         settings,
         _operands(table),
-        chained_steps(table, alpha=table.alpha, beta=table.beta),
+        steps_of(table, bias=table.bias is not None),
     )
 
 
@@ -229,7 +173,7 @@ def convolution_operation(
     accumulator: str,
     settings: Mapping[str, ParameterValue],
     operands: Mapping[str, tuple[str, str]] | None = None,
-    steps: Steps | None = None,
+    steps: Steps = (),
 ) -> Operation:
     """A convolution of tensors with these dtypes and layouts, with a bias of the dtype `bias`.
 
@@ -253,7 +197,6 @@ def convolution_operation(
             w,
             y,
             dimensions,
-            settings,
             ({} if added is None else {"Bias": "channel"}) | {name: per for name, (_, per) in (operands or {}).items()},
             steps,
         ),
@@ -342,9 +285,8 @@ def _contraction(
     w: _Strided,
     y: _Strided,
     dimensions: int,
-    settings: Mapping[str, ParameterValue],
     operands: Mapping[str, str],
-    chain: Steps | None,
+    chain: Steps,
 ) -> Contraction:
     """`operands`: what the tensors of the epilogue have a value for, by their names."""
     image, taps, axes = IMAGE[dimensions], FILTER[dimensions], range(dimensions)
@@ -367,12 +309,6 @@ def _contraction(
             columns=((_OUT, "1" if per == "channel" else "0"),),
         )
 
-    usual = usual_steps(
-        bias=operand("Bias"),
-        alpha=number_of(settings, "alpha", 1.0),
-        beta=number_of(settings, "beta", 1.0),
-        activation=str(settings.get("activation", "none")),
-    )
     return Contraction(
         x=MatrixAxes(
             tensor="X",
@@ -394,7 +330,7 @@ def _contraction(
         ),
         w=MatrixAxes(tensor="W", batch=w.axes("G"), rows=w.axes(f"{taps}C"), columns=w.axes("K")),
         y=MatrixAxes(tensor="Y", batch=y.axes("G"), rows=rows, columns=y.axes("K")),
-        steps=usual if chain is None else with_operands(chain, operand),
+        steps=with_operands(chain, operand),
     )
 
 
@@ -515,24 +451,16 @@ def _special_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, di
 
 
 GROUPED_CONVOLUTION = OperationKind(
-    name="grouped_convolution",
     about=ABOUT,
     table=GroupedConvolutionTable,
     read=read_grouped_convolution,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, "Y"),
-    outline=Operation(
-        kind="grouped_convolution",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=size_arguments(3),
-        runtime_arguments=(),
-        size_defaults={
-            **size_defaults(3),
-            **{f"{name}_{axis}": "1" for name in ("FilterSize", "InputSize") for axis in (1, 2)},
-        },
-    ),
+    sizes=size_arguments(3),
+    defaults={
+        **size_defaults(3),
+        **{f"{name}_{axis}": "1" for name in ("FilterSize", "InputSize") for axis in (1, 2)},
+    },
     wrong_sizes=_wrong_sizes,
     sizes_for=_sizes_for,
     special_sizes=_special_sizes,

@@ -8,11 +8,10 @@ begin at that of group g - 1. A group may have no rows; rows behind the last gro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from ckwatch.model.contractions import usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.workspace.operations.epilogue import (
@@ -20,33 +19,27 @@ from ckwatch.workspace.operations.epilogue import (
     SCALES,
     EpilogueTable,
     Steps,
-    chained_steps,
     check_epilogue,
     has_step,
     leading_dimension,
     operand_names,
+    steps_of,
 )
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
-    ACCUMULATOR,
     DTYPE,
-    INPUT_REORDER,
-    TEMPLATE_SETTINGS,
-    Activation,
     Dtype,
-    Factor,
-    Identifier,
     OperandTable,
-    OperationTable,
     OutputTable,
     Scaling,
     accumulator_for,
     buffer_owners,
     check_both_scales,
-    input_order,
-    template_settings,
+    dense,
+    extent,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias) with a W for each group of rows"
 
@@ -78,7 +71,7 @@ _SIZES_OF_OPERANDS = {"tensor": ("1",), "row": ("M",), "column": ("G", "N"), "el
 _SCALES = "scales of X and W, both or none"
 
 
-class GroupScaleTable(OperationTable):
+class GroupScaleTable(Section):
     """`scale_a` or `scale_b` of groups."""
 
     dtype: Dtype = Field("f32", description=DTYPE)
@@ -95,15 +88,9 @@ class GroupedGemmTable(EpilogueTable):
     a: OperandTable = Field(description="X, M×K, row-major")
     b: OperandTable = Field(description="W, G×K×N")
     c: OutputTable = Field(description="Y, M×N, row-major")
-    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
     bias: OperandTable | None = Field(None, description="one value per group and column of Y")
     scale_a: GroupScaleTable | None = Field(None, description=_SCALES)
     scale_b: GroupScaleTable | None = Field(None, description=_SCALES)
-    alpha: Factor = Field(1.0, description="factor of the product")
-    beta: Factor = Field(1.0, description="factor of the bias")
-    activation: Activation = Field("none", description="applied to the sum")
-    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
-    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
 def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation | None:
@@ -111,20 +98,10 @@ def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation 
     _check_layouts(problems, table)
     check_both_scales(problems, table.scale_a, table.scale_b)
     arguments = (*INPUTS, "Y", *SIZES)
-    check_epilogue(problems, table, tables=table.model_fields_set, scales=tuple(SCALES), arguments=arguments)
+    check_epilogue(problems, table, scales=tuple(SCALES), arguments=arguments)
     dtypes = _dtypes(problems, table)
-    settings: dict[str, ParameterValue] = {
-        "activation": table.activation,
-        "alpha": table.alpha,
-        "beta": table.beta,
-        "scaling": "none" if table.scale_a is None else table.scale_a.per,
-    }
-    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue"))
-    if table.epilogue is not None:
-        settings["epilogue"] = tuple(table.epilogue)
-    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
-    if order is not None:
-        settings["input_reorder"] = order
+    own: dict[str, ParameterValue] = {"scaling": "none" if table.scale_a is None else table.scale_a.per}
+    settings = table.settings_for(problems, own, (*INPUTS, *operand_names(table)))
     return None if dtypes is None else _made(table, dtypes, settings)
 
 
@@ -199,15 +176,7 @@ def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[
 def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles: Mapping[str, str]) -> Steps:
     """Return the steps that follow the product, with the roles of operands."""
     words = [word for word, name in SCALES.items() if tensors[name] is not None]
-    named = chained_steps(table, scales=words, alpha=table.alpha, beta=table.beta)
-    if named is None:
-        named = usual_steps(
-            scales=tuple(SCALES[word] for word in words),
-            alpha=table.alpha,
-            bias="Bias" if table.bias is not None else None,
-            beta=table.beta,
-            activation=table.activation,
-        )
+    named = steps_of(table, words, bias=table.bias is not None)
     return tuple(step.with_operand(None if step.operand is None else roles[step.operand]) for step in named)
 
 
@@ -224,7 +193,7 @@ def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Te
     found: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
     found["X"] = Tensor("X", dtypes["a"], "row", ("M", "K"), ("LDA", "1"), "X")
     found["W"] = Tensor("W", dtypes["b"], layout, ("G", "K", "N"), w_strides, "W")
-    found["Offsets"] = Tensor("Offsets", "i32", "row", ("G",), ("1",), "Offsets")
+    found["Offsets"] = dense("Offsets", "i32", ("G",))
     if table.scale_a is not None:
         per = "row" if table.scale_a.per == "row" else "tensor"
         found["inv_scale_x"] = _operand("inv_scale_x", table.scale_a.dtype, per)
@@ -253,7 +222,7 @@ def _operand(name: str, dtype: str, per: str, layout: str = "row") -> Tensor:
 
 def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
     """By what they are called, the sizes that an instance is verified on: about its tile, in few and many groups."""
-    m, n, k = (_tile(parameters, axis, usual) for axis, usual in (("M", 128), ("N", 128), ("K", 32)))
+    m, n, k = (extent(parameters, f"Tile{axis}", usual) for axis, usual in (("M", 128), ("N", 128), ("K", 32)))
     vector = 16  # elements: sizes that are contiguous are whole vectors of any dtype
 
     def whole(size: int) -> int:
@@ -288,26 +257,13 @@ def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValu
     return {name: {"G": groups, "M": many, "N": wide, "K": deep} for name, (groups, many, wide, deep) in rows.items()}
 
 
-def _tile(parameters: Mapping[str, ParameterValue], axis: str, usual: int) -> int:
-    size = parameters.get(f"Tile{axis}")
-    return size if isinstance(size, int) and size > 0 else usual
-
-
 GROUPED_GEMM = OperationKind(
-    name="grouped_gemm",
     about=ABOUT,
     table=GroupedGemmTable,
     read=read_grouped_gemm,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, "Y"),
-    outline=Operation(
-        kind="grouped_gemm",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=SIZES,
-        runtime_arguments=(),
-        size_defaults=dict.fromkeys(("LDA", "LDB", "LDC"), "0"),
-    ),
+    sizes=SIZES,
+    defaults=dict.fromkeys(("LDA", "LDB", "LDC"), "0"),
     verified_sizes=verified_sizes,
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, get_args
 
 from ckwatch.model.kernels import Operation, ParameterValue
-from ckwatch.workspace.operations.tables import OperationTable
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
-TableT = TypeVar("TableT", bound=OperationTable)
+TableT = TypeVar("TableT", bound=Section)
 
 SizesFor = Callable[[Operation, int, int, int], dict[str, int]]
 WrongSizes = Callable[[Mapping[str, int]], Iterator[tuple[str, str]]]
@@ -27,8 +27,8 @@ class OperationKind(Generic[TableT]):
     arguments that the kernel file names itself, `LD_*` for those that begin so. `tensors` are the names that templates
     have for its tensors.
 
-    `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give, and
-    which of them they need not.
+    `sizes` and `runtime` are the arguments that shapes may give, `defaults` those of them that they need not; none of
+    a kind whose kernel files name them.
     `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `free_strides` may be
     anything, as long as no two elements of an output are one: matrices may lie within each other. `sizes_for` gives
     sizes that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
@@ -39,19 +39,32 @@ class OperationKind(Generic[TableT]):
     values, as the size's name and a message, the worst first.
     """
 
-    name: str
     about: str
     table: type[TableT]
     read: Callable[[Problems, TableT], Operation | None]
     shape_docs: Mapping[str, str]
     tensors: tuple[str, ...] = ()
-    outline: Operation | None = None
+    sizes: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
     may_be_zero: frozenset[str] = frozenset()
     free_strides: frozenset[str] = frozenset()
     sizes_for: SizesFor | None = None
     special_sizes: SpecialSizes | None = None
     verified_sizes: VerifiedSizes | None = None
     wrong_sizes: WrongSizes | None = None
+
+    @property
+    def name(self) -> str:
+        """The value of `kind` in kernel files."""
+        return str(get_args(self.table.model_fields["kind"].annotation)[0])
+
+    @property
+    def outline(self) -> Operation | None:
+        """What is known of an operation whose table has problems."""
+        if not self.sizes:
+            return None
+        return Operation(self.name, (), (), "f32", self.sizes, self.runtime, size_defaults=self.defaults)
 
     def shape_doc(self, name: str) -> str:
         """Describe a size or runtime argument; of one that the kernel file names, the effect of `LD_*` or `*`."""

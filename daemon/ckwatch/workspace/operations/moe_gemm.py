@@ -12,17 +12,18 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import Field, PositiveInt
 
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
-from ckwatch.model.tensors import DTYPES, contiguous_strides
+from ckwatch.model.tensors import DTYPES
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import Dtype, OperationTable, accumulator_for
-from ckwatch.workspace.problems import Problems, unknown_value_error
+from ckwatch.workspace.operations.tables import Dtype, accumulator_for, dense, extent, one_of
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "a stage of a mixture of experts: activation(gate) · up of each token and each of its experts, or their sums"
 
@@ -62,16 +63,7 @@ _ROUNDINGS = {"f16": 1 << 14, "bf16": 1 << 17, "f32": 2}
 """Roundings in f32 that correspond to rounding an addend and a sum to an output's dtype."""
 
 
-def _word(what: str, known: Sequence[str]) -> AfterValidator:
-    def check(value: str) -> str:
-        if value not in known:
-            raise unknown_value_error(what, value, known)
-        return value
-
-    return AfterValidator(check)
-
-
-class MoeGemmTable(OperationTable):
+class MoeGemmTable(Section):
     """`[operation]` of kind `moe_gemm`."""
 
     kind: Literal["moe_gemm"] = Field(description=f"`moe_gemm`: {ABOUT}")
@@ -92,7 +84,7 @@ class MoeGemmTable(OperationTable):
         max_length=2,
         description="columns and rows of the blocks in which W lies; by default 16 columns and 16 bytes",
     )
-    activation: Annotated[str, _word("activation", ACTIVATIONS)] | None = Field(
+    activation: Annotated[str, one_of("activation", ACTIVATIONS)] | None = Field(
         None, description="of the gate, in stage 1: `silu` (by default) or `gelu`"
     )
     weighted: bool | None = Field(
@@ -100,7 +92,7 @@ class MoeGemmTable(OperationTable):
         description="whether each pair has a weight, SortedWeights: factor of gate and of up in stage 1, of the result "
         "in stage 2; by default in stage 2",
     )
-    scales: Annotated[str, _word("scaling", SCALINGS)] | None = Field(
+    scales: Annotated[str, one_of("scaling", SCALINGS)] | None = Field(
         None,
         description="of X and W: `none`, one value of X and one per expert (`tensor`), or one per row of X and one per "
         "column of an expert's W (`row`); by default `row` for f8 and i8",
@@ -148,8 +140,8 @@ def _tensors(
     (columns, rows), block_m = blocks, table.block_m
     width = "2 * N" if first else "N"
     found: dict[str, Tensor | None] = {
-        "X": _dense("X", table.dtype, ("tokens", "K") if first else (*pairs, "K")),
-        "W": _dense(
+        "X": dense("X", table.dtype, ("tokens", "K") if first else (*pairs, "K")),
+        "W": dense(
             "W",
             table.dtype,
             (
@@ -160,24 +152,20 @@ def _tensors(
                 str(rows),
             ),
         ),
-        "SortedTokenIds": _dense("SortedTokenIds", "i32", ("sorted_size",)),
-        "SortedExpertIds": _dense("SortedExpertIds", "i32", (f"(sorted_size + {block_m - 1}) / {block_m}",)),
-        "NumValidIds": _dense("NumValidIds", "i32", ("1",)),
-        "Y": _dense("Y", output, (*pairs, "N") if first else ("tokens", "N")),
+        "SortedTokenIds": dense("SortedTokenIds", "i32", ("sorted_size",)),
+        "SortedExpertIds": dense("SortedExpertIds", "i32", (f"(sorted_size + {block_m - 1}) / {block_m}",)),
+        "NumValidIds": dense("NumValidIds", "i32", ("1",)),
+        "Y": dense("Y", output, (*pairs, "N") if first else ("tokens", "N")),
     }
     if settings["scales"] == "row":
-        found["ScaleX"] = _dense("ScaleX", "f32", ("tokens",) if first else pairs)
-        found["ScaleW"] = _dense("ScaleW", "f32", ("experts", width))
+        found["ScaleX"] = dense("ScaleX", "f32", ("tokens",) if first else pairs)
+        found["ScaleW"] = dense("ScaleW", "f32", ("experts", width))
     elif settings["scales"] == "tensor":
-        found["ScaleX"] = _dense("ScaleX", "f32", ("1",))
-        found["ScaleW"] = _dense("ScaleW", "f32", ("experts",))
+        found["ScaleX"] = dense("ScaleX", "f32", ("1",))
+        found["ScaleW"] = dense("ScaleW", "f32", ("experts",))
     if settings["weighted"]:
-        found["SortedWeights"] = _dense("SortedWeights", "f32", ("sorted_size",))
+        found["SortedWeights"] = dense("SortedWeights", "f32", ("sorted_size",))
     return {name: found.get(name) for name in (*INPUTS, "Y")}
-
-
-def _dense(name: str, dtype: str, sizes: tuple[str, ...]) -> Tensor:
-    return Tensor(name, dtype, "row", sizes, contiguous_strides(sizes, "row"), name)
 
 
 def _operation(
@@ -204,14 +192,10 @@ def _operation(
         size_arguments=SIZES,
         runtime_arguments=(),
         settings=settings,
-        size_defaults={"sorted_size": _sorted_size(block_m)},
+        # whole tiles for any routing: each expert leaves less than a tile unused
+        size_defaults={"sorted_size": f"(tokens * topk + experts * {block_m - 1}) / {block_m} * {block_m}"},
         computation=computation,
     )
-
-
-def _sorted_size(block_m: int) -> str:
-    """Whole tiles for any routing: each expert leaves less than a tile unused."""
-    return f"(tokens * topk + experts * {block_m - 1}) / {block_m} * {block_m}"
 
 
 def _wrong_sizes(sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -225,7 +209,7 @@ def _wrong_sizes(sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _verified_sizes(operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
-    columns, depth = _tile(parameters, "NPerBlock"), _tile(parameters, "KPerBlock")
+    columns, depth = extent(parameters, "NPerBlock", 128), extent(parameters, "KPerBlock", 128)
     rows = int(operation.settings["block_m"])  # type: ignore[arg-type]
 
     def sizes(tokens: int, topk: int, experts: int, n: int = 1, k: int = 2, **others: int) -> dict[str, int]:
@@ -259,27 +243,14 @@ def _verified_sizes(operation: Operation, parameters: Mapping[str, ParameterValu
     }
 
 
-def _tile(parameters: Mapping[str, ParameterValue], name: str) -> int:
-    value = parameters.get(name)
-    return value if isinstance(value, int) and value > 0 else 128
-
-
 MOE_GEMM = OperationKind(
-    name="moe_gemm",
     about=ABOUT,
     table=MoeGemmTable,
     read=read_moe_gemm,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, "Y"),
-    outline=Operation(
-        kind="moe_gemm",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=SIZES,
-        runtime_arguments=(),
-        size_defaults={"sorted_size": "tokens"},
-    ),
+    sizes=SIZES,
+    defaults={"sorted_size": "tokens"},
     free_strides=frozenset({"sorted_size"}),
     verified_sizes=_verified_sizes,
     wrong_sizes=_wrong_sizes,

@@ -7,24 +7,24 @@ and Y quantised by row for a GEMM in i8 or f8. The C arguments have the names th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
     DTYPE,
-    INPUT_REORDER,
-    TEMPLATE_SETTINGS,
     Dtype,
-    Identifier,
-    OperationTable,
-    input_order,
+    SettingsTable,
+    dense,
+    extent,
+    one_of,
     template_settings,
 )
-from ckwatch.workspace.problems import Problems, unknown_value_error
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Section
 
 ABOUT = "Y = normalised(X + Residual) · Gamma + Beta, of each row"
 
@@ -64,17 +64,10 @@ SHAPE_DOCS = {
 }
 
 
-def _known_norm(value: str) -> str:
-    if value not in NORMS:
-        raise unknown_value_error("norm", value, NORMS)
-    return value
-
-
-Norm = Annotated[str, AfterValidator(_known_norm)]
 Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class QuantizeTable(OperationTable):
+class QuantizeTable(Section):
     """`quantize` of a normalization."""
 
     dtype: Dtype = Field(description="the element type of Y: i8 or f8")
@@ -82,11 +75,13 @@ class QuantizeTable(OperationTable):
     keep: bool = Field(False, description="whether Y is also written as it was before, in the type of X; of RMSNorm")
 
 
-class NormalizationTable(OperationTable):
+class NormalizationTable(SettingsTable):
     """`[operation]` of kind `normalization`."""
 
     kind: Literal["normalization"] = Field(description=f"`normalization`: {ABOUT}")
-    norm: Norm = Field(description="`rms`, by the root mean square, or `layer`, by mean and standard deviation")
+    norm: Annotated[str, one_of("norm", NORMS)] = Field(
+        description="`rms`, by the root mean square, or `layer`, by mean and standard deviation"
+    )
     dtype: Dtype = Field(description=f"{DTYPE} of X, Residual, Gamma and Beta, and of Y where it is not quantised")
     epsilon: Epsilon = Field(1e-5, description="added to the mean square or variance before its root is taken")
     residual: bool = Field(False, description="whether a Residual is added to X before")
@@ -99,15 +94,13 @@ class NormalizationTable(OperationTable):
         False,
         description="whether InvRms, or Mean and InvStd, are written, each in f32",
     )
-    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
-    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
 def read_normalization(problems: Problems, table: NormalizationTable) -> Operation | None:
     """The operation of a table; of use only where `problems` got no new error."""
     _check(problems, table)
     quantize = table.quantize
-    settings: dict[str, ParameterValue] = {
+    own: dict[str, ParameterValue] = {
         "norm": table.norm,
         "epsilon": table.epsilon,
         "store_residual": table.residual and table.store_residual,
@@ -115,15 +108,12 @@ def read_normalization(problems: Problems, table: NormalizationTable) -> Operati
         "keep": quantize is not None and quantize.keep,
         "statistics": table.statistics,
     }
-    settings |= template_settings(problems, table.settings, reserved=settings)
-    order = input_order(problems, table.input_reorder, INPUTS)
-    if order is not None:
-        settings["input_reorder"] = order
+    settings = template_settings(problems, table, own, INPUTS)
     is_layer = table.norm == "layer"
     rows = ("M", "N")
     found = {
         "X": Tensor("X", table.dtype, "row", rows, ("x_stride", "1"), "X"),
-        "Gamma": _vector("Gamma", table.dtype),
+        "Gamma": dense("Gamma", table.dtype, ("N",)),
         "Y": Tensor("Y", quantize.dtype if quantize else table.dtype, "row", rows, ("y_stride", "1"), "Y"),
     }
     if table.residual:
@@ -131,17 +121,17 @@ def read_normalization(problems: Problems, table: NormalizationTable) -> Operati
         if table.store_residual:
             found["ResidualOut"] = Tensor("ResidualOut", table.dtype, "row", rows, ("yr_stride", "1"), "ResidualOut")
     if table.bias:
-        found["XBias"] = _vector("XBias", table.dtype)
+        found["XBias"] = dense("XBias", table.dtype, ("N",))
     if is_layer:
-        found["Beta"] = _vector("Beta", table.dtype)
+        found["Beta"] = dense("Beta", table.dtype, ("N",))
     if quantize is not None:
-        found["YScale"] = _by_row("YScale")
+        found["YScale"] = dense("YScale", "f32", ("M", "1"))
         if quantize.smooth:
-            found["SmoothScale"] = _vector("SmoothScale", "f32")
+            found["SmoothScale"] = dense("SmoothScale", "f32", ("N",))
         if quantize.keep:
             found["YUnquantized"] = Tensor("YUnquantized", table.dtype, "row", rows, ("y_stride", "1"), "YUnquantized")
     if table.statistics:
-        found |= {name: _by_row(name) for name in (("Mean", "InvStd") if is_layer else ("InvRms",))}
+        found |= {name: dense(name, "f32", ("M", "1")) for name in (("Mean", "InvStd") if is_layer else ("InvRms",))}
     return _operation(found, settings, is_layer=is_layer)
 
 
@@ -161,14 +151,6 @@ def _check(problems: Problems, table: NormalizationTable) -> None:
         wrong(f"Y is quantised to {' or '.join(QUANTIZED)}, not to {table.quantize.dtype}", "quantize", "dtype")
     if table.quantize.keep and table.norm == "layer":
         wrong('`keep` is of norm = "rms": Composable Kernel\'s LayerNorm writes Y once', "quantize", "keep")
-
-
-def _vector(name: str, dtype: str) -> Tensor:
-    return Tensor(name, dtype, "row", ("N",), ("1",), name)
-
-
-def _by_row(name: str) -> Tensor:
-    return Tensor(name, "f32", "row", ("M", "1"), ("1", "1"), name)
 
 
 def _operation(tensors: Mapping[str, Tensor], settings: Mapping[str, ParameterValue], *, is_layer: bool) -> Operation:
@@ -197,8 +179,8 @@ def _operation(tensors: Mapping[str, Tensor], settings: Mapping[str, ParameterVa
 
 def _verified_sizes(_: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
     """Rows about the threads of a block, columns about its width, and what passes above that."""
-    repeat, threads, vector = (_number(parameters, name) for name in ("Repeat_N", "ThreadPerBlock_N", "Vector_N"))
-    tall = _number(parameters, "Repeat_M") * _number(parameters, "ThreadPerBlock_M")
+    repeat, threads, vector = (extent(parameters, name, 1) for name in ("Repeat_N", "ThreadPerBlock_N", "Vector_N"))
+    tall = extent(parameters, "Repeat_M", 1) * extent(parameters, "ThreadPerBlock_M", 1)
     wide = repeat * threads * vector
     whole = wide if parameters.get("kPadN") is False else vector
     passes = 3 if parameters.get("kTwoPass") is True else 1
@@ -242,26 +224,13 @@ def _verified_sizes(_: Operation, parameters: Mapping[str, ParameterValue]) -> d
     return {name: dict(one) for one, name in unique.items()}
 
 
-def _number(parameters: Mapping[str, ParameterValue], name: str) -> int:
-    value = parameters.get(name, 1)
-    return value if isinstance(value, int) and value > 0 else 1
-
-
 NORMALIZATION = OperationKind(
-    name="normalization",
     about=ABOUT,
     table=NormalizationTable,
     read=read_normalization,
     shape_docs=SHAPE_DOCS,
     tensors=(*INPUTS, *OUTPUTS),
-    outline=Operation(
-        kind="normalization",
-        inputs=(),
-        outputs=(),
-        accumulator="f32",
-        size_arguments=SIZES,
-        runtime_arguments=(),
-        size_defaults=dict.fromkeys(SIZES[2:], "N"),
-    ),
+    sizes=SIZES,
+    defaults=dict.fromkeys(SIZES[2:], "N"),
     verified_sizes=_verified_sizes,
 )

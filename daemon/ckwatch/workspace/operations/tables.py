@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from ckwatch.model.kernels import ParameterValue, every_input
+from ckwatch.model.kernels import ParameterValue, Tensor, every_input
 from ckwatch.model.names import why_too_long
-from ckwatch.model.tensors import DTYPES, LAYOUTS, parse_size
+from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, parse_size
 from ckwatch.workspace.parameters import as_parameter, kind_of
 from ckwatch.workspace.problems import Problems, describe_value, unknown_value_error, validator_error
+from ckwatch.workspace.settings import Section
 from ckwatch.workspace.toml_document import KeyPath
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid")
@@ -26,51 +27,31 @@ WHOLE_DTYPES = tuple(name for name, dtype in DTYPES.items() if dtype.packed == 1
 """Those whose elements are whole bytes."""
 
 
-def known_dtype(value: str) -> str:
-    """One of `WHOLE_DTYPES`."""
-    if value in DTYPES and value not in WHOLE_DTYPES:
-        message = f"`{value}` has two elements in a byte: only `a` and `b` of kind `gemm` take it, with shuffled scales"
-        raise validator_error("unknown_value", message)
-    if value not in WHOLE_DTYPES:
-        raise unknown_value_error("dtype", value, WHOLE_DTYPES)
-    return value
-
-
-def known_operand_dtype(value: str) -> str:
-    """A key of `DTYPES`."""
-    if value not in DTYPES:
-        raise unknown_value_error("dtype", value, DTYPES)
-    return value
-
-
-def known_layout(value: str) -> str:
-    """A key of `LAYOUTS`."""
-    if value not in LAYOUTS:
-        raise unknown_value_error("layout", value, LAYOUTS)
-    return value
-
-
-def known_activation(value: str) -> str:
-    """One of `ACTIVATIONS`."""
-    if value not in ACTIVATIONS:
-        raise unknown_value_error("activation", value, ACTIVATIONS)
-    return value
-
-
 SCALINGS = ("tensor", "row", "block")
 
 
-def known_scaling(value: str) -> str:
-    """One of `SCALINGS`: how many values a scale has."""
-    if value not in SCALINGS:
-        raise unknown_value_error("scaling", value, SCALINGS)
-    return value
+class Known:
+    """A validator for one of `words`, each of which is a `what`; editors complete them."""
+
+    def __init__(self, what: str, words: Iterable[str]) -> None:
+        self.what = what
+        self.words = tuple(words)
+
+    def __call__(self, value: str) -> str:
+        if value not in self.words:
+            raise unknown_value_error(self.what, value, self.words)
+        return value
 
 
-def known_runtime_type(value: str) -> str:
-    """A C type of a runtime argument."""
-    if value not in RUNTIME_TYPES:
-        raise unknown_value_error("runtime type", value, RUNTIME_TYPES)
+def one_of(what: str, words: Iterable[str]) -> AfterValidator:
+    """The validator of a field that is one of `words`."""
+    return AfterValidator(Known(what, words))
+
+
+def _whole_bytes(value: str) -> str:
+    if value in DTYPES and value not in WHOLE_DTYPES:
+        message = f"`{value}` has two elements in a byte: only `a` and `b` of kind `gemm` take it, with shuffled scales"
+        raise validator_error("unknown_value", message)
     return value
 
 
@@ -96,12 +77,12 @@ def size_expression(value: Any) -> Any:
     return value
 
 
-Dtype = Annotated[str, AfterValidator(known_dtype)]
-OperandDtype = Annotated[str, AfterValidator(known_operand_dtype)]
-Layout = Annotated[str, AfterValidator(known_layout)]
-Activation = Annotated[str, AfterValidator(known_activation)]
-Scaling = Annotated[str, AfterValidator(known_scaling)]
-RuntimeType = Annotated[str, AfterValidator(known_runtime_type)]
+Dtype = Annotated[str, AfterValidator(_whole_bytes), one_of("dtype", WHOLE_DTYPES)]
+OperandDtype = Annotated[str, one_of("dtype", DTYPES)]
+Layout = Annotated[str, one_of("layout", LAYOUTS)]
+Activation = Annotated[str, one_of("activation", ACTIVATIONS)]
+Scaling = Annotated[str, one_of("scaling", SCALINGS)]
+RuntimeType = Annotated[str, one_of("runtime type", RUNTIME_TYPES)]
 Identifier = Annotated[str, AfterValidator(c_identifier)]
 Size = Annotated[str, BeforeValidator(size_expression)]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
@@ -115,13 +96,14 @@ TEMPLATE_SETTINGS = "handed to the template in `operation.settings`"
 INPUT_REORDER = "order of the inputs in the C function"
 
 
-class OperationTable(BaseModel):
-    """A table of `[operation]`; unknown keys are errors."""
+class SettingsTable(Section):
+    """A table of `[operation]` with settings for its template."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
+    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
-class OperandTable(OperationTable):
+class OperandTable(Section):
     """`a`, `b` or `bias`."""
 
     dtype: Dtype | None = Field(None, description=DTYPE)
@@ -129,7 +111,7 @@ class OperandTable(OperationTable):
     same_as: str | None = Field(None, description=SAME_AS)
 
 
-class OutputTable(OperationTable):
+class OutputTable(Section):
     """`c`."""
 
     dtype: Dtype = Field(description=DTYPE)
@@ -162,7 +144,7 @@ def buffer_owners(
     return found
 
 
-def check_both_scales(problems: Problems, scale_a: OperationTable | None, scale_b: OperationTable | None) -> None:
+def check_both_scales(problems: Problems, scale_a: Section | None, scale_b: Section | None) -> None:
     """Report `scale_a` or `scale_b` without the other."""
     given = {"scale_a": scale_a, "scale_b": scale_b}
     for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
@@ -171,10 +153,8 @@ def check_both_scales(problems: Problems, scale_a: OperationTable | None, scale_
             problems.at_key(("operation", other), "inconsistent-scale", message)
 
 
-def input_order(problems: Problems, order: Sequence[int] | None, names: Sequence[str]) -> tuple[int, ...] | None:
+def _input_order(problems: Problems, order: Sequence[int], names: Sequence[str]) -> tuple[int, ...]:
     """`input_reorder`, which holds each index of `names` once."""
-    if order is None:
-        return None
     order = every_input(order, len(names))
     if sorted(order) != list(range(len(names))):
         message = f"`input_reorder` must hold each of 0 to {len(names) - 1} once: the order of {', '.join(names)}"
@@ -183,19 +163,28 @@ def input_order(problems: Problems, order: Sequence[int] | None, names: Sequence
 
 
 def template_settings(
-    problems: Problems, given: Mapping[str, Any], reserved: Collection[str] = ()
+    problems: Problems,
+    table: SettingsTable,
+    own: Mapping[str, ParameterValue],
+    inputs: Sequence[str],
+    reserved: Collection[str] = (),
 ) -> dict[str, ParameterValue]:
-    """`[operation.settings]`: what only the template knows of. Keys of `reserved` are those of the operation itself."""
-    settings: dict[str, ParameterValue] = {}
-    for key, value in given.items():
+    """`operation.settings` for templates: the operation's `own`, `[operation.settings]`, and the order of `inputs`.
+
+    Names of `own` and `reserved` ones belong to the operation itself.
+    """
+    settings = dict(own)
+    for key, value in table.settings.items():
         path = ("operation", "settings", key)
         kind = kind_of(value)
-        if key in reserved:
+        if key in own or key in reserved:
             problems.at_key(path, "reserved-name", f"`{key}` is a setting of the operation itself: write it there")
         elif kind is None:
             problems.wrong_type(path, "a number, true or false, a string, or an array", value)
         else:
             settings[key] = as_parameter(value)
+    if table.input_reorder is not None:
+        settings["input_reorder"] = _input_order(problems, table.input_reorder, inputs)
     return settings
 
 
@@ -204,9 +193,12 @@ def accumulator_for(dtype: str) -> str:
     return {"i8": "i32", "f64": "f64"}.get(dtype, "f32")
 
 
-def number_of(settings: Mapping[str, ParameterValue], key: str, default: float) -> float:
-    """A setting that is a number. Raises ValueError for anything else."""
-    value = settings.get(key, default)
-    if not isinstance(value, (int, float)):
-        raise ValueError(f"{value!r} is not a number")
-    return float(value)
+def dense(name: str, dtype: str, sizes: tuple[str, ...]) -> Tensor:
+    """A row-major tensor without gaps and with a buffer of its own."""
+    return Tensor(name, dtype, "row", sizes, contiguous_strides(sizes, "row"), name)
+
+
+def extent(parameters: Mapping[str, ParameterValue], name: str, usual: int) -> int:
+    """A parameter that is an extent of tiles, `usual` where it is none."""
+    value = parameters.get(name)
+    return value if isinstance(value, int) and value > 0 else usual
