@@ -120,8 +120,7 @@ class BuildTools:
     def present_compiler(self) -> CompilerWithStore:
         """The compiler. Raises ToolchainError where there is none."""
         if self.compiler is None:
-            message, _, hint = (self.problem or "there is no compiler").rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+            raise ToolchainError.of(self.problem or "there is no compiler")
         return self.compiler
 
     def require_compiler(self) -> CompilerWithStore:
