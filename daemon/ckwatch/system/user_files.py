@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import FileIO
 
 TEXT_LIMIT_BYTES = 16 * 1024**2
@@ -74,13 +75,12 @@ def file_statuses(paths: Iterable[str]) -> Iterator[os.stat_result | None]:
 
 def broken_link(path: _Path) -> str:
     """`a link to TARGET, which does not exist`; empty for anything else."""
-    try:
+    with suppress(OSError, ValueError):
         target = os.readlink(path)  # noqa: PTH115
-        os.stat(path)  # noqa: PTH116
-    except FileNotFoundError:
-        return f"a link to {target}, which does not exist"
-    except (OSError, ValueError):
-        pass
+        try:
+            os.stat(path)  # noqa: PTH116
+        except FileNotFoundError:
+            return f"a link to {target}, which does not exist"
     return ""
 
 
