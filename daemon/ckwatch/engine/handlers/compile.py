@@ -109,7 +109,8 @@ class CompileHandler:
         if disk_full != self._disk_full:
             self._disk_full = disk_full
             self._post(WarningChanged("store", disk_full, at=time.time()))
-        facts = progress.stored or await to_thread.run_sync(take, result, limiter=self._threads)
+        stored = progress.stored
+        facts = stored if stored is not None else await to_thread.run_sync(take, result, limiter=self._threads)
         return CompileFinished(effect.work, facts, at=time.time())
 
 

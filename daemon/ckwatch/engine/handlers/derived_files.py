@@ -29,12 +29,12 @@ class DerivedFile(Generic[T]):
     def _adapter(self) -> TypeAdapter[T]:
         return TypeAdapter(self.of)
 
-    def content(self, value: T, **made_by: Any) -> bytes:
+    def content(self, value: T, /, **made_by: Any) -> bytes:
         """What is written."""
         body = self._adapter.dump_json(value)
         return json.dumps({**made_by, "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n" + body
 
-    def value(self, content: bytes, **made_by: Any) -> T | None:
+    def value(self, content: bytes, /, **made_by: Any) -> T | None:
         """What was written, if it was made so; where None stands, any will do."""
         head, _, body = content.partition(b"\n")
         try:
@@ -50,7 +50,7 @@ class DerivedFile(Generic[T]):
         """The file's content; empty without one. Blocks, as `keep` does."""
         return (tools.store and tools.store.derived(*store_keys(artifact), self.name)) or b""
 
-    def keep(self, tools: BuildTools, artifact: str, value: T, **made_by: Any) -> None:
+    def keep(self, tools: BuildTools, artifact: str, value: T, /, **made_by: Any) -> None:
         """Keep what was made so, as long as the artifact is kept."""
         if tools.store is not None:
             tools.store.keep_derived(*store_keys(artifact), self.name, self.content(value, **made_by))
