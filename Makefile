@@ -75,7 +75,7 @@ bench: toolchain
 
 # The documentation site in build/site, without a network; every link and anchor is checked.
 docs: .venv/.installed
-	$(BIN)/zensical build --strict --clean
+	$(BIN)/python tools/run_tests.py docs
 
 # Builds the wheel and the sdist into dist/, checks them, and tries both in environments of their own.
 dist: .venv/.installed

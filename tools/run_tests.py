@@ -122,6 +122,7 @@ def _succeeds(line: str) -> bool:
     return ended.returncode == 0
 
 
+SITE = "zensical build --strict --clean"
 STEPS: Mapping[str, Step] = {
     "lint": commands(
         "lint",
@@ -134,7 +135,7 @@ STEPS: Mapping[str, Step] = {
         "check-jsonschema --builtin-schema vendor.github-issue-forms"
         " .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml",
         "check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml",
-        "zensical build --strict --clean",
+        SITE,
     ),
     "toolchain": commands("toolchain", "ckwatch doctor --quiet || ckwatch toolchain install"),
     "tests": pytest(f"not ({ELSEWHERE})"),
@@ -142,6 +143,7 @@ STEPS: Mapping[str, Step] = {
 """What runs where no step is named."""
 
 OTHERS: Mapping[str, Step] = {
+    "docs": commands("docs", SITE),
     "without-compilers": pytest(f"not ({COMPILERS} or {ELSEWHERE})"),
     "with-compilers": pytest(f"({COMPILERS}) and not ({ELSEWHERE})"),
     "web": pytest("browser", "tests/web", processes=1),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benches.daemon_bench import TEMPLATE, Bench
-from ckwatch.cli import explain, main
+from ckwatch.cli import main, session
 from ckwatch.cli.explain import WIDTH, compile_time_lines
 from ckwatch.client import Client, connect
 from ckwatch.compile.timetrace.summary import TemplateCost
@@ -33,7 +33,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    monkeypatch.setattr(explain, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benches.daemon_bench import KERNEL
-from ckwatch.cli import build, explain, main, session
+from ckwatch.cli import build, main, session
 from ckwatch.client import Client, connect
 from engine.code_workspace import CodeBench, with_figures
 
@@ -30,7 +30,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    for module in (build, explain, session):
+    for module in (build, session):
         monkeypatch.setattr(module, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made

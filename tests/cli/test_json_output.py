@@ -23,9 +23,8 @@ from benches.timing_records import failed, record
 from cases.ck4inductor_fields import GEMM
 from ckwatch.bench.report import Devices as FoundDevices
 from ckwatch.bench.self_test.session import SelfTestResult
-from ckwatch.cli import build, explain, main, render, session, tune
+from ckwatch.cli import build, main, session
 from ckwatch.cli.completion import names
-from ckwatch.cli.export import python_module
 from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
 from ckwatch.cli.parser import make_parser
@@ -106,7 +105,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    for module in (build, explain, session, render, python_module):
+    for module in (build, session):
         monkeypatch.setattr(module, "connected", connected)
     monkeypatch.chdir(made.root)
     return made
@@ -308,7 +307,7 @@ def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_tuning(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "connected", TunedWorkspace(workspace(tmp_path)).connected)
+    monkeypatch.setattr(session, "connected", TunedWorkspace(workspace(tmp_path)).connected)
     monkeypatch.chdir(tmp_path)
     reader.run("tune", "slow", "--measurements", "4")
     assert reader.seen == {"TuneStarted", "TuneStep", "TuneSummary"}

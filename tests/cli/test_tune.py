@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.cli import main, tune
+from ckwatch.cli import main, session
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.tuned_files import csv_text, json_text, write_aiter
 from ckwatch.model.errors import CkwatchError
@@ -62,7 +62,7 @@ async def test_aiter_has_no_names_for_other_kernels(run: Tuning, tmp_path: Path)
 
 
 def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(tune, "connected", TunedWorkspace(workspace(tmp_path)).connected)
+    monkeypatch.setattr(session, "connected", TunedWorkspace(workspace(tmp_path)).connected)
     monkeypatch.chdir(tmp_path)
     report = tmp_path / "r.html"
     assert (
@@ -85,7 +85,7 @@ def test_nothing_could_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = TunedWorkspace(workspace(tmp_path), lambda _unit, _shape: "compile")
-    monkeypatch.setattr(tune, "connected", broken.connected)
+    monkeypatch.setattr(session, "connected", broken.connected)
     monkeypatch.chdir(tmp_path)
     assert main(["tune", "slow"]) == 1
     assert "compile-failed: no such tile" in capsys.readouterr().out

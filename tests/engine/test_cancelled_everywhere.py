@@ -16,7 +16,7 @@ import pytest
 from benches.daemon_bench import KERNEL, Bench, build
 from ckwatch.bench.history.runs import History
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.engine.handlers.analyze import report_from_bytes
+from ckwatch.engine.handlers.analyze import REPORTS, code_version
 from engine.code_workspace import CodeBench
 from fakes.patience import PATIENCE_S
 from helpers.callback_counting import CountedLoop
@@ -82,7 +82,9 @@ def test_cancelled_at_every_await(tmp_path: Path) -> None:
         with ArtifactStore(bench.store) as store:
             assert store.verify() == []
         for path in bench.store.glob("artifacts/*/*/*/report.json"):
-            assert report_from_bytes(path.read_bytes(), "") is not None, "a report is whole or not there"
+            assert REPORTS.value(path.read_bytes(), made_by=code_version(), tools=None) is not None, (
+                "a report is whole or not there"
+            )
         history = History(bench.history)
         history.open()
         history.units()

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.engine.handlers.analyze import code_version, report_from_bytes, report_to_bytes
+from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.engine.handlers.analyze import REPORTS, code_version
 from helpers.kernel_reports import kernel, loop, report
 
 REPORT = report(
     kernel(), kernel(waves=None, symbol="a", with_loop=None, notes=("no loop",)),
     kernel(symbol="b", with_loop=loop(clocks=None, matrix_use=None, waits=("+1 vmcnt(0): ü",))), notes=("a note",),
 )  # fmt: skip
-KEPT = report_to_bytes(REPORT, "clang 1")
+KEPT = REPORTS.content(REPORT, made_by=code_version(), tools="clang 1")
+
+
+def read(content: bytes, tools: str | None, version: int = 0) -> CodeObjectReport | None:
+    return REPORTS.value(content, made_by=version or code_version(), tools=tools)
 
 
 def test_what_is_kept_is_what_was_reported() -> None:
-    assert report_from_bytes(KEPT, "clang 1") == REPORT
-    assert report_from_bytes(KEPT, "") == REPORT, "where there are no tools any will do"
+    assert read(KEPT, "clang 1") == REPORT
+    assert read(KEPT, None) == REPORT, "where there are no tools any will do"
 
 
 def test_other_tools_may_say_otherwise() -> None:
-    assert report_from_bytes(KEPT, "clang 2") is None
+    assert read(KEPT, "clang 2") is None
 
 
 def test_so_may_other_code() -> None:
-    assert report_from_bytes(KEPT, "clang 1", code_version() + 1) is None
+    assert read(KEPT, "clang 1", code_version() + 1) is None
 
 
 @pytest.mark.parametrize("at", range(0, len(KEPT), 97))
 def test_what_is_damaged_is_not_read(at: int) -> None:
-    assert report_from_bytes(KEPT[:at], "clang 1") is None
-    assert report_from_bytes(KEPT[:at] + bytes([KEPT[at] ^ 1]) + KEPT[at + 1 :], "clang 1") is None
+    assert read(KEPT[:at], "clang 1") is None
+    assert read(KEPT[:at] + bytes([KEPT[at] ^ 1]) + KEPT[at + 1 :], "clang 1") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"[]\n", b"{}\n{}", b'{"tools": 1}\n', b"\xff\n\xff", b"null\nnull"])
 def test_what_is_no_report_is_not_read(content: bytes) -> None:
-    assert report_from_bytes(content, "clang 1") is None
-    assert report_from_bytes(content, "") is None
+    assert read(content, "clang 1") is None
+    assert read(content, None) is None

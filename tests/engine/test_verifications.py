@@ -13,7 +13,7 @@ from benches.daemon_bench import KERNEL, MACROS, Bench, build, following
 from ckwatch.bench.job import VerifyJob
 from ckwatch.core.events import AutoBuild
 from ckwatch.engine.answers import Daemon
-from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
+from ckwatch.engine.handlers.verify import VERIFICATIONS, EmulatorRun
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification, VerificationDepth
@@ -189,9 +189,9 @@ async def test_where_all_problems_are_essential_what_was_verified_by_itself_is_t
         assert results(await verify(daemon)) == {"one": ("verified", SUMMARY, True)}
     (kept,) = bench.store.rglob("verification.json")
     key = json.loads(kept.read_bytes().partition(b"\n")[0])["key"]
-    found = verification_from_bytes(kept.read_bytes(), key)
+    found = VERIFICATIONS.value(kept.read_bytes(), key=key)
     assert found is not None
-    kept.write_bytes(verification_to_bytes(replace(found, depth=VerificationDepth.ESSENTIAL), key))
+    kept.write_bytes(VERIFICATIONS.content(replace(found, depth=VerificationDepth.ESSENTIAL), key=key))
     async with bench.open() as daemon:
         assert results(await verify(daemon)) == {"one": ("verified", SUMMARY, True)}
     assert len(bench.emulator.runs) == 1
@@ -340,11 +340,11 @@ async def test_cancel_ends_it_too(bench: Bench) -> None:
 
 def test_a_kept_verification_is_that_of_its_key() -> None:
     found = verification_of(finding_of())
-    content = verification_to_bytes(found, "a")
-    assert verification_from_bytes(content, "a") == found
-    assert verification_from_bytes(content, "b") is None
-    assert verification_from_bytes(content[:-1], "a") is None
-    assert verification_from_bytes(b"", "a") is None
+    content = VERIFICATIONS.content(found, key="a")
+    assert VERIFICATIONS.value(content, key="a") == found
+    assert VERIFICATIONS.value(content, key="b") is None
+    assert VERIFICATIONS.value(content[:-1], key="a") is None
+    assert VERIFICATIONS.value(b"", key="a") is None
     assert "seconds" not in json.dumps(json.loads(content.partition(b"\n")[2]))
     assert not [name for name in VerifyJob.__dataclass_fields__ if name.endswith("_us")]
     assert MACROS

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ckwatch.system import user_files
-from ckwatch.system.user_files import FileSystems, digest_file, file_status, is_there, read_file, read_with_status
+from ckwatch.system.user_files import digest_file, file_status, is_there, read_file, read_with_status
 
 LIMIT = 1024**2
 
@@ -76,70 +75,3 @@ def test_a_file_that_tells_no_size_is_read_up_to_the_limit() -> None:
         read_file("/proc/self/status", 10)
     with pytest.raises(OSError, match="larger than"):
         digest_file("/proc/self/status", 10)
-
-
-MOUNTS = """\
-22 1 8:1 / / rw - ext4 /dev/sda1 rw
-23 22 0:20 / /home rw - nfs4 server:/home rw
-24 22 0:21 / {remote} rw,relatime shared:1 - fuse.sshfs host: rw
-25 22 0:22 / /sys/fs/fuse/connections rw - fusectl fusectl rw
-damaged line
-"""
-
-
-@pytest.fixture
-def silent() -> Iterator[Callable[[], str]]:
-    """A question that is answered when the test is over."""
-    over = threading.Event()
-
-    def question() -> str:
-        over.wait()
-        return "late"
-
-    yield question
-    over.set()
-
-
-def file_systems(tmp_path: Path, limit_s: float) -> tuple[FileSystems, Path]:
-    remote = tmp_path / "r e"
-    remote.mkdir()
-    table = tmp_path / "mountinfo"
-    table.write_text(MOUNTS.format(remote=str(remote).replace(" ", "\\040")))
-    return FileSystems(str(table), ("", "/home/me"), limit_s=limit_s), remote
-
-
-def test_which_file_systems_may_not_answer(tmp_path: Path) -> None:
-    systems, remote = file_systems(tmp_path, 60)
-    (tmp_path / "link").symlink_to(remote)
-    assert systems.may_hang(str(remote / "a/b")) == f"{remote}/"
-    assert systems.may_hang(str(tmp_path / "link")) == f"{remote}/"
-    assert systems.may_hang(str(tmp_path)) == ""
-    assert systems.may_hang("/home/me/x") == "", "nothing goes on without it"
-    assert systems.may_hang("/sys/fs/fuse/connections") == ""
-
-
-def test_one_that_does_not_answer_is_left_behind(tmp_path: Path, silent: Callable[[], str]) -> None:
-    systems, remote = file_systems(tmp_path, 0.01)
-    (tmp_path / "link.j2").symlink_to(remote / "x.j2")
-    asked: list[str] = []
-    with pytest.raises(OSError, match="does not answer"):
-        systems.ask(str(remote / "x.j2"), silent)
-    for path in (remote / "y.j2", tmp_path / "link.j2"):
-        with pytest.raises(OSError, match="does not answer"):
-            systems.ask(str(path), lambda: asked.append("too early"))
-    assert asked == []
-    assert systems.ask(str(tmp_path / "local"), lambda: "others go on") == "others go on"
-
-
-def test_answers_and_errors_are_those_of_the_question(tmp_path: Path) -> None:
-    systems, remote = file_systems(tmp_path, 60)
-    threads = {systems.ask(str(remote / "x"), threading.current_thread) for _ in range(3)}
-    assert len(threads) == 1
-    assert threading.current_thread() not in threads
-    with pytest.raises(FileNotFoundError):
-        systems.ask(str(remote / "x"), (remote / "x").read_bytes)
-    assert systems.ask(str(remote / "x"), lambda: 1) == 1
-
-
-def test_the_mounts_of_this_machine_are_read() -> None:
-    assert user_files._mounts(Path("/proc/self/mountinfo").read_bytes())["/"] in (True, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -33,6 +34,11 @@ class TextPlace:
 def place_of(span: Span | ModelSpan | None) -> TextPlace | None:
     """Return the start of a span."""
     return None if span is None else TextPlace(span.path, span.start.line, span.start.column)
+
+
+def name_of(place: TextPlace | None) -> str:
+    """The file's name and the line, if there is a place."""
+    return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
 
 
 def place_in(text: object) -> TextPlace | None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
@@ -19,22 +16,8 @@ if TYPE_CHECKING:
 NAME_LENGTH_LIMIT = 120
 
 
-def set_(options: argparse.Namespace) -> int:
+async def set_(options: argparse.Namespace) -> int:
     """Let NAME mean the latest timings of units."""
-    return anyio.run(partial(_set, options))
-
-
-def list_(options: argparse.Namespace) -> int:
-    """Print all baselines."""
-    return anyio.run(partial(_list, options))
-
-
-def remove(options: argparse.Namespace) -> int:
-    """Let NAME mean nothing any more."""
-    return anyio.run(partial(_remove, options))
-
-
-async def _set(options: argparse.Namespace) -> int:
     name = _checked(options.name)
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
@@ -48,7 +31,8 @@ async def _set(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _list(options: argparse.Namespace) -> int:
+async def list_(options: argparse.Namespace) -> int:
+    """Print all baselines."""
     async with asking(options) as client:
         output = Output(options)
         baselines: list[Baseline] = await client.baselines()
@@ -65,7 +49,8 @@ async def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _remove(options: argparse.Namespace) -> int:
+async def remove(options: argparse.Namespace) -> int:
+    """Let NAME mean nothing any more."""
     async with asking(options) as client:
         units = await client.remove_baseline(options.name)
     output = Output(options)

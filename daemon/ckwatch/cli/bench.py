@@ -7,10 +7,8 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
@@ -42,23 +40,19 @@ SHOWN_UNITS = 3
 """Of those that were skipped for the same reason."""
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Time units: 1 when a kernel does not build or is at fault, 2 when the machine is why something was not timed."""
     if options.self_test:
         from ckwatch.cli.self_test import command
 
-        return command.run(options)
+        return await command.run(options)
     if options.output is not None:
         raise CkwatchError("--output names the report of --self-test", "add --self-test")
     if options.devices:
         given = [name for name in ("words", "shape", "device", "force", "flush_instructions") if getattr(options, name)]
         if given:
             raise CkwatchError("--devices only lists the devices", "leave out all other arguments")
-        return anyio.run(partial(_devices, options))
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
+        return await _devices(options)
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
         bench = _Bench(Output(options, client.root))
@@ -76,8 +70,7 @@ async def _run(options: argparse.Namespace) -> int:
             await bench.follow(lines)
         bench.warning = (await client.status()).warnings.get("device", "")
         if NO_COMPILER in bench.unbuilt.values() and (problem := (await client.workspace()).toolchain_problem):
-            message, _, hint = problem.rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+            raise ToolchainError.of(problem)
         units = await client.units(*patterns) if bench.unbuilt else []
         outcomes = {unit.id: unit.outcome for unit in units}
         mistakes = await report_mistakes(client, bench.output, patterns)

@@ -6,10 +6,8 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 from rich.cells import cell_len
 
 from ckwatch.cli.mistakes import explained
@@ -41,7 +39,7 @@ _RIGHT = frozenset({0, 2, 3, 7})
 CHARTS = ("heat-map", "roofline")
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print the ranking, or plot it."""
     if options.chart is not None and options.plot is None:
         raise CkwatchError("--chart needs --plot", "add --plot FILE.svg")
@@ -51,7 +49,13 @@ def run(options: argparse.Namespace) -> int:
 
         target = check_target(options.plot)
     output = Output(options)
-    rows, others = anyio.run(partial(_ask, options))
+    async with asking(options) as client:
+        await client.sync()
+        async with explained(client, options.kernel):
+            rows = await client.best(options.kernel, shape=options.shape, cache=options.cache)
+            imported = await client.imported_timings(options.kernel, shape=options.shape)
+            units = await client.units(options.kernel) if imported else []
+    others = OthersTimings(imported, list(dict.fromkeys(unit.arch for unit in units)))
     if output.json:
         output.answer(kernel=options.kernel, ranked=rows, imported=others.timings)
     else:
@@ -86,16 +90,6 @@ class OthersTimings:
         """The shapes and archs of which there are any."""
         shapes = dict.fromkeys(one.shape for one in self.timings)
         return [(shape, arch) for shape in shapes for arch in self.archs if self.on(shape, arch)]
-
-
-async def _ask(options: argparse.Namespace) -> tuple[list[RankedTiming], OthersTimings]:
-    async with asking(options) as client:
-        await client.sync()
-        async with explained(client, options.kernel):
-            rows = await client.best(options.kernel, shape=options.shape, cache=options.cache)
-            others = await client.imported_timings(options.kernel, shape=options.shape)
-            units = await client.units(options.kernel) if others else []
-        return rows, OthersTimings(others, list(dict.fromkeys(unit.arch for unit in units)))
 
 
 def _drawn(row: RankedTiming) -> RankedTiming:

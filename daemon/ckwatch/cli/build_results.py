@@ -100,8 +100,7 @@ def finish(
     monotonic clock; the exit status. Raises ToolchainError where nothing could be compiled."""
     mistakes = mistakes_in(workspace, patterns)
     if workspace.toolchain_problem is not None and any(one.outcome == NO_COMPILER for one in ended):
-        message, _, hint = workspace.toolchain_problem.rpartition("\n")
-        raise ToolchainError(message or hint, hint if message else None)
+        raise ToolchainError.of(workspace.toolchain_problem)
     counts = Counter(one.outcome for one in ended)
     from_store = sum(one.from_store for one in ended)
     status = 1 if mistakes.are_errors or counts["failed"] else 2 if counts["faulted"] or counts["cancelled"] else 0

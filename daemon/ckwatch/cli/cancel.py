@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
-from functools import partial
 
-import anyio
 from anyio import to_thread
 
 from ckwatch.cli.command_words import start_of
@@ -19,12 +17,8 @@ from ckwatch.wire.endpoint import endpoint_of, owner
 from ckwatch.workspace.discovery import find_workspace
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Cancel what the daemon compiles and times, and what waits for it."""
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
     async with stoppable():
         start = await to_thread.run_sync(start_of, options, options.words)
         root = await to_thread.run_sync(find_workspace, start)

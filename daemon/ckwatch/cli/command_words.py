@@ -17,7 +17,7 @@ NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
 
 def is_private(options: argparse.Namespace) -> bool:
     """Return True if the command does without the workspace's daemon."""
-    return bool(options.no_daemon or os.environ.get(NO_DAEMON_VARIABLE))
+    return bool(getattr(options, "no_daemon", False) or os.environ.get(NO_DAEMON_VARIABLE))
 
 
 def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[str, ...]:

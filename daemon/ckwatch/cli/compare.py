@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, unit_of
@@ -23,24 +20,19 @@ HEADING = ("SHAPE", "CACHE", "A", "B", "A / B", "VERDICT", "HOW", "AGAINST", "ST
 _RIGHT = frozenset({2, 3, 4})
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print how A is against B on each shape they were both timed on."""
-    output = Output(options)
-    ours, theirs, rows = anyio.run(partial(_ask, options))
-    if output.json:
-        output.answer(ours=ours, theirs=theirs, compared=rows)
-    else:
-        _print(output, ours, theirs, rows)
-    return 0
-
-
-async def _ask(options: argparse.Namespace) -> tuple[str, str, list[Compared]]:
     async with asking(options) as client:
         ours = await unit_of(client, options.unit)
         kept = options.other.partition(":")[0] in KEPT
         theirs = options.other if kept else await unit_of(client, options.other)
         rows = await client.compare(ours, theirs, shape=options.shape)
-    return ours, theirs, rows
+    output = Output(options)
+    if output.json:
+        output.answer(ours=ours, theirs=theirs, compared=rows)
+    else:
+        _print(output, ours, theirs, rows)
+    return 0
 
 
 def _print(output: Output, ours: str, theirs: str, rows: list[Compared]) -> None:

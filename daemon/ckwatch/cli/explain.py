@@ -6,19 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio import to_thread
-
-from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output
 from ckwatch.cli.render import shell_line
-from ckwatch.cli.session import connected, one_unit
-from ckwatch.cli.signals import stoppable
+from ckwatch.cli.session import asking, one_unit
 from ckwatch.client import Client
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END, TemplateCost
 from ckwatch.model.amounts import clock, duration
@@ -114,27 +108,21 @@ class ExplainedState:
     products: Mapping[str, str] = field(default_factory=dict)
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print the story of one unit, or where its compile time goes; 1 when the unit has errors."""
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
-    async with stoppable():
-        start = await to_thread.run_sync(start_of, options, ())
-        target = None if options.trace is None else await to_thread.run_sync(options.trace.absolute)
-        async with connected(options, start) as client:
-            unit = await one_unit(client, options.unit)
-            await client.check(unit)
-            output = Output(options, client.root)
-            trace = None
-            if options.time or target is not None:
-                trace = await _trace(client, unit, target, output)
-                if not options.json:
-                    return _print_time(output, trace)
-            detail = await client.unit(unit)
-            compiler = (await client.workspace()).toolchain
-            call = shell_line(await client.rendered(unit))
+    target = None if options.trace is None else options.trace.absolute()
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        await client.check(unit)
+        output = Output(options, client.root)
+        trace = None
+        if options.time or target is not None:
+            trace = await _trace(client, unit, target, output)
+            if not options.json:
+                return _print_time(output, trace)
+        detail = await client.unit(unit)
+        compiler = (await client.workspace()).toolchain
+        call = shell_line(await client.rendered(unit))
     state = _state(detail, compiler)
     failed = detail.unit.outcome == "failed" or bool(detail.unit.errors)
     found = detail.diagnostics

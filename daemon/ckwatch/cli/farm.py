@@ -65,43 +65,13 @@ UNPROTECTED = (
 """Said of a farm on loopback without TLS."""
 
 
-def up(options: argparse.Namespace) -> int:
+async def up(options: argparse.Namespace) -> int:
     """Start the cluster, and wait until its scheduler listens."""
     root, settings = _workspace(options)
     require_trust(root, given=options.trust)
     farm = settings.farm
     if farm.cluster is None:
         raise CkwatchError(*_nothing_to_start(farm))
-    return anyio.run(_up, root)
-
-
-def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
-    from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, default_certificates_folder
-
-    if farm.scheduler is None:
-        return (
-            "[farm] of ckwatch.toml names no cluster to start",
-            'Write `[farm]` with `cluster = "local"`, or with `scheduler = "tls://HOST:8786"` where one runs already.',
-        )
-    folder = farm.certificates or default_certificates_folder()
-    files = (("ca-file", AUTHORITY), ("cert", MEMBER), ("key", MEMBER_KEY))
-    tls = " ".join(f"--tls-{name} {shlex.quote(str(folder / file))}" for name, file in files)
-    tls = f" {tls}" if farm.scheduler.startswith("tls:") else ""
-    port = farm.scheduler.rpartition(":")[2]
-    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # until the preloads stop dask's HTTP server
-    protocol = " --protocol tls" if tls else " --host 127.0.0.1"
-    return (
-        f"[farm] names a scheduler that others start, {farm.scheduler}",
-        "\n".join(
-            [
-                f"There: dask scheduler{protocol} --port {port} --preload ckwatch.farm.scheduler {web}{tls}",
-                f"On each worker: dask worker {farm.scheduler} --preload ckwatch.farm.worker {web}{tls}",
-            ]
-        ),
-    )
-
-
-async def _up(root: Path) -> int:
     from ckwatch.farm.certificates import require_packages
     from ckwatch.farm.cluster import cluster_log, is_up, running_cluster
 
@@ -141,6 +111,32 @@ async def _up(root: Path) -> int:
     return 0
 
 
+def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
+    from ckwatch.farm.certificates import AUTHORITY, MEMBER, MEMBER_KEY, default_certificates_folder
+
+    if farm.scheduler is None:
+        return (
+            "[farm] of ckwatch.toml names no cluster to start",
+            'Write `[farm]` with `cluster = "local"`, or with `scheduler = "tls://HOST:8786"` where one runs already.',
+        )
+    folder = farm.certificates or default_certificates_folder()
+    files = (("ca-file", AUTHORITY), ("cert", MEMBER), ("key", MEMBER_KEY))
+    tls = " ".join(f"--tls-{name} {shlex.quote(str(folder / file))}" for name, file in files)
+    tls = f" {tls}" if farm.scheduler.startswith("tls:") else ""
+    port = farm.scheduler.rpartition(":")[2]
+    web = "--no-dashboard --dashboard-address 127.0.0.1:0"  # until the preloads stop dask's HTTP server
+    protocol = " --protocol tls" if tls else " --host 127.0.0.1"
+    return (
+        f"[farm] names a scheduler that others start, {farm.scheduler}",
+        "\n".join(
+            [
+                f"There: dask scheduler{protocol} --port {port} --preload ckwatch.farm.scheduler {web}{tls}",
+                f"On each worker: dask worker {farm.scheduler} --preload ckwatch.farm.worker {web}{tls}",
+            ]
+        ),
+    )
+
+
 def _spawn(root: Path, log: Path, write_fd: int) -> int:
     """Start the cluster, which parts from its first process; its group."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -158,7 +154,7 @@ def _spawn(root: Path, log: Path, write_fd: int) -> int:
     return first.pid
 
 
-def down(options: argparse.Namespace) -> int:
+async def down(options: argparse.Namespace) -> int:
     """End the cluster and its workers."""
     root, settings = _workspace(options)
     if settings.farm.scheduler is not None:
@@ -166,10 +162,6 @@ def down(options: argparse.Namespace) -> int:
             f"[farm] names a scheduler that others start, {settings.farm.scheduler}",
             "End it where it was started.",
         )
-    return anyio.run(_down, root)
-
-
-async def _down(root: Path) -> int:
     from ckwatch.farm.cluster import is_up, running_cluster
 
     async with stoppable():
@@ -191,13 +183,9 @@ async def _down(root: Path) -> int:
     return 0
 
 
-def status(options: argparse.Namespace) -> int:
+async def status(options: argparse.Namespace) -> int:
     """Show the scheduler and its workers. The exit status is 1 while the farm cannot be reached."""
     root, settings = _workspace(options)
-    return anyio.run(_status, options, root, settings)
-
-
-async def _status(options: argparse.Namespace, root: Path, settings: Settings) -> int:
     from ckwatch.farm.certificates import require_packages
     from ckwatch.farm.cluster import farm_address, farm_security
     from ckwatch.farm.connection import FarmConnection

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking, unit_of
@@ -45,7 +42,7 @@ HEADING = (
 _RIGHT = frozenset({1, 2, 5})
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print a unit's timings and failures, or plot them."""
     target = None
     if options.plot is not None:
@@ -53,7 +50,10 @@ def run(options: argparse.Namespace) -> int:
 
         target = check_target(options.plot)
     output = Output(options)
-    unit, timings = anyio.run(partial(_ask, options))
+    async with asking(options) as client:
+        unit = await unit_of(client, options.unit)
+        timings = await client.timings(unit, shape=options.shape, limit=options.limit)
+    timings = sorted(timings, key=lambda timing: timing.id)  # oldest first
     if output.json:
         output.answer(unit=unit, timings=timings)
     else:
@@ -67,14 +67,6 @@ def run(options: argparse.Namespace) -> int:
         draw(target, "history_figure", unit, drawn)
         output.text(f"wrote {target}")
     return 0
-
-
-async def _ask(options: argparse.Namespace) -> tuple[str, list[Timing]]:
-    """The unit's id and its timings, oldest first."""
-    async with asking(options) as client:
-        unit = await unit_of(client, options.unit)
-        timings = await client.timings(unit, shape=options.shape, limit=options.limit)
-    return unit, sorted(timings, key=lambda timing: timing.id)
 
 
 def _print(output: Output, unit: str, timings: Sequence[Timing]) -> None:

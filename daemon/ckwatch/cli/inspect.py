@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, fields_of
@@ -371,25 +369,41 @@ def _bound_cells(row: RankedInstance) -> list[str]:
     return [row.name, "" if bound_us is None else f"at best {time_of(bound_us)}", row.because]
 
 
-def inspect(options: argparse.Namespace) -> int:
+async def inspect(options: argparse.Namespace) -> int:
     """Print the figures of a unit's code object, its instructions, or how far predictions were off.
 
     A unit is built if it was not. Raises CkwatchError for options that do not go together.
     """
-    if options.calibration:
-        if options.unit is not None or options.isa:
-            raise CkwatchError("--calibration covers all units", "leave out the unit and --isa")
-        return _calibrate(options)
-    if options.unit is None:
+    if options.calibration and (options.unit is not None or options.isa):
+        raise CkwatchError("--calibration covers all units", "leave out the unit and --isa")
+    if options.unit is None and not options.calibration:
         raise CkwatchError("no unit is given", "`ckwatch inspect UNIT`; --calibration needs none")
-    if options.isa or options.kernel is not None or options.whole or options.no_lines:
-        return _show(options)
-    found = anyio.run(partial(_analysis, options))
     output = Output(options)
+    async with asking(options) as client:
+        if options.calibration:
+            await client.sync()
+            calibrated = await client.calibration()
+            lines = calibrated_lines(calibrated.calibration, calibrated.timed, calibrated.notes)
+            return _print(output, partial(calibration_report, calibrated), lines)
+        unit = await one_unit(client, options.unit)
+        await built(client, output, unit)
+        if not (options.isa or options.kernel is not None or options.whole or options.no_lines):
+            found = await client.analysis(unit)
+            return _print(output, partial(inspected_unit, found), inspect_lines(found))
+        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
+        if output.json or not sys.stdout.isatty():
+            isa = await asked()
+        else:
+            with output.console.status("compiling the device code again for its source lines"):
+                isa = await asked()
+        return _print(output, lambda: isa, isa_lines(isa, whole=options.whole))
+
+
+def _print(output: Output, value: Callable[[], object], lines: Sequence[Line]) -> int:
     if output.json:
-        output.answer(inspected_unit(found))
+        output.answer(value())
     else:
-        for text, style in inspect_lines(found):
+        for text, style in lines:
             output.text(text, style)
     return 0
 
@@ -400,67 +414,10 @@ def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
     return tuple((name, report) for name, report in others if report is not None)
 
 
-def _show(options: argparse.Namespace) -> int:
-    found = anyio.run(partial(_isa, options))
-    output = Output(options)
-    if output.json:
-        output.answer(found)
-    else:
-        for text, style in isa_lines(found, whole=options.whole):
-            output.text(text, style)
-    return 0
-
-
-def _calibrate(options: argparse.Namespace) -> int:
-    found = anyio.run(partial(_calibration, options))
-    output = Output(options)
-    if output.json:
-        output.answer(calibration_report(found))
-    else:
-        for text, style in calibrated_lines(found.calibration, found.timed, found.notes):
-            output.text(text, style)
-    return 0
-
-
-def rank(options: argparse.Namespace) -> int:
+async def rank(options: argparse.Namespace) -> int:
     """Print the instances of a kernel by predicted time."""
-    found = anyio.run(partial(_ranking, options))
-    output = Output(options)
-    if output.json:
-        output.answer(ranked_predictions(found))
-    else:
-        for text, style in rank_lines(found):
-            output.text(text, style)
-    return 0
-
-
-async def _analysis(options: argparse.Namespace) -> Analysis:
-    async with asking(options) as client:
-        unit = await one_unit(client, options.unit)
-        await built(client, Output(options), unit)
-        return await client.analysis(unit)
-
-
-async def _isa(options: argparse.Namespace) -> Isa:
-    async with asking(options) as client:
-        unit = await one_unit(client, options.unit)
-        output = Output(options)
-        await built(client, output, unit)
-        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
-        if output.json or not sys.stdout.isatty():
-            return await asked()
-        with output.console.status("compiling the device code again for its source lines"):
-            return await asked()
-
-
-async def _calibration(options: argparse.Namespace) -> Calibrated:
-    async with asking(options) as client:
-        await client.sync()
-        return await client.calibration()
-
-
-async def _ranking(options: argparse.Namespace) -> PredictedRanking:
     async with asking(options) as client:
         await client.sync()
         async with explained(client, options.kernel):
-            return await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)
+            found = await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)
+    return _print(Output(options), partial(ranked_predictions, found), rank_lines(found))

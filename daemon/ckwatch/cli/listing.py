@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
-from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.mistakes import Mistakes, explained, report_mistakes
 from ckwatch.cli.output import Output, aligned
@@ -14,16 +10,19 @@ from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.wire.figures_text import figures_words, state_of, timing_words, verification_words
 
-if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.state import Unit
-
 HEADING = ("UNIT", "STATE", "TIME", "RESULTS", "CODE OBJECT")
 STYLES = {"built": "green", "failed": "red", "faulted": "magenta"}
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print a line for each unit; nothing is rendered or compiled for it."""
-    units, mistakes, output = anyio.run(partial(_ask, options))
+    async with asking(options, options.words) as client:
+        await client.sync()
+        patterns = await asked_patterns(client, options.words)
+        async with explained(client, *patterns):
+            units = await client.units(*patterns)
+        output = Output(options, client.root)
+        mistakes = Mistakes((), 0) if units else await report_mistakes(client, output, patterns)
     status = int(mistakes.are_errors and not units)
     if output.json:
         output.answer(units=units)
@@ -43,15 +42,3 @@ def run(options: argparse.Namespace) -> int:
     kernels = len({unit.kernel for unit in units})
     output.text(f"{count(len(units), 'unit')} of {count(kernels, 'kernel')}", "dim")
     return 0
-
-
-async def _ask(options: argparse.Namespace) -> tuple[list[Unit], Mistakes, Output]:
-    async with asking(options, options.words) as client:
-        await client.sync()
-        patterns = await asked_patterns(client, options.words)
-        async with explained(client, *patterns):
-            units = await client.units(*patterns)
-        output = Output(options, client.root)
-        if units:
-            return units, Mistakes((), 0), output
-        return units, await report_mistakes(client, output, patterns), output

@@ -1,4 +1,7 @@
-"""The commands and their options. What a command does is imported when it runs, so that starting stays quick."""
+"""The commands and their options: a table in the order in which `--help` lists them.
+
+What a command does is imported when it runs, so that starting stays quick.
+"""
 
 from __future__ import annotations
 
@@ -9,74 +12,128 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from ckwatch.cli.completion import names
 from ckwatch.model.emulated_archs import EMULATED_ARCHS
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 from ckwatch.model.version import __version__
 
-PATTERNS_HELP = (
-    "a folder, a kernel file, a template, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote "
-    "wildcards, as in 'gemm_f16/*' (default: all)"
-)
-TRUST_HELP = "trust the workspace: its templates and compiler flags are code that runs on this machine"
-SHAPE_HELP = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
-UNIT_HELP = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
 
-Run = Callable[[argparse.Namespace], int]
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option or a word of a command, with the settings of argparse. `completes`: the names that a shell offers."""
+
+    names: tuple[str, ...]
+    settings: Mapping[str, Any]
+    completes: str = ""
 
 
-def command(path: str, *, passing: str | None = None) -> Run:
-    """`module:function` of ckwatch.cli, or of the language server; imported when called.
+class Alternatives:
+    """Options that exclude each other."""
 
-    The function gets all options, or the value of the option `passing`.
+    def __init__(self, *options: Option) -> None:
+        self.options = options
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or an action of one. `text` is its line in the list, `more` the rest of its description.
+
+    `runs` is `MODULE:FUNCTION` of `ckwatch.cli` (default: `NAME:run`) or of the language server; imported when called.
+    The function gets all options, or the value of the option `passing`. A command that has `actions` has no options.
     """
 
-    def run(options: argparse.Namespace) -> int:
-        module, _, function = path.partition(":")
+    name: str
+    text: str
+    options: tuple[Option | Alternatives, ...] = ()
+    more: str = ""
+    runs: str = ""
+    passing: str = ""
+    actions: tuple[Command, ...] = ()
+
+    def run(self, options: argparse.Namespace) -> int:
+        """The exit status."""
+        module, _, function = (self.runs or f"{self.name}:run").partition(":")
         # Nothing that an import makes is garbage; collecting meanwhile takes a tenth of the time.
         gc.disable()
         try:
-            command_module = import_module(module if module.startswith("ckwatch_lsp.") else f"ckwatch.cli.{module}")
+            found = import_module(module if module.startswith("ckwatch_lsp.") else f"ckwatch.cli.{module}")
         finally:
             gc.enable()
-        status: int = getattr(command_module, function)(options if passing is None else getattr(options, passing))
-        return status
+        status = getattr(found, function)(getattr(options, self.passing) if self.passing else options)
+        return status if isinstance(status, int) else _awaited(status)
 
-    return run
+
+def _awaited(work: Coroutine[Any, Any, int]) -> int:
+    import anyio  # takes longer to load than some commands need in all
+
+    async def run() -> int:
+        return await work
+
+    return anyio.run(run)
+
+
+def command(name: str, text: str, *options: Option | Alternatives, more: str = "", runs: str = "") -> Command:
+    """A command with options."""
+    return Command(name, text, options, more, runs)
+
+
+def actions(name: str, text: str, *commands: Command) -> Command:
+    """A command with actions, which run `NAME:ACTION` where they do not say another function."""
+    return Command(name, text, actions=tuple(replace(one, runs=one.runs or f"{name}:{one.name}") for one in commands))
+
+
+def value(name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """A word, or an option with a value."""
+    return Option((name,), {"metavar": metavar, "help": text, **settings})
+
+
+def several(name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """An option that may be repeated."""
+    return value(name, metavar, text, action="append", default=[], **settings)
+
+
+def choice(name: str, choices: Sequence[str], text: str, default: str | None = None) -> Option:
+    """An option with one of these values."""
+    return Option((name,), {"choices": choices, "default": default, "help": text})
+
+
+def flag(name: str, text: str) -> Option:
+    """An option without a value."""
+    return Option((name,), {"action": "store_true", "help": text})
+
+
+def named(kind: str, name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """A word or option that a shell completes with names of `kind`: units, kernels, templates, commands."""
+    return Option((name,), {"metavar": metavar, "help": text, **settings}, kind)
 
 
 def positive(text: str) -> int:
     """An integer above zero."""
-    value = _number(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a positive integer")
-    return value
+    return _number(text, 1, math.inf, "a positive integer")
 
 
 def whole(text: str) -> int:
     """An integer that is not negative."""
-    value = _number(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a whole number")
-    return value
-
-
-def _number(text: str) -> int:
-    """An integer that is not negative; -1 for anything else, and for one of more than 18 digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    return _number(text, 0, math.inf, "a whole number")
 
 
 def port(text: str) -> int:
     """A port that needs no privileges; 0 for any that is free."""
-    value = _number(text)
-    if value != 0 and not 1024 <= value <= 65535:
-        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not a port from 1024 to 65535")
-    return value
+    return 0 if text == "0" else _number(text, 1024, 65535, "a port from 1024 to 65535")
+
+
+def _number(text: str, least: int, most: float, what: str) -> int:
+    """An integer of at most 18 digits."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"'{text[:40]}' is not {what}")
+    return number
 
 
 def seconds(text: str) -> float:
@@ -88,8 +145,512 @@ def seconds(text: str) -> float:
     return value
 
 
-class _SuggestingParser(argparse.ArgumentParser):
+SHAPE = "a name in the kernel file, or sizes (M=64,N=64,K=128)"
+UNIT = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
+
+COMMON = (
+    Option(
+        ("-C", "--workspace"),
+        {"type": Path, "metavar": "DIR", "help": "the workspace, or a folder in it (default: here)"},
+    ),
+    choice("--color", ("auto", "always", "never"), "when to use colors (default: auto)", "auto"),
+)  # fmt: skip
+"""Of all commands."""
+
+PATTERNS = named(
+    "units",
+    "words",
+    "PATTERN",
+    "a folder, a kernel file, a template, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote "
+    "wildcards, as in 'gemm_f16/*' (default: all)",
+    nargs="*",
+)
+ONE_UNIT, ONE_KERNEL = (
+    named("units", "unit", "UNIT", UNIT),
+    named("kernels", "kernel", "KERNEL", "the name of a kernel"),
+)
+JSON = flag("--json", "print JSON")
+ARCHS = several("--arch", "ARCH", "compile for ARCH instead; may be repeated")
+TRUST = flag("--trust", "trust the workspace: its templates and compiler flags are code that runs on this machine")
+DAEMON = (flag("--no-daemon", "work in this process, without the daemon"), TRUST)
+ASKING = (JSON, *DAEMON)
+BUILD = (
+    PATTERNS,
+    flag("--json", "print one JSON object per line"),
+    flag("--details", "print all notes and the compiler's own output"),
+    ARCHS,
+    *DAEMON,
+)
+ON_SHAPE = value("--shape", "SHAPE", f"only on this shape: {SHAPE}")
+PLOT = value("--plot", "FILE", "write a plot to FILE.svg or FILE.png", type=Path)
+OF_ARCH = value("--arch", "ARCH", "an arch it is compiled for (default: the first)", dest="of_arch")
+BASELINE = value("name", "NAME", "the baseline's name")
+PART = Option(
+    ("part",),
+    {
+        "nargs": "?",
+        "choices": ("all", "ck"),
+        "help": "`ck`: only Composable Kernel's headers and instance lists, for a ROCm that lacks them "
+        "(default: all, or nothing with --clangd)",
+    },
+)
+REPLACING = (flag("--force", "replace files that are there"), JSON)
+FAMILIES = ("gemm", "batched_gemm", "convolution")
+
+
+def _choosing(expression: str, spelling: str) -> tuple[Option, ...]:
+    """Options of what imports a list of instances."""
+    holds = f"only instances for which it holds: NAME=VALUE, or an expression as '{expression}'; may be repeated"
+    return (
+        several("--filter", "FILTER", holds),
+        named("templates", "--template", "TEMPLATE", f"for this template, {spelling} (default: the built-in)"),
+        value("--output", "DIR", "where (default: `kernels` in the workspace)", type=Path),
+        value("--limit", "N", "at most N instances of each operation, spread over its list", type=positive),
+        *REPLACING,
+    )
+
+
+IMPORTS = (
+    command(
+        "ck4inductor",
+        "Write kernel files with CK's own instances, from ck4inductor",
+        value("family", "FAMILY", ", ".join(FAMILIES), choices=FAMILIES),
+        *_choosing("m_per_block >= 128", "with Inductor's names of parameters or CK's, as it reads them"),
+        runs="imports.ck4inductor:run",
+    ),
+    command(
+        "aiter",
+        "Write kernel files with AITER's instances, from one of its lists",
+        value("file", "FILE", "a list, as gemm_a8w8_common.py; it is not run", type=Path),
+        choice(
+            "--gemm-spec",
+            ("MNKPadding", "Default"),
+            "for all sizes, or for those that a tile divides (default: MNKPadding; AITER builds both)",
+            "MNKPadding",
+        ),
+        *_choosing("MPerBlock >= 128", "with CK's names of parameters"),
+        runs="imports.aiter:run",
+    ),
+    command(
+        "inductor",
+        "Write a template, and a kernel file for it, from a Python file",
+        value("file", "FILE", "Python source with a template string; it is not run", type=Path),
+        value("--name", "NAME", "which string: ATTRIBUTE or CLASS.ATTRIBUTE"),
+        value("--as", "NAME", "what to call both files (default: after FILE)", dest="called"),
+        *REPLACING,
+        runs="imports.inductor:run",
+    ),
+    command(
+        "timings",
+        "Keep what others measured beside one's own timings",
+        value("files", "FILE", "AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file", type=Path, nargs="*"),
+        choice("--format", ("aiter", "kernel-tuner"), "whose format it is (default: by what is in the file)"),
+        value("--source", "TEXT", "whose timings they are, as in 'AITER e4048607'"),
+        named("kernels", "--kernel", "KERNEL", "which kernel they are about, if FILE does not say it"),
+        value("--device", "TEXT", "where they were measured, if FILE does not say it"),
+        Alternatives(
+            flag("--list", "list the files that timings were imported from"),
+            flag("--remove", "drop what was imported from FILE"),
+        ),
+        *ASKING,
+        runs="imports.timings:run",
+    ),
+)
+
+WRITING = (
+    command(
+        "init",
+        "Create a workspace with a kernel that works",
+        value("folder", "DIR", "where (default: here)", nargs="?", type=Path),
+    ),
+    command(
+        "check",
+        "Check kernels without compiling them",
+        *BUILD,
+        more="It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
+        runs="build_at_once:check",
+    ),
+    command("list", "List units and what is known of each", PATTERNS, *ASKING, runs="listing:run"),
+    command(
+        "watch",
+        "Build what changes, and show units and errors live",
+        PATTERNS,
+        TRUST,
+        flag("--no-build", "only show; request no builds"),
+        flag("--json", "print every change as a JSON object on its own line"),
+    ),
+    command(
+        "render",
+        "Print or write the C++ that templates render to",
+        named("units", "unit", "UNIT", f"{UNIT} (with --out, default: all)", nargs="?"),
+        value("--out", "DIR", "write the text of each unit and compile_commands.json, for clangd", type=Path),
+        flag("--map", "print where each piece of each line comes from"),
+        flag("--json", "print text, map and the files that were read as JSON"),
+        ARCHS,
+        *DAEMON,
+    ),
+    actions("import", "Write kernel files and templates, or keep others' timings", *IMPORTS),
+)
+
+BUILDING = (
+    command(
+        "build",
+        "Compile kernels; unchanged units come from the store",
+        *BUILD,
+        flag("--header-warnings", "show warnings in headers too"),
+        flag("--no-rules", "skip the instance rules; let the compiler find mistakes"),
+        flag("--force", "compile even what is in the store"),
+        value("--out", "DIR", "copy shared objects and code objects to DIR", type=Path),
+        flag("--aot", "with --out: copy object files (.o) too"),
+        flag("--runner", "with --out: write a program per unit that runs and verifies it"),
+        more="Exit status 1 if a unit fails to compile.",
+        runs="build_at_once:build",
+    ),
+    command(
+        "bench",
+        "Build kernels and time them on a device",
+        PATTERNS,
+        several("--shape", "SHAPE", f"time this shape: {SHAPE}; may be repeated"),
+        value("--device", "DEVICE", "hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto"),
+        flag("--devices", "only list the devices"),
+        flag("--force", "time units again that have a timing"),
+        flag(
+            "--flush-instructions",
+            'empty the instruction caches before each launch, as `instruction_cache = "flush"` under [bench] does',
+        ),
+        flag(
+            "--self-test",
+            "try everything that timings on the device rest on, in about two minutes, and write a report; exit status "
+            "1 if something does not hold",
+        ),
+        value("--output", "FILE", "where the report goes (default: ckwatch-self-test.md)", type=Path),
+        *ASKING,
+        more="Exit status 1 if a kernel fails, 2 if there is no device to time it on.",
+    ),
+    command(
+        "verify",
+        "Build kernels and see whether they are right, without a GPU",
+        PATTERNS,
+        several("--shape", "SHAPE", f"try this shape only: {SHAPE}, or one that --details prints; may be repeated"),
+        flag("--details", "print every shape that was tried"),
+        flag("--force", "execute again what was verified already"),
+        *ASKING,
+        more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950 or gfx1100: "
+        "some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, "
+        "2 if it cannot be verified.",
+    ),
+    command(
+        "emulate",
+        "Run a program that uses HIP without a GPU",
+        choice("--arch", EMULATED_ARCHS, "which GPU (default: gfx942)", "gfx942"),
+        value(
+            "--instruction-limit",
+            "N",
+            "a workgroup of up to four waves that executes more has no end (default: %(default)s)",
+            type=positive,
+            default=INSTRUCTION_LIMIT,
+        ),
+        value("program", "PROGRAM", "linked with libamdhip64, or loading it"),
+        value("arguments", "ARGUMENT", "of the program", nargs=argparse.REMAINDER),
+        more="The program gets the emulator for an AMD GPU. What is found in its kernels is printed when it has ended. "
+        "Exit status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
+    ),
+    command(
+        "tune",
+        "Find the best instance of a kernel for each shape",
+        ONE_KERNEL,
+        several("--shape", "SHAPE", f"for this shape: {SHAPE}; may be repeated"),
+        value("--budget", "TIME", "end after 90s, 20m or 2h with the best so far", type=seconds),
+        value("--measurements", "N", "end after N measurements", type=positive),
+        value(
+            "--patience",
+            "N",
+            "end a shape's search when N instances have brought nothing (default: 40; 0: never)",
+            type=whole,
+            default=40,
+        ),
+        several(
+            "--device",
+            "DEVICE",
+            "hip:N, cuda:N, cpu, a PCI address or HOST/hip:N, may be repeated; all: every one like the best "
+            "(default: the best)",
+        ),
+        OF_ARCH,
+        choice("--strategy", ("local", "random", "all"), "how to search (default: local)", "local"),
+        value("--seed", "N", "of what is drawn at random (default: 0)", type=whole, default=0),
+        value("--jobs", "N", "compiles at a time (default: the workspace's)", type=positive),
+        flag("--no-racing", "time each instance to the end, however slow it is"),
+        flag("--again", "forget what earlier runs have found"),
+        flag("--write", "append the winners to the kernel file"),
+        several("--export", "FILE", "write all results to FILE.csv or .json", type=Path),
+        value("--aiter", "FILE", "write the best as AITER's tuned CSV", type=Path),
+        value("--report", "FILE", "write a report to FILE.html", type=Path),
+        *ASKING,
+        more="Searches the instances of the kernel file and the points of its sweeps with `tune = true`, with as few "
+        "compiles and measurements as possible. What is found is kept: a run that was ended or killed goes on where it "
+        "was. Exit status 1 if there is a shape on which nothing could be timed.",
+    ),
+    command(
+        "history",
+        "Show the timings of a unit",
+        ONE_UNIT,
+        Option(("-n", "--limit"), {"type": positive, "default": 50, "metavar": "N", "help": "how many (default: 50)"}),
+        ON_SHAPE,
+        PLOT,
+        *ASKING,
+    ),
+    command(
+        "compare",
+        "Compare the timings of two units, or of a unit and its past",
+        named("units", "unit", "A", UNIT),
+        named("units", "other", "B", "another unit, `previous` (its last build), `library` or `baseline[:NAME]`"),
+        ON_SHAPE,
+        *ASKING,
+        more="The verdict is FAST, SLOW, SAME, or UNSURE where the timings cannot decide it.",
+    ),
+    command(
+        "best",
+        "Rank the instances of a kernel by time",
+        ONE_KERNEL,
+        choice("--cache", ("cold", "hot"), "by times with this cache (default: cold where known)"),
+        choice("--chart", ("heat-map", "roofline"), "what --plot draws (default: heat-map)"),
+        ON_SHAPE,
+        PLOT,
+        *ASKING,
+        more="Instances without a timing say why.",
+    ),
+    actions(
+        "baseline",
+        "Name timings to compare later ones with",
+        command("set", "Let NAME be the latest timings of units", *(BASELINE, PATTERNS, *ASKING), runs="baseline:set_"),
+        command("list", "List the baselines", *ASKING, runs="baseline:list_"),
+        command("remove", "Remove a baseline; its timings stay", *(BASELINE, *ASKING)),
+    ),
+    command(
+        "export",
+        "Write a unit as a Python module, or timings as JSON or CSV",
+        named("units", "unit", "UNIT", f"{UNIT} (with --timings, default: all)", nargs="?"),
+        value("--out", "PATH", "the module's folder (default: here), or a file", type=Path),
+        value("--name", "NAME", "the module's name (default: after the unit)"),
+        flag("--autotune", "UNIT is a kernel: its fastest instances, chosen by size at each call"),
+        choice("--timings", ("json", "csv"), "write timings, to --out or standard output"),
+        several("--shape", "SHAPE", f"with --autotune and --timings: only on this shape: {SHAPE}; may be repeated"),
+        value("--device", "DEVICE", "with --autotune: by timings on this device, by name or PCI address"),
+        flag("--samples", "with --timings json: raw samples, clocks, versions too"),
+        flag("--json", "print the paths of the module's files as JSON"),
+        ARCHS,
+        *DAEMON,
+        runs="export.command:run",
+    ),
+)
+
+LOOKING = (
+    command(
+        "explain",
+        "Explain what a unit depends on, and why it is in its state",
+        ONE_UNIT,
+        JSON,
+        flag("--time", "compile it, and show where the compile time goes"),
+        value("--trace", "FILE", "like --time, and write clang's trace to FILE for chrome://tracing", type=Path),
+        ARCHS,
+        *DAEMON,
+        more="Exit status 1 if the unit has errors.",
+    ),
+    command(
+        "inspect",
+        "Show a code object's registers, occupancy, main loop and bounds",
+        named("units", "unit", "UNIT", UNIT, nargs="?"),
+        flag("--isa", "print the instructions with source lines, the loop open"),
+        value("--kernel", "NAME", "--isa of this kernel of the unit (default: the main one)"),
+        flag("--whole", "--isa with nothing folded"),
+        flag("--no-lines", "--isa without the compile that source lines need"),
+        flag("--calibration", "show how far predictions are off, over all fresh timings"),
+        *ASKING,
+        more="No GPU is needed.",
+        runs="inspect:inspect",
+    ),
+    command(
+        "rank",
+        "Rank the instances of a kernel by predicted time, without a GPU",
+        ONE_KERNEL,
+        value("--shape", "SHAPE", SHAPE, required=True),
+        OF_ARCH,
+        value("--part", "PART", "predict for PART, such as MI300X (default: the fastest)", default=""),
+        *ASKING,
+        runs="inspect:rank",
+    ),
+)
+
+RUNNING = (
+    command(
+        "start",
+        "Start the workspace's daemon",
+        flag("--foreground", "run it here until Ctrl-C, with its log on stderr"),
+        TRUST,
+        more="Other commands start it when they need it.",
+        runs="daemon:start",
+    ),
+    command(
+        "stop",
+        "Stop the daemon",
+        more="It waits until the daemon has ended, and kills one that hangs.",
+        runs="daemon:stop",
+    ),
+    command("restart", "Stop the daemon and start it again", TRUST, runs="daemon:restart"),
+    command(
+        "status", "Show what the daemon does", JSON, more="Exit status 3 if it is not running.", runs="daemon:status"
+    ),
+    command(
+        "cancel",
+        "End what the daemon compiles, times and verifies",
+        *(PATTERNS, JSON),
+        more="It stays cancelled until it is edited, or a command asks for it.",
+    ),
+    command(
+        "logs",
+        "Print the end of the daemon's log",
+        Option(("-f", "--follow"), {"action": "store_true", "help": "print what is added, until Ctrl-C"}),
+        Option(
+            ("-n", "--lines"),
+            {"type": positive, "default": 100, "metavar": "N", "help": "how many lines (default: 100)"},
+        ),
+    ),
+    Command(
+        "lsp",
+        "Run the language server",
+        (
+            flag("--stdio", "accepted for editors; it is the only transport"),
+            value("--resume", "FD", "the state that a replaced server hands over", type=int),
+        ),
+        "It speaks the Language Server Protocol on standard input and output; editors start it.",
+        runs="ckwatch_lsp.main:main",
+        passing="resume",
+    ),
+    command(
+        "web",
+        "Open a page that shows what is fast and what changed",
+        PATTERNS,
+        value("--export", "DIR", "write the views of these units into DIR as HTML", type=Path),
+        flag("--traces", "--export with where the compile time of each unit goes"),
+        flag("--allow-changes", "let the page build, time, verify, tune and cancel"),
+        value("--port", "PORT", "on this port (default: any that is free)", type=port, default=0),
+        flag("--no-open", "print the address and open no browser"),
+        flag("--share", "print how to see the page on another machine, through ssh"),
+        TRUST,
+        more="It is served on loopback alone, until Ctrl-C, and needs the extra `web`.",
+    ),
+)
+
+ENVIRONMENT = (
+    actions(
+        "farm",
+        "Compile and time on other machines, through dask.distributed",
+        command("up", "Start the scheduler and the workers of [farm] cluster", TRUST),
+        command("status", "Show the workers, what they can do and what they do", JSON),
+        command("down", "End the scheduler and its workers"),
+        command(
+            "certificates",
+            "Make certificates, and say what to copy where",
+            value("names", "MACHINE", "also a folder to copy to this machine", nargs="*"),
+        ),
+    ),
+    command(
+        "doctor",
+        "Check the installation and say how to fix it",
+        JSON,
+        flag("--smoke", "compile a small kernel too"),
+        flag("--quiet", "print nothing; only set the exit status"),
+        more="Exit status 2 if something that is needed is missing.",
+        runs="toolchain:doctor",
+    ),
+    actions(
+        "toolchain",
+        "Install, list or remove private toolchains",
+        command(
+            "install",
+            "Install ROCm and Composable Kernel into your cache folder",
+            PART,
+            flag(
+                "--clangd", "fetch the clangd that answers questions about C++ in templates, of the compiler's version"
+            ),
+            value("--mirror", "URL", "a Debian mirror (default: the one apt is configured with)"),
+            flag("--force", "install again even if one is installed"),
+            flag("--quiet", "no progress bar"),
+        ),
+        command("list", "List the installed toolchains", runs="toolchain:list_installed"),
+        command(
+            "remove", "Remove an installed toolchain", value("name", "NAME", "its name in `ckwatch toolchain list`")
+        ),
+    ),
+    actions(
+        "templates",
+        "List templates, or copy one to change it",
+        command(
+            "list",
+            "List templates",
+            flag("--all", "also those that only other templates include"),
+            JSON,
+            runs="templates:list_",
+        ),
+        command(
+            "copy",
+            "Copy a template into the workspace, where it is used instead",
+            named("templates", "name", "NAME", "its name in `ckwatch templates list`"),
+            value("target", "NEW", "another name for the copy (default: the same)", nargs="?"),
+        ),
+    ),
+    actions(
+        "store",
+        "Show what the store of artifacts takes, or make it smaller",
+        command("size", "Show what the store takes", JSON),
+        command(
+            "gc",
+            "Remove what was unused for longest, down to the size limit",
+            value("--limit", "SIZE", 'down to this size instead, as in "5 GiB"'),
+            JSON,
+            runs="store:collect_garbage",
+        ),
+    ),
+    command(
+        "schema",
+        "Print the JSON Schema of what --json prints",
+        named("commands", "words", "COMMAND", "a command, and its action if it has some", nargs="*"),
+        more="Without COMMAND, one document with a definition for each command.",
+    ),
+    command(
+        "completion",
+        "Print what makes a shell complete commands and units",
+        value("shell", "SHELL", "bash, zsh, fish or tcsh", choices=("bash", "zsh", "fish", "tcsh")),
+        more='For bash or zsh: eval "$(ckwatch completion bash)" in its start-up file.',
+    ),
+    command(
+        "trust",
+        "Trust a workspace, or a folder of workspaces, to run its code",
+        value("folder", "DIR", "which (default: the workspace here)", nargs="?", type=Path),
+        Alternatives(
+            flag("--list", "list the trusted folders"),
+            flag("--remove", "no longer trust DIR"),
+            flag("--shared", "trust DIR even though others can write to it"),
+        ),
+    ),
+)
+
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "Write and check": WRITING,
+    "Build and measure": BUILDING,
+    "Look into a unit": LOOKING,
+    "Daemon and editors": RUNNING,
+    "Environment": ENVIRONMENT,
+}
+"""All commands by task."""
+
+
+class CommandParser(argparse.ArgumentParser):
     """Says which command, action, choice or option was probably meant."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+        self.set_defaults(parser=self)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = None if action.choices is None else [str(choice) for choice in action.choices]
@@ -122,6 +683,26 @@ class _SuggestingParser(argparse.ArgumentParser):
             self.error(f"there is no option {word}{_meant(word, options)}{where}")
         self.error(f"unexpected arguments: {' '.join(words)}")
 
+    def take(self, one: Command) -> None:
+        """Parse the options of a command, or those of its actions."""
+        if one.actions:
+            actions = self.add_subparsers(
+                dest="action", required=True, metavar="ACTION", title="actions", parser_class=CommandParser
+            )
+            for action in one.actions:
+                actions.add_parser(action.name, help=action.text, description=f"{action.text}.").take(action)
+            return
+        for option in (*COMMON, *one.options):
+            if isinstance(option, Alternatives):
+                exclusive = self.add_mutually_exclusive_group()
+                for alternative in option.options:
+                    exclusive.add_argument(*alternative.names, **alternative.settings)
+                continue
+            added = self.add_argument(*option.names, **option.settings)
+            if option.completes:
+                added.completer = names(option.completes)  # type: ignore[attr-defined]  # where argcomplete looks for it
+        self.set_defaults(run=one.run)
+
 
 def _meant(word: str, names: Iterable[str]) -> str:
     known = list(names)
@@ -129,86 +710,8 @@ def _meant(word: str, names: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else f" (there are: {', '.join(known)})"
 
 
-class CommandParser(_SuggestingParser):
-    """The parser of one command, and the options that several commands have."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
-        self.set_defaults(parser=self)
-
-    def add_common(self) -> None:
-        """Add the options for the folder and for colours."""
-        self.add_argument(
-            "-C", "--workspace", type=Path, metavar="DIR", help="the workspace, or a folder in it (default: here)"
-        )
-        self.add_argument(
-            "--color", choices=("auto", "always", "never"), default="auto", help="when to use colors (default: auto)"
-        )
-
-    def add_patterns(self) -> None:
-        """Which units; none for all."""
-        self.add_name("units", "words", nargs="*", metavar="PATTERN", help=PATTERNS_HELP)
-
-    def add_name(self, kind: str, name: str, **settings: Any) -> None:
-        """An argument that a shell completes with names of `kind`: units, kernels, templates."""
-        action = self.add_argument(name, **settings)
-        action.completer = names(kind)  # type: ignore[attr-defined]  # where argcomplete looks for it
-
-    def add_json(self, text: str = "print JSON") -> None:
-        """For programs."""
-        self.add_argument("--json", action="store_true", help=text)
-
-    def add_archs(self) -> None:
-        """Other archs than the workspace's."""
-        self.add_argument(
-            "--arch", action="append", default=[], metavar="ARCH", help="compile for ARCH instead; may be repeated"
-        )
-
-    def add_trust(self) -> None:
-        """For a workspace that is new here."""
-        self.add_argument("--trust", action="store_true", help=TRUST_HELP)
-
-    def add_daemon(self) -> None:
-        """For commands that ask the daemon."""
-        self.add_argument("--no-daemon", action="store_true", help="work in this process, without the daemon")
-        self.add_trust()
-
-
-class _UnusedParser:
-    """Takes the options and actions of a command that is not asked for: making all parsers takes longer than a
-    command's own work may."""
-
-    def __getattr__(self, _name: str) -> Callable[..., _UnusedParser]:
-        return self._nothing
-
-    def _nothing(self, *_words: object, **_settings: object) -> _UnusedParser:
-        return self
-
-
-class ProgramParser(_SuggestingParser):
-    """The parser of the whole command line. Its help lists the commands by task.
-
-    `only`: the one command that is asked for, where it is known; the others' options are not looked at.
-    """
-
-    def __init__(self, only: str | None = None) -> None:
-        super().__init__(
-            prog="ckwatch",
-            description="Check, compile and time Composable Kernel templates.",
-            epilog="`ckwatch COMMAND --help` describes a command and its options.",
-            allow_abbrev=False,
-        )
-        self.add_argument("--version", action="version", version=f"ckwatch {__version__}", help="print the version")
-        self._commands = self.add_subparsers(
-            dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
-        )
-        self._groups: dict[str, list[argparse.Action]] = {}
-        self._only = only
-
-    @property
-    def has_commands(self) -> bool:
-        """True if there is any; not if `only` is no command."""
-        return bool(self._commands.choices)
+class ProgramParser(CommandParser):
+    """The parser of the whole command line. Its help lists the commands by task."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """The options; ends with what is wrong with them."""
@@ -217,46 +720,15 @@ class ProgramParser(_SuggestingParser):
             options.parser.refuse(rest)
         return options
 
-    def group(self, title: str) -> None:
-        """List the commands that follow under this title."""
-        self._groups[title] = []
-
-    def add(self, name: str, run: Run, text: str, more: str = "") -> CommandParser:
-        """A command. `text` is its line in the list of commands; with `more` it is the command's description."""
-        sub = self._listed(name, text, more)
-        sub.add_common()
-        sub.set_defaults(run=run)
-        return sub
-
-    def add_actions(self, name: str, text: str) -> Callable[[str, Run, str], CommandParser]:
-        """A command that has actions (`ckwatch baseline set`), and a function that adds an action to it."""
-        actions = self._listed(name, text).add_subparsers(
-            dest="action", required=True, metavar="ACTION", title="actions", parser_class=CommandParser
-        )
-
-        def add(action: str, run: Run, action_text: str) -> CommandParser:
-            sub: CommandParser = actions.add_parser(action, help=action_text, description=f"{action_text}.")
-            sub.add_common()
-            sub.set_defaults(run=run)
-            return sub
-
-        return add
-
-    def _listed(self, name: str, text: str, more: str = "") -> CommandParser:
-        if self._only not in (None, name):
-            return cast("CommandParser", _UnusedParser())
-        group = next(reversed(self._groups.values()))
-        group.append(argparse.Action([], "command", metavar=name, help=text))
-        return self._commands.add_parser(name, description=f"{text}. {more}".rstrip())
-
     def format_help(self) -> str:
         """The usage, the commands of each group, and the options."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        for title, commands in self._groups.items():
+        for title, commands in GROUPS.items():
             formatter.start_section(title)
-            formatter.add_arguments(commands)
+            for one in commands:
+                formatter.add_argument(argparse.Action([], "command", metavar=one.name, help=one.text))
             formatter.end_section()
         formatter.start_section("Options")
         formatter.add_arguments(action for action in self._actions if action.option_strings)
@@ -265,519 +737,21 @@ class ProgramParser(_SuggestingParser):
         return formatter.format_help()
 
 
-def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser_for(arguments: Sequence[str]) -> ProgramParser:
     """The parser of a command line: of its command alone, where that comes first."""
-    if arguments and not arguments[0].startswith("-"):
-        parser = make_parser(arguments[0])
-        if parser.has_commands:
-            return parser
-    return make_parser()
+    return make_parser(arguments[0] if arguments else None)
 
 
 def make_parser(only: str | None = None) -> ProgramParser:
-    """The parser of the whole command line, or of `only` one command."""
-    parser = ProgramParser(only)
-    parser.group("Write and check")
-    _add_writing(parser)
-    parser.group("Build and measure")
-    _add_building(parser)
-    _add_timings(parser)
-    parser.group("Look into a unit")
-    _add_analysis(parser)
-    parser.group("Daemon and editors")
-    _add_daemon(parser)
-    parser.group("Environment")
-    _add_farm(parser)
-    _add_environment(parser)
+    """The parser of the whole command line, or of `only` one command, if there is one: the others' take their time."""
+    parser = ProgramParser(
+        prog="ckwatch",
+        description="Check, compile and time Composable Kernel templates.",
+        epilog="`ckwatch COMMAND --help` describes a command and its options.",
+    )
+    parser.add_argument("--version", action="version", version=f"ckwatch {__version__}", help="print the version")
+    known = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
+    commands = [one for group in GROUPS.values() for one in group]
+    for one in [one for one in commands if one.name == only] or commands:
+        known.add_parser(one.name, description=f"{one.text}. {one.more}".rstrip()).take(one)
     return parser
-
-
-def _add_writing(parser: ProgramParser) -> None:
-    init = parser.add("init", command("init:run"), "Create a workspace with a kernel that works")
-    init.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="where (default: here)")
-
-    check = parser.add(
-        "check",
-        command("build_at_once:check"),
-        "Check kernels without compiling them",
-        "It reports every mistake that can be found without a compiler. Exit status 1 if there are errors.",
-    )
-    _add_build_options(check)
-
-    listing = parser.add("list", command("listing:run"), "List units and what is known of each")
-    listing.add_patterns()
-    listing.add_json()
-    listing.set_defaults(arch=[])
-    listing.add_daemon()
-
-    watch = parser.add("watch", command("watch:run"), "Build what changes, and show units and errors live")
-    watch.add_patterns()
-    watch.add_trust()
-    watch.add_argument("--no-build", action="store_true", help="only show; request no builds")
-    watch.add_json("print every change as a JSON object on its own line")
-
-    render = parser.add("render", command("render:run"), "Print or write the C++ that templates render to")
-    render.add_name("units", "unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --out, default: all)")
-    render.add_argument(
-        "--out", type=Path, metavar="DIR", help="write the text of each unit and compile_commands.json, for clangd"
-    )
-    render.add_argument("--map", action="store_true", help="print where each piece of each line comes from")
-    render.add_json("print text, map and the files that were read as JSON")
-    render.add_archs()
-    render.add_daemon()
-    _add_imports(parser)
-
-
-def _add_imports(parser: ProgramParser) -> None:
-    add = parser.add_actions("import", "Write kernel files and templates, or keep others' timings")
-    instances = add(
-        "ck4inductor",
-        command("imports.ck4inductor:run"),
-        "Write kernel files with CK's own instances, from ck4inductor",
-    )
-    families = ("gemm", "batched_gemm", "convolution")
-    instances.add_argument("family", choices=families, metavar="FAMILY", help=", ".join(families))
-    listed = add(
-        "aiter", command("imports.aiter:run"), "Write kernel files with AITER's instances, from one of its lists"
-    )
-    listed.add_argument("file", type=Path, metavar="FILE", help="a list, as gemm_a8w8_common.py; it is not run")
-    listed.add_argument(
-        "--gemm-spec",
-        choices=("MNKPadding", "Default"),
-        default="MNKPadding",
-        help="for all sizes, or for those that a tile divides (default: MNKPadding; AITER builds both)",
-    )
-    template = add(
-        "inductor", command("imports.inductor:run"), "Write a template, and a kernel file for it, from a Python file"
-    )
-    template.add_argument("file", type=Path, metavar="FILE", help="Python source with a template string; it is not run")
-    template.add_argument("--name", metavar="NAME", help="which string: ATTRIBUTE or CLASS.ATTRIBUTE")
-    template.add_argument("--as", dest="called", metavar="NAME", help="what to call both files (default: after FILE)")
-    for sub, expression, spelling in (
-        (instances, "m_per_block >= 128", "with Inductor's names of parameters or CK's, as it reads them"),
-        (listed, "MPerBlock >= 128", "with CK's names of parameters"),
-    ):
-        sub.add_argument(
-            "--filter",
-            action="append",
-            default=[],
-            metavar="FILTER",
-            help=f"only instances for which it holds: NAME=VALUE, or an expression as '{expression}'; may be repeated",
-        )
-        sub.add_name(
-            "templates", "--template", metavar="TEMPLATE", help=f"for this template, {spelling} (default: the built-in)"
-        )
-        sub.add_argument("--output", type=Path, metavar="DIR", help="where (default: `kernels` in the workspace)")
-        sub.add_argument(
-            "--limit", type=positive, metavar="N", help="at most N instances of each operation, spread over its list"
-        )
-    timings = add("timings", command("imports.timings:run"), "Keep what others measured beside one's own timings")
-    timings.add_argument(
-        "files",
-        type=Path,
-        nargs="*",
-        metavar="FILE",
-        help="AITER's *_tuned_gemm.csv, Kernel Tuner's cache or T4 file",
-    )
-    timings.add_argument(
-        "--format", choices=("aiter", "kernel-tuner"), help="whose format it is (default: by what is in the file)"
-    )
-    timings.add_argument("--source", metavar="TEXT", help="whose timings they are, as in 'AITER e4048607'")
-    timings.add_name(
-        "kernels", "--kernel", metavar="KERNEL", help="which kernel they are about, if FILE does not say it"
-    )
-    timings.add_argument("--device", metavar="TEXT", help="where they were measured, if FILE does not say it")
-    what = timings.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="list the files that timings were imported from")
-    what.add_argument("--remove", action="store_true", help="drop what was imported from FILE")
-    timings.add_json()
-    timings.set_defaults(arch=[])
-    timings.add_daemon()
-    for sub in (instances, listed, template):
-        sub.add_argument("--force", action="store_true", help="replace files that are there")
-        sub.add_json()
-
-
-def _add_build_options(sub: CommandParser) -> None:
-    sub.add_patterns()
-    sub.add_json("print one JSON object per line")
-    sub.add_argument("--details", action="store_true", help="print all notes and the compiler's own output")
-    sub.add_archs()
-    sub.add_daemon()
-
-
-def _add_building(parser: ProgramParser) -> None:
-    build = parser.add(
-        "build",
-        command("build_at_once:build"),
-        "Compile kernels; unchanged units come from the store",
-        "Exit status 1 if a unit fails to compile.",
-    )
-    _add_build_options(build)
-    build.add_argument("--header-warnings", action="store_true", help="show warnings in headers too")
-    build.add_argument(
-        "--no-rules", action="store_true", help="skip the instance rules; let the compiler find mistakes"
-    )
-    build.add_argument("--force", action="store_true", help="compile even what is in the store")
-    build.add_argument("--out", type=Path, metavar="DIR", help="copy shared objects and code objects to DIR")
-    build.add_argument("--aot", action="store_true", help="with --out: copy object files (.o) too")
-    build.add_argument(
-        "--runner", action="store_true", help="with --out: write a program per unit that runs and verifies it"
-    )
-
-
-def _add_timings(parser: ProgramParser) -> None:
-    bench = parser.add(
-        "bench",
-        command("bench:run"),
-        "Build kernels and time them on a device",
-        "Exit status 1 if a kernel fails, 2 if there is no device to time it on.",
-    )
-    bench.add_patterns()
-    bench.add_argument(
-        "--shape", action="append", default=[], metavar="SHAPE", help=f"time this shape: {SHAPE_HELP}; may be repeated"
-    )
-    bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, HOST/hip:N, or auto")
-    bench.add_argument("--devices", action="store_true", help="only list the devices")
-    bench.add_argument("--force", action="store_true", help="time units again that have a timing")
-    bench.add_argument(
-        "--flush-instructions",
-        action="store_true",
-        help='empty the instruction caches before each launch, as `instruction_cache = "flush"` under [bench] does',
-    )
-    bench.add_argument(
-        "--self-test",
-        action="store_true",
-        help="try everything that timings on the device rest on, in about two minutes, and write a report; exit status "
-        "1 if something does not hold",
-    )
-    bench.add_argument(
-        "--output", type=Path, metavar="FILE", help="where the report goes (default: ckwatch-self-test.md)"
-    )
-
-    verify = parser.add(
-        "verify",
-        command("verify:run"),
-        "Build kernels and see whether they are right, without a GPU",
-        "An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950 or gfx1100: some "
-        "forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, 2 if "
-        "it cannot be verified.",
-    )
-    verify.add_patterns()
-    verify.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="SHAPE",
-        help=f"try this shape only: {SHAPE_HELP}, or one that --details prints; may be repeated",
-    )
-    verify.add_argument("--details", action="store_true", help="print every shape that was tried")
-    verify.add_argument("--force", action="store_true", help="execute again what was verified already")
-
-    emulate = parser.add(
-        "emulate",
-        command("emulate:run"),
-        "Run a program that uses HIP without a GPU",
-        "The program gets the emulator for an AMD GPU. What is found in its kernels is printed when it has ended. Exit "
-        "status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
-    )
-    emulate.add_argument("--arch", choices=EMULATED_ARCHS, default="gfx942", help="which GPU (default: gfx942)")
-    emulate.add_argument(
-        "--instruction-limit", type=positive, default=INSTRUCTION_LIMIT, metavar="N",
-        help="a workgroup of up to four waves that executes more has no end (default: %(default)s)",
-    )  # fmt: skip
-    emulate.add_argument("program", metavar="PROGRAM", help="linked with libamdhip64, or loading it")
-    emulate.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program")
-
-    tune = parser.add(
-        "tune",
-        command("tune:run"),
-        "Find the best instance of a kernel for each shape",
-        "Searches the instances of the kernel file and the points of its sweeps with `tune = true`, with as few "
-        "compiles and measurements as possible. What is found is kept: a run that was ended or killed goes on where it "
-        "was. Exit status 1 if there is a shape on which nothing could be timed.",
-    )
-    tune.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
-    tune.add_argument(
-        "--shape", action="append", default=[], metavar="SHAPE", help=f"for this shape: {SHAPE_HELP}; may be repeated"
-    )
-    tune.add_argument("--budget", type=seconds, metavar="TIME", help="end after 90s, 20m or 2h with the best so far")
-    tune.add_argument("--measurements", type=positive, metavar="N", help="end after N measurements")
-    tune.add_argument(
-        "--patience", type=whole, default=40, metavar="N",
-        help="end a shape's search when N instances have brought nothing (default: 40; 0: never)",
-    )  # fmt: skip
-    tune.add_argument(
-        "--device", action="append", default=[], metavar="DEVICE",
-        help="hip:N, cuda:N, cpu, a PCI address or HOST/hip:N, may be repeated; all: every one like the best "
-        "(default: the best)",
-    )  # fmt: skip
-    tune.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
-    tune.add_argument(
-        "--strategy", choices=("local", "random", "all"), default="local", help="how to search (default: local)"
-    )
-    tune.add_argument("--seed", type=whole, default=0, metavar="N", help="of what is drawn at random (default: 0)")
-    tune.add_argument("--jobs", type=positive, metavar="N", help="compiles at a time (default: the workspace's)")
-    tune.add_argument("--no-racing", action="store_true", help="time each instance to the end, however slow it is")
-    tune.add_argument("--again", action="store_true", help="forget what earlier runs have found")
-    tune.add_argument("--write", action="store_true", help="append the winners to the kernel file")
-    tune.add_argument(
-        "--export",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="write all results to FILE.csv or .json",
-    )
-    tune.add_argument("--aiter", type=Path, metavar="FILE", help="write the best as AITER's tuned CSV")
-    tune.add_argument("--report", type=Path, metavar="FILE", help="write a report to FILE.html")
-    tune.add_json()
-    tune.set_defaults(arch=[])
-    tune.add_daemon()
-
-    history = parser.add("history", command("history:run"), "Show the timings of a unit")
-    history.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)
-    history.add_argument("-n", "--limit", type=positive, default=50, metavar="N", help="how many (default: 50)")
-
-    compare = parser.add(
-        "compare",
-        command("compare:run"),
-        "Compare the timings of two units, or of a unit and its past",
-        "The verdict is FAST, SLOW, SAME, or UNSURE where the timings cannot decide it.",
-    )
-    compare.add_name("units", "unit", metavar="A", help=UNIT_HELP)
-    compare.add_name(
-        "units",
-        "other",
-        metavar="B",
-        help="another unit, `previous` (its last build), `library` or `baseline[:NAME]`",
-    )
-
-    best = parser.add(
-        "best", command("best:run"), "Rank the instances of a kernel by time", "Instances without a timing say why."
-    )
-    best.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
-    best.add_argument("--cache", choices=("cold", "hot"), help="by times with this cache (default: cold where known)")
-    best.add_argument("--chart", choices=("heat-map", "roofline"), help="what --plot draws (default: heat-map)")
-
-    for sub in (history, compare, best):
-        sub.add_argument("--shape", metavar="SHAPE", help=f"only on this shape: {SHAPE_HELP}")
-    for sub in (history, best):
-        sub.add_argument("--plot", type=Path, metavar="FILE", help="write a plot to FILE.svg or FILE.png")
-    for sub in (bench, verify, history, compare, best):
-        sub.add_json()
-        sub.set_defaults(arch=[])
-        sub.add_daemon()
-
-    add = parser.add_actions("baseline", "Name timings to compare later ones with")
-    baseline_set = add("set", command("baseline:set_"), "Let NAME be the latest timings of units")
-    listing = add("list", command("baseline:list_"), "List the baselines")
-    remove = add("remove", command("baseline:remove"), "Remove a baseline; its timings stay")
-    for sub in (baseline_set, remove):
-        sub.add_argument("name", metavar="NAME", help="the baseline's name")
-    baseline_set.add_patterns()
-    for sub in (baseline_set, listing, remove):
-        sub.add_json()
-        sub.set_defaults(arch=[])
-        sub.add_daemon()
-
-    export = parser.add(
-        "export", command("export.command:run"), "Write a unit as a Python module, or timings as JSON or CSV"
-    )
-    export.add_name("units", "unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings, default: all)")
-    export.add_argument("--out", type=Path, metavar="PATH", help="the module's folder (default: here), or a file")
-    export.add_argument("--name", metavar="NAME", help="the module's name (default: after the unit)")
-    export.add_argument(
-        "--autotune", action="store_true", help="UNIT is a kernel: its fastest instances, chosen by size at each call"
-    )
-    export.add_argument("--timings", choices=("json", "csv"), help="write timings, to --out or standard output")
-    export.add_argument(
-        "--shape", action="append", default=[], metavar="SHAPE",
-        help=f"with --autotune and --timings: only on this shape: {SHAPE_HELP}; may be repeated",
-    )  # fmt: skip
-    export.add_argument(
-        "--device", metavar="DEVICE", help="with --autotune: by timings on this device, by name or PCI address"
-    )
-    export.add_argument("--samples", action="store_true", help="with --timings json: raw samples, clocks, versions too")
-    export.add_json("print the paths of the module's files as JSON")
-    export.add_archs()
-    export.add_daemon()
-
-
-def _add_analysis(parser: ProgramParser) -> None:
-    """Performance without a GPU."""
-    explain = parser.add(
-        "explain",
-        command("explain:run"),
-        "Explain what a unit depends on, and why it is in its state",
-        "Exit status 1 if the unit has errors.",
-    )
-    explain.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)
-    explain.add_json()
-    explain.add_argument("--time", action="store_true", help="compile it, and show where the compile time goes")
-    explain.add_argument(
-        "--trace", type=Path, metavar="FILE", help="like --time, and write clang's trace to FILE for chrome://tracing"
-    )
-    explain.add_archs()
-    explain.add_daemon()
-
-    inspect = parser.add(
-        "inspect",
-        command("inspect:inspect"),
-        "Show a code object's registers, occupancy, main loop and bounds",
-        "No GPU is needed.",
-    )
-    inspect.add_name("units", "unit", nargs="?", metavar="UNIT", help=UNIT_HELP)
-    inspect.add_argument("--isa", action="store_true", help="print the instructions with source lines, the loop open")
-    inspect.add_argument("--kernel", metavar="NAME", help="--isa of this kernel of the unit (default: the main one)")
-    inspect.add_argument("--whole", action="store_true", help="--isa with nothing folded")
-    inspect.add_argument("--no-lines", action="store_true", help="--isa without the compile that source lines need")
-    inspect.add_argument(
-        "--calibration", action="store_true", help="show how far predictions are off, over all fresh timings"
-    )
-    rank = parser.add(
-        "rank", command("inspect:rank"), "Rank the instances of a kernel by predicted time, without a GPU"
-    )
-    rank.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
-    rank.add_argument("--shape", required=True, metavar="SHAPE", help=SHAPE_HELP)
-    rank.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
-    rank.add_argument(
-        "--part", default="", metavar="PART", help="predict for PART, such as MI300X (default: the fastest)"
-    )
-    for sub in (inspect, rank):
-        sub.set_defaults(arch=[])
-        sub.add_json()
-        sub.add_daemon()
-
-
-def _add_daemon(parser: ProgramParser) -> None:
-    start = parser.add(
-        "start", command("daemon:start"), "Start the workspace's daemon", "Other commands start it when they need it."
-    )
-    start.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C, with its log on stderr")
-    start.add_trust()
-    parser.add(
-        "stop",
-        command("daemon:stop"),
-        "Stop the daemon",
-        "It waits until the daemon has ended, and kills one that hangs.",
-    )
-    restart = parser.add("restart", command("daemon:restart"), "Stop the daemon and start it again")
-    restart.add_trust()
-    status = parser.add(
-        "status", command("daemon:status"), "Show what the daemon does", "Exit status 3 if it is not running."
-    )
-    status.add_json()
-    cancel = parser.add(
-        "cancel",
-        command("cancel:run"),
-        "End what the daemon compiles, times and verifies",
-        "It stays cancelled until it is edited, or a command asks for it.",
-    )
-    cancel.add_patterns()
-    cancel.add_json()
-    logs = parser.add("logs", command("logs:run"), "Print the end of the daemon's log")
-    logs.add_argument("-f", "--follow", action="store_true", help="print what is added, until Ctrl-C")
-    logs.add_argument("-n", "--lines", type=positive, default=100, metavar="N", help="how many lines (default: 100)")
-    lsp = parser.add(
-        "lsp",
-        command("ckwatch_lsp.main:main", passing="resume"),
-        "Run the language server",
-        "It speaks the Language Server Protocol on standard input and output; editors start it.",
-    )
-    lsp.add_argument("--stdio", action="store_true", help="accepted for editors; it is the only transport")
-    lsp.add_argument("--resume", type=int, metavar="FD", help="the state that a replaced server hands over")
-    web = parser.add(
-        "web",
-        command("web:run"),
-        "Open a page that shows what is fast and what changed",
-        "It is served on loopback alone, until Ctrl-C, and needs the extra `web`.",
-    )
-    web.add_patterns()
-    web.add_argument("--export", type=Path, metavar="DIR", help="write the views of these units into DIR as HTML")
-    web.add_argument("--traces", action="store_true", help="--export with where the compile time of each unit goes")
-    web.add_argument("--allow-changes", action="store_true", help="let the page build, time, verify, tune and cancel")
-    web.add_argument("--port", type=port, default=0, metavar="PORT", help="on this port (default: any that is free)")
-    web.add_argument("--no-open", action="store_true", help="print the address and open no browser")
-    web.add_argument("--share", action="store_true", help="print how to see the page on another machine, through ssh")
-    web.set_defaults(arch=[], no_daemon=False)
-    web.add_trust()
-
-
-def _add_farm(parser: ProgramParser) -> None:
-    add = parser.add_actions("farm", "Compile and time on other machines, through dask.distributed")
-    up = add("up", command("farm:up"), "Start the scheduler and the workers of [farm] cluster")
-    up.add_trust()
-    status = add("status", command("farm:status"), "Show the workers, what they can do and what they do")
-    status.add_json()
-    add("down", command("farm:down"), "End the scheduler and its workers")
-    certificates = add("certificates", command("farm:certificates"), "Make certificates, and say what to copy where")
-    certificates.add_argument("names", nargs="*", metavar="MACHINE", help="also a folder to copy to this machine")
-
-
-def _add_environment(parser: ProgramParser) -> None:
-    doctor = parser.add(
-        "doctor",
-        command("toolchain:doctor"),
-        "Check the installation and say how to fix it",
-        "Exit status 2 if something that is needed is missing.",
-    )
-    doctor.add_json()
-    doctor.add_argument("--smoke", action="store_true", help="compile a small kernel too")
-    doctor.add_argument("--quiet", action="store_true", help="print nothing; only set the exit status")
-
-    add = parser.add_actions("toolchain", "Install, list or remove private toolchains")
-    install = add("install", command("toolchain:install"), "Install ROCm and Composable Kernel into your cache folder")
-    part = (
-        "`ck`: only Composable Kernel's headers and instance lists, for a ROCm that lacks them "
-        "(default: all, or nothing with --clangd)"
-    )
-    install.add_argument("part", nargs="?", choices=("all", "ck"), help=part)
-    clangd = "fetch the clangd that answers questions about C++ in templates, of the compiler's version"
-    install.add_argument("--clangd", action="store_true", help=clangd)
-    install.add_argument("--mirror", metavar="URL", help="a Debian mirror (default: the one apt is configured with)")
-    install.add_argument("--force", action="store_true", help="install again even if one is installed")
-    install.add_argument("--quiet", action="store_true", help="no progress bar")
-    add("list", command("toolchain:list_installed"), "List the installed toolchains")
-    remove = add("remove", command("toolchain:remove"), "Remove an installed toolchain")
-    remove.add_argument("name", metavar="NAME", help="its name in `ckwatch toolchain list`")
-
-    add = parser.add_actions("templates", "List templates, or copy one to change it")
-    templates_list = add("list", command("templates:list_"), "List templates")
-    templates_list.add_argument("--all", action="store_true", help="also those that only other templates include")
-    templates_list.add_json()
-    copy = add("copy", command("templates:copy"), "Copy a template into the workspace, where it is used instead")
-    copy.add_name("templates", "name", metavar="NAME", help="its name in `ckwatch templates list`")
-    copy.add_argument("target", nargs="?", metavar="NEW", help="another name for the copy (default: the same)")
-
-    add = parser.add_actions("store", "Show what the store of artifacts takes, or make it smaller")
-    store_size = add("size", command("store:size"), "Show what the store takes")
-    gc_ = add("gc", command("store:collect_garbage"), "Remove what was unused for longest, down to the size limit")
-    gc_.add_argument("--limit", metavar="SIZE", help='down to this size instead, as in "5 GiB"')
-    for sub in (store_size, gc_):
-        sub.add_json()
-
-    schema = parser.add(
-        "schema",
-        command("schema:run"),
-        "Print the JSON Schema of what --json prints",
-        "Without COMMAND, one document with a definition for each command.",
-    )
-    schema.add_name("commands", "words", nargs="*", metavar="COMMAND", help="a command, and its action if it has some")
-
-    completion = parser.add(
-        "completion",
-        command("completion:run"),
-        "Print what makes a shell complete commands and units",
-        'For bash or zsh: eval "$(ckwatch completion bash)" in its start-up file.',
-    )
-    completion.add_argument(
-        "shell", choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL", help="bash, zsh, fish or tcsh"
-    )
-
-    trust = parser.add("trust", command("trust:run"), "Trust a workspace, or a folder of workspaces, to run its code")
-    trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")
-    what = trust.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="list the trusted folders")
-    what.add_argument("--remove", action="store_true", help="no longer trust DIR")
-    what.add_argument("--shared", action="store_true", help="trust DIR even though others can write to it")

@@ -6,18 +6,15 @@ import argparse
 import json
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 from anyio import to_thread
 
-from ckwatch.cli.command_words import start_of
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.mistakes import explained, report_mistakes
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import asked_patterns, connected, one_unit
+from ckwatch.cli.session import asked_patterns, asking, one_unit
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex
@@ -27,18 +24,13 @@ if TYPE_CHECKING:
     from ckwatch.wire.messages import RenderedText
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Print the text, the map, or both as JSON. 1 when the template has errors."""
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
-    start = await to_thread.run_sync(start_of, options, ())
     if options.out is not None:
-        return await _write_all(options, start)
+        return await _write_all(options)
     if options.unit is None:
         raise CkwatchError("render prints one unit", "name it, or give --out DIR for all")
-    async with connected(options, start) as client:
+    async with asking(options) as client:
         unit = await one_unit(client, options.unit)
         rendered = await client.rendered(unit, with_map=options.map or options.json)
         output = Output(options, client.root)
@@ -65,7 +57,7 @@ def shell_line(rendered: RenderedText) -> str:
 DATABASE = "compile_commands.json"
 
 
-async def _write_all(options: argparse.Namespace, start: Path) -> int:
+async def _write_all(options: argparse.Namespace) -> int:
     """Write the text of each unit, and the compilation database with which clangd and clang-tidy understand them."""
     given = [name for name in ("map", "json") if getattr(options, name)]
     if given:
@@ -73,7 +65,7 @@ async def _write_all(options: argparse.Namespace, start: Path) -> int:
     folder = await to_thread.run_sync(options.out.absolute)
     commands: list[dict[str, Any]] = []
     failed = 0
-    async with connected(options, start) as client:
+    async with asking(options) as client:
         output = Output(options, client.root)
         await client.sync()
         words = () if options.unit is None else (options.unit,)

@@ -106,23 +106,38 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
     return DoctorCheck(name, CheckState.OK, "host and device pass side by side, with precompiled headers")
 
 
-def install(options: argparse.Namespace) -> int:
+async def install(options: argparse.Namespace) -> int:
     """Install a private toolchain, or what a ROCm lacks of Composable Kernel; clangd by itself, or beside these.
 
-    Raises `UntrustedError` for a workspace whose compiler may not run here, for clangd, and `CkwatchError`.
+    With a progress bar, or plain lines where there is no terminal. Raises `UntrustedError` for a workspace whose
+    compiler may not run here, for clangd, and `CkwatchError`.
     """
-    part = options.part or (None if options.clangd else "all")
-    run = partial(
-        install_command,
-        mirror=options.mirror,
-        force=options.force,
-        quiet=options.quiet,
-        rocm=part == "all",
-        composable_kernel=part is not None,
-        clangd=options.clangd,
-        choice=_toolchain_choice(trusted_workspace(options)) if options.clangd else None,
-    )
-    return anyio.run(run)
+    part, force = options.part or (None if options.clangd else "all"), options.force
+    choice = _toolchain_choice(trusted_workspace(options)) if options.clangd else None
+    console = Console(stderr=True, quiet=options.quiet)
+    out = Console(quiet=options.quiet, soft_wrap=True)
+    shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
+    done: list[tuple[str, Path, bool, float]] = []
+    with shown:
+        if part == "all":
+            before = installations.current(installations.toolchains_folder(os.environ))
+            begun = time.monotonic()
+            manifest = await install_toolchain(mirror=options.mirror, force=force, progress=shown.show)
+            there = before is not None and before.root == manifest.root and not force
+            done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
+        if part is not None:
+            there = find_sources(installations.cache_folder(os.environ)) is not None and not force
+            begun = time.monotonic()
+            sources = await install_composable_kernel(force=force, progress=shown.show)
+            done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+        if options.clangd:
+            begun = time.monotonic()
+            program, there = await _install_clangd(choice, mirror=options.mirror, force=force, progress=shown.show)
+            done.append(("clangd", program, there, time.monotonic() - begun))
+    for name, root, there, seconds in done:
+        how = "is installed already" if there else f"installed in {seconds:.0f} s"
+        out.print(f"{name} {how}: {root}", highlight=False)
+    return 0
 
 
 def _toolchain_choice(root: Path | None) -> ToolchainChoice | None:
@@ -160,57 +175,6 @@ def _any_compiler(choice: ToolchainChoice | None) -> Toolchain | NvccToolchain:
 
 
 def list_installed(_options: argparse.Namespace) -> int:
-    """List what `install` has made."""
-    return list_command()
-
-
-def remove(options: argparse.Namespace) -> int:
-    """Remove one of them."""
-    return remove_command(options.name)
-
-
-async def install_command(
-    *,
-    mirror: str | None,
-    force: bool,
-    quiet: bool,
-    rocm: bool = True,
-    composable_kernel: bool = True,
-    clangd: bool = False,
-    choice: ToolchainChoice | None = None,
-) -> int:
-    """Install a toolchain, Composable Kernel and clangd, as far as they are wanted, with a progress bar, or plain lines
-    where there is no terminal. `choice` leads to the compiler that clangd is for.
-
-    Raises `ToolchainError` as `install` does.
-    """
-    console = Console(stderr=True, quiet=quiet)
-    out = Console(quiet=quiet, soft_wrap=True)
-    shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
-    done: list[tuple[str, Path, bool, float]] = []
-    with shown:
-        if rocm:
-            before = installations.current(installations.toolchains_folder(os.environ))
-            begun = time.monotonic()
-            manifest = await install_toolchain(mirror=mirror, force=force, progress=shown.show)
-            there = before is not None and before.root == manifest.root and not force
-            done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
-        if composable_kernel:
-            there = find_sources(installations.cache_folder(os.environ)) is not None and not force
-            begun = time.monotonic()
-            sources = await install_composable_kernel(force=force, progress=shown.show)
-            done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
-        if clangd:
-            begun = time.monotonic()
-            program, there = await _install_clangd(choice, mirror=mirror, force=force, progress=shown.show)
-            done.append(("clangd", program, there, time.monotonic() - begun))
-    for name, root, there, seconds in done:
-        how = "is installed already" if there else f"installed in {seconds:.0f} s"
-        out.print(f"{name} {how}: {root}", highlight=False)
-    return 0
-
-
-def list_command() -> int:
     """List installed toolchains; the one in use is marked."""
     folder = installations.toolchains_folder(os.environ)
     used = installations.current(folder)
@@ -221,8 +185,9 @@ def list_command() -> int:
     return 0
 
 
-def remove_command(name: str) -> int:
+def remove(options: argparse.Namespace) -> int:
     """Remove an installed toolchain. Raises `ToolchainError` when there is none of that name."""
+    name = options.name
     folder = installations.toolchains_folder(os.environ)
     tree = folder / name
     there = tree.is_dir() and (not tree.is_symlink() or installations.read_manifest(tree) is not None)

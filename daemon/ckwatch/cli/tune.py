@@ -6,18 +6,14 @@ import argparse
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 from anyio import to_thread
 from rich.text import Text
 
-from ckwatch.cli.command_words import start_of
 from ckwatch.cli.output import Output, aligned
-from ckwatch.cli.session import connected
-from ckwatch.cli.signals import stoppable
+from ckwatch.cli.session import asking
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.results import TIMED, EvaluationStatus
@@ -34,14 +30,35 @@ REASONS_SHOWN = 5
 STYLES = {EvaluationStatus.MEASURED: "cyan", EvaluationStatus.DROPPED: "dim"}
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Tune a kernel: 1 when no instance could be timed on a shape."""
     for path in options.export:
         check_target(path, ".csv", ".json")
     for path, ending in ((options.report, ".html"), (options.aiter, ".csv")):
         if path is not None:
             check_target(path, ending)
-    return anyio.run(partial(_run, options))
+    async with asking(options) as client:
+        output = Output(options, client.root)
+        tuning = client.tune(
+            options.kernel,
+            shapes=options.shape or None,
+            arch=options.of_arch,
+            devices=options.device,
+            strategy=options.strategy,
+            seed=options.seed,
+            budget_s=options.budget,
+            measurements=options.measurements,
+            patience=options.patience or None,
+            racing=not options.no_racing,
+            jobs=options.jobs,
+            again=options.again,
+        )
+        async with tuning as run:
+            shown = _Tune(output, run)
+            await shown.follow()
+            status = shown.finish()
+            await write_down(options, output, run)
+            return status
 
 
 def check_target(path: Path, *endings: str) -> None:
@@ -50,34 +67,6 @@ def check_target(path: Path, *endings: str) -> None:
         raise CkwatchError(f"the name of {path} does not end in {' or '.join(endings)}", "give it another name")
     if not path.absolute().parent.is_dir():
         raise CkwatchError(f"there is no folder {path.absolute().parent}")
-
-
-async def _run(options: argparse.Namespace) -> int:
-    output = Output(options)
-    async with stoppable():
-        start = await to_thread.run_sync(start_of, options, ())
-        async with connected(options, start) as client:
-            output = Output(options, client.root)
-            tuning = client.tune(
-                options.kernel,
-                shapes=options.shape or None,
-                arch=options.of_arch,
-                devices=options.device,
-                strategy=options.strategy,
-                seed=options.seed,
-                budget_s=options.budget,
-                measurements=options.measurements,
-                patience=options.patience or None,
-                racing=not options.no_racing,
-                jobs=options.jobs,
-                again=options.again,
-            )
-            async with tuning as run:
-                shown = _Tune(output, run)
-                await shown.follow()
-                status = shown.finish()
-                await write_down(options, output, run)
-                return status
 
 
 class _Tune:

@@ -7,10 +7,8 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 from rich.text import Text
 
 from ckwatch.checks.fold import fold
@@ -35,12 +33,8 @@ SKIPPED = "skipped"
 """The outcome of a sweep's instance that instance rules refuse; it does not count as a mistake."""
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Verify units: 1 when a kernel is wrong or does not build, 2 when one cannot be verified."""
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
         shown = _Verify(Output(options, client.root))
@@ -48,8 +42,7 @@ async def _run(options: argparse.Namespace) -> int:
         async with explained(client, *patterns), verifying as lines:
             await shown.follow(lines)
         if NO_COMPILER in shown.reasons and (problem := (await client.workspace()).toolchain_problem):
-            message, _, hint = problem.rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+            raise ToolchainError.of(problem)
         mistakes = await report_mistakes(client, shown.output, patterns)
         return shown.finish(await client.units(*patterns), mistakes.summary)
 

@@ -38,7 +38,7 @@ SWITCH_S = 0.0005
 """How long one thread may keep the others of this process waiting: files are read in threads while events are."""
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
     if find_spec("nicegui") is None:
         raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
@@ -46,10 +46,6 @@ def run(options: argparse.Namespace) -> int:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")
     if options.traces and options.export is None:
         raise CkwatchError("--traces goes with --export", "on the page, “Trace the compile” does the same for one unit")
-    return anyio.run(_run, options)
-
-
-async def _run(options: argparse.Namespace) -> int:
     async with asking(options, options.words) as client:
         return await (_serve(client, options) if options.export is None else _export(client, options))
 

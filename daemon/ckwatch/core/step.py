@@ -223,13 +223,7 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
     fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
     match work.kind:
         case WorkKind.LOAD:
-            view = state.views.get(work.key.scope)
-            if view is not None and view.loading is work:
-                end_load(state, out, view)
-                view.problem = fault or view.problem
-                out.append(Changed(view.name, WORKSPACE))
-                if view.name == MAIN:
-                    loading.accept_views(state, out, event.at)
+            _load_aborted(state, out, event, fault)
         case WorkKind.SCAN:
             files.end_scan(state, out)
         case WorkKind.RECALL:
@@ -243,17 +237,24 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
         case WorkKind.RECORD:
             state.recording = None
             _set_warning(state, out, "history", fault or None)
-        case _:
-            if unit is None:
-                return
+        case _ if unit is not None:
             if missed is not None:
                 state.invalidate([unit.key], missed)
-            if unit.key in state.invalidated:
-                if unit.compile.compiler is work:
-                    unit.compile.compiler = None
-                files.apply_invalidation(state, out, unit.key)
-            else:
+            if unit.key in state.invalidated and unit.compile.compiler is work:
+                unit.compile.compiler = None
+            if not files.apply_invalidation(state, out, unit.key):
                 units.failed(state, out, unit, work, fault or "it was stopped", event.at)
+
+
+def _load_aborted(state: State, out: Effects, event: WorkAborted, fault: str) -> None:
+    view = state.views.get(event.work.key.scope)
+    if view is None or view.loading is not event.work:
+        return
+    end_load(state, out, view)
+    view.problem = fault or view.problem
+    out.append(Changed(view.name, WORKSPACE))
+    if view.name == MAIN:
+        loading.accept_views(state, out, event.at)
 
 
 def _record_finished(state: State, out: Effects, event: RecordFinished) -> None:

@@ -225,8 +225,7 @@ class _Parts:
             lookup=lookup,
             statuses=StatusQueries(
                 *(loop, tools, view_loader, lookup, self.background_pch, log_file, self.farm),
-                clients=requests.__len__,
-                builds=builds.__len__,
+                *(requests.__len__, builds.__len__),
             ),
             snapshots=SnapshotQueries(loop, lookup, sent),
             units=UnitQueries(loop, tools, view_loader, renders, self._recorder, self._verify, lookup),
@@ -248,12 +247,12 @@ class _Parts:
 
     def _make_listings(self) -> IsaListings:
         """For a thread: its modules take a while to load."""
-        from ckwatch.engine.queries.listings import IsaListings
+        from ckwatch.engine.queries.listings import IsaListings, SourceLines
 
         if self._listings is None:
-            self._listings = IsaListings(
-                self._loop, self._tools, self.view_loader, self.renders, self._analyses, self._side_work
-            )
+            common = self._loop, self._tools, self.view_loader
+            lines = SourceLines(*common, self.renders, self._side_work)
+            self._listings = IsaListings(*common, self._analyses, lines)
         return self._listings
 
     async def _place(self, unit: UnitState, found: Verification) -> Verification:

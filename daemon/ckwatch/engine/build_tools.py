@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,30 +49,24 @@ class CompilerWithStore:
     roots: PathRoots
 
 
+@dataclass(eq=False)
 class BuildTools:
     """Configured again when the settings change. `compiler` is None while `problem` says why there is none."""
 
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        renders: int,
-        launch: Launcher = run_process,
-        find_toolchain: FindToolchain = discover,
-    ) -> None:
-        self._environment = environment
-        self._find_toolchain = find_toolchain
-        self._renders = renders
-        self._launch = launch
-        self._pools: dict[tuple[Path, ...], RenderPool] = {}
-        self._stores: dict[Path, ArtifactStore] = {}
-        self._headers: dict[str, HeaderFacts] = {}
-        self._precompile = True
-        self.store: ArtifactStore | None = None
-        self.compiler: CompilerWithStore | None = None
-        self.problem: str | None = None
-        self._shared: SharedStore | None = None
-        self.on_shared_problem: Callable[[str | None], None] = lambda _problem: None
-        """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
+    _environment: Mapping[str, str]
+    _renders: int
+    _launch: Launcher = run_process
+    _find_toolchain: FindToolchain = discover
+    _pools: dict[tuple[Path, ...], RenderPool] = field(default_factory=dict, init=False)
+    _stores: dict[Path, ArtifactStore] = field(default_factory=dict, init=False)
+    _headers: dict[str, HeaderFacts] = field(default_factory=dict, init=False)
+    _precompile: bool = field(default=True, init=False)
+    store: ArtifactStore | None = field(default=None, init=False)
+    compiler: CompilerWithStore | None = field(default=None, init=False)
+    problem: str | None = field(default=None, init=False)
+    _shared: SharedStore | None = field(default=None, init=False)
+    on_shared_problem: Callable[[str | None], None] = field(default=lambda _problem: None, init=False)
+    """Called from any thread with what keeps the shared store from being used, in a sentence; None when nothing
         does any more."""
 
     def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
@@ -120,8 +114,7 @@ class BuildTools:
     def present_compiler(self) -> CompilerWithStore:
         """The compiler. Raises ToolchainError where there is none."""
         if self.compiler is None:
-            message, _, hint = (self.problem or "there is no compiler").rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+            raise ToolchainError.of(self.problem or "there is no compiler")
         return self.compiler
 
     def require_compiler(self) -> CompilerWithStore:

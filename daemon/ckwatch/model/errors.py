@@ -45,6 +45,12 @@ class TemplateError(DiagnosedError):
 class ToolchainError(CkwatchError):
     """The host lacks a compiler or headers, or a compiler failed in a way that says nothing of the kernel."""
 
+    @classmethod
+    def of(cls, text: str) -> ToolchainError:
+        """The error whose text this is: its message, and in the last of several lines its hint."""
+        message, _, hint = text.rpartition("\n")
+        return cls(message or hint, hint if message else None)
+
 
 class UnknownUnitError(CkwatchError):
     """No kernel, instance or unit has this name."""

@@ -7,12 +7,11 @@ so a client that reads slowly costs no memory; one that does not read at all is 
 from __future__ import annotations
 
 import logging
-from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import TypeVar
 from weakref import ref
 
 import anyio
@@ -37,6 +36,7 @@ _log = logging.getLogger(__name__)
 _GOODBYE_S = 1.0
 
 Line = TypeVar("Line")
+Result = TypeVar("Result")
 
 
 class SlowReaderError(Exception):
@@ -88,7 +88,8 @@ class StreamContext:
     piece is made in each round of the event loop, and whatever else waits has its turn in between.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, clients: Clients, limits: Limits) -> None:
+        self.clients = clients
         self.limits = limits
         self.serialized = SerializedStates(limits)
         self.turns = anyio.Lock()
@@ -158,176 +159,158 @@ def batches(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
 
 
 class Stream(Response):
-    """An answer in pieces that is given up when the client goes."""
+    """An answer in pieces, sent by `send_all`, that is given up when the client goes."""
 
-    def __init__(self, shared: StreamContext) -> None:
-        super().__init__()
-        self.shared = shared
+    def __init__(
+        self, shared: StreamContext, send_all: Callable[[StreamSender], Awaitable[None]], media_type: str = NDJSON
+    ) -> None:
+        super().__init__(media_type=media_type)
+        self._shared = shared
+        self._send_all = send_all
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. What `send_to` raises passes; before the first piece it can still be answered."""
-        sender = StreamSender(send, self.raw_headers, self.shared)
+        """Send it. What `send_all` raises passes; before the first piece it can still be answered."""
+        sender = StreamSender(send, self.raw_headers, self._shared)
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
-                await self.send_to(sender)
+                await self._send_all(sender)
                 await sender.end()
                 tasks.cancel_scope.cancel()
         except SlowReaderError:
-            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], self.shared.limits.send_s)
+            limit_s = self._shared.limits.send_s
+            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], limit_s)
             abort(scope)
             with anyio.move_on_after(_GOODBYE_S):  # the server notices the end of the connection in its next round
                 await _gone(receive)
 
-    @abstractmethod
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send all pieces."""
 
-
-class EventStream(Stream):
+def event_stream(
+    engine: Engine, shared: StreamContext, *, client: str | None, after: int | None, quiet: bool = False
+) -> Stream:
     """Changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
 
-    Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`. One that is
-    `quiet` has heartbeats only.
+    Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`, or when the
+    client is removed. One that is `quiet` has heartbeats only.
     """
+    limits, serialized = shared.limits, shared.serialized
 
-    media_type = NDJSON
+    def heartbeat(seq: int) -> bytes:
+        return serialized.line(Change(seq=seq, topic=HEARTBEAT))
 
-    def __init__(
-        self,
-        engine: Engine,
-        clients: Clients,
-        shared: StreamContext,
-        *,
-        client: str | None,
-        after: int | None,
-        quiet: bool = False,
-    ) -> None:
-        super().__init__(shared)
-        self._engine = engine
-        self._clients = clients
-        self._client = client
-        self._after = after
-        self._quiet = quiet
+    def pieces(changes: Sequence[Change]) -> Iterator[bytes]:
+        yield from serialized.pieces(changes)
 
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send the lines, until the client is removed."""
-        async with self._clients.stream(self._client):
-            if self._after is None:
-                after = (await self._engine.status()).seq
-                await sender.write(self._heartbeat(after))
-            else:
-                after = self._after
-                await sender.start()
-            while self._quiet:
-                await anyio.sleep(self.shared.limits.heartbeat_s)
-                await sender.write(self._heartbeat(after))
+    async def send_all(sender: StreamSender) -> None:
+        async with shared.clients.stream(client):
+            seen = (await engine.status()).seq if after is None else after
+            await (sender.write(heartbeat(seen)) if after is None else sender.start())
+            while quiet:
+                await anyio.sleep(limits.heartbeat_s)
+                await sender.write(heartbeat(seen))
             topic = ""
             while topic != "reset":
-                changes = await self._next(after)
+                changes: Sequence[Change] = ()
+                with anyio.move_on_after(limits.heartbeat_s):
+                    while not changes:  # the engine may wake for what is none of this client's business
+                        changes = await engine.changes(client, seen)
                 if changes:
-                    after, topic = changes[-1].seq, changes[-1].topic
-                    await sender.write_each(self._pieces(changes))
+                    seen, topic = changes[-1].seq, changes[-1].topic
+                    await sender.write_each(pieces(changes))
                 else:
-                    await sender.write(self._heartbeat(after))
+                    await sender.write(heartbeat(seen))
 
-    def _pieces(self, changes: Sequence[Change]) -> Iterator[bytes]:
-        yield from self.shared.serialized.pieces(changes)
-
-    async def _next(self, after: int) -> Sequence[Change]:
-        """The next changes, none when there was nothing for so long that a heartbeat is due."""
-        changes: Sequence[Change] = ()
-        with anyio.move_on_after(self.shared.limits.heartbeat_s):
-            while not changes:  # the engine may wake for what is none of this client's business
-                changes = await self._engine.changes(self._client, after)
-        return changes
-
-    def _heartbeat(self, seq: int) -> bytes:
-        return self.shared.serialized.line(Change(seq=seq, topic=HEARTBEAT))
+    return Stream(shared, send_all)
 
 
-class LineStream(Stream, Generic[Line]):
+def line_stream(
+    begin: Callable[[], AbstractAsyncContextManager[AsyncIterator[Line]]],
+    heartbeat: Line,
+    shared: StreamContext,
+    client: str | None,
+) -> Stream:
     """The lines of a build or a benchmark, which `begin` starts and the end of the connection gives up.
 
     `heartbeat` is the line that says that nothing has happened for a while.
     """
 
-    media_type = NDJSON
-
-    def __init__(
-        self,
-        begin: Callable[[], AbstractAsyncContextManager[AsyncIterator[Line]]],
-        heartbeat: Line,
-        clients: Clients,
-        shared: StreamContext,
-        client: str | None,
-    ) -> None:
-        super().__init__(shared)
-        self._begin = begin
-        self._heartbeat = heartbeat
-        self._clients = clients
-        self._client = client
-
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send the lines."""
-        async with self._clients.stream(self._client), self._begin() as lines:
+    async def send_all(sender: StreamSender) -> None:
+        async with shared.clients.stream(client), begin() as lines:
             await sender.start()
             # An iteration must not be cancelled for a heartbeat, so another task does it.
-            come, came = anyio.create_memory_object_stream[Line](self.shared.limits.send_lines)
+            come, came = anyio.create_memory_object_stream[Line](shared.limits.send_lines)
             async with plain_errors(), anyio.create_task_group() as tasks, came:
                 tasks.start_soon(_pump, lines, come)
                 while True:
-                    ready: list[Line] = []
-                    with anyio.move_on_after(self.shared.limits.heartbeat_s):
+                    ready = [heartbeat]
+                    with anyio.move_on_after(shared.limits.heartbeat_s):
                         ready = await _some(came)
-                        if not ready:
-                            break
                     if not ready:
-                        ready.append(self._heartbeat)
+                        break
                     await sender.write_all(json_bytes(line) + b"\n" for line in ready)
 
-
-class SnapshotStream(Stream):
-    """A snapshot, serialized while it is sent."""
-
-    media_type = "application/json"
-
-    def __init__(self, snapshot: Snapshot, shared: StreamContext) -> None:
-        super().__init__(shared)
-        self._snapshot = snapshot
-
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send the states, topic by topic."""
-        await sender.write_all(self._pieces())
-
-    def _pieces(self) -> Iterator[bytes]:
-        separator = b'{"seq":%d,"states":{' % self._snapshot.seq
-        for topic, state in self._snapshot.states.items():
-            yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialized.state(state))
-            separator = b",\n"  # a line for each, so that a client can read them one by one
-        yield (b"" if self._snapshot.states else separator) + b"}}"
+    return Stream(shared, send_all)
 
 
-class UnitsStream(Stream):
-    """An array of units, serialized while it is sent."""
+def slow_stream(
+    model: type[SlowAnswer[Result]], ask: Callable[[], Awaitable[Result]], shared: StreamContext, client: str | None
+) -> Stream:
+    """Heartbeats, then `done`, as lines of `model`. A mistake that is known before the first line has the status of its
+    own. `ask` is cancelled when the client goes."""
 
-    media_type = "application/json"
+    async def send_all(sender: StreamSender) -> None:
+        ended = anyio.Event()
+        last: SlowAnswer[Result] | None = None
+        failure: CkwatchError | None = None
+        heartbeats = 0
 
-    def __init__(self, units: list[Unit], shared: StreamContext) -> None:
-        super().__init__(shared)
-        self._units = units
+        async def work() -> None:
+            nonlocal last, failure
+            try:
+                last = model(event="done", result=await ask())
+            except CkwatchError as error:
+                failure = error
+                last = model(event="done", problem=problem_of(error))
+            ended.set()
 
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send them."""
-        await sender.write_all(self._pieces())
+        async with shared.clients.stream(client), plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            while not ended.is_set():
+                with anyio.move_on_after(shared.limits.heartbeat_s):
+                    await ended.wait()
+                if not ended.is_set():
+                    heartbeats += 1
+                    await sender.write(_json_line(model(event="heartbeat")))
+        if failure is not None and not heartbeats:
+            raise failure
+        if last is not None:  # else the client was removed
+            await sender.write(await anyio.to_thread.run_sync(_json_line, last))
 
-    def _pieces(self) -> Iterator[bytes]:
-        separator = b"["
-        for unit in self._units:
-            yield separator + self.shared.serialized.state(unit)
-            separator = b","
-        yield b"]" if self._units else b"[]"
+    return Stream(shared, send_all)
+
+
+def json_stream(pieces: Iterable[bytes], shared: StreamContext) -> Stream:
+    """One piece of JSON, serialized while it is sent."""
+    return Stream(shared, lambda sender: sender.write_all(pieces), "application/json")
+
+
+def snapshot_pieces(snapshot: Snapshot, shared: StreamContext) -> Iterator[bytes]:
+    """The states of a snapshot, topic by topic."""
+    separator = b'{"seq":%d,"states":{' % snapshot.seq
+    for topic, state in snapshot.states.items():
+        yield b"%b%b:%b" % (separator, _topic(topic), shared.serialized.state(state))
+        separator = b",\n"  # a line for each, so that a client can read them one by one
+    yield (b"" if snapshot.states else separator) + b"}}"
+
+
+def units_pieces(units: Sequence[Unit], shared: StreamContext) -> Iterator[bytes]:
+    """An array of units."""
+    separator = b"["
+    for unit in units:
+        yield separator + shared.serialized.state(unit)
+        separator = b","
+    yield b"]" if units else b"[]"
 
 
 @lru_cache(maxsize=1024)
@@ -362,59 +345,6 @@ async def _some(lines: MemoryObjectReceiveStream[Line]) -> list[Line]:
                 return found
     except anyio.EndOfStream:
         return []
-
-
-Result = TypeVar("Result")
-
-
-class SlowStream(Stream, Generic[Result]):
-    """Heartbeats, then `done`, as lines of `model`. A mistake that is known before the first line has the status of its
-    own. `ask` is cancelled when the client goes."""
-
-    media_type = NDJSON
-
-    def __init__(
-        self,
-        model: type[SlowAnswer[Result]],
-        ask: Callable[[], Awaitable[Result]],
-        clients: Clients,
-        shared: StreamContext,
-        client: str | None,
-    ) -> None:
-        super().__init__(shared)
-        self._model = model
-        self._ask = ask
-        self._clients = clients
-        self._client = client
-
-    async def send_to(self, sender: StreamSender) -> None:
-        """Send the lines."""
-        ended = anyio.Event()
-        last: SlowAnswer[Result] | None = None
-        failure: CkwatchError | None = None
-        heartbeats = 0
-
-        async def ask() -> None:
-            nonlocal last, failure
-            try:
-                last = self._model(event="done", result=await self._ask())
-            except CkwatchError as error:
-                failure = error
-                last = self._model(event="done", problem=problem_of(error))
-            ended.set()
-
-        async with self._clients.stream(self._client), plain_errors(), anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            while not ended.is_set():
-                with anyio.move_on_after(self.shared.limits.heartbeat_s):
-                    await ended.wait()
-                if not ended.is_set():
-                    heartbeats += 1
-                    await sender.write(_json_line(self._model(event="heartbeat")))
-        if failure is not None and not heartbeats:
-            raise failure
-        if last is not None:  # else the client was removed
-            await sender.write(await anyio.to_thread.run_sync(_json_line, last))
 
 
 def _json_line(line: object) -> bytes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.output import to_plain
-from ckwatch.cli.toolchain import environment_of, list_command, remove_command
+from ckwatch.cli.toolchain import environment_of, list_installed, remove
 from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
@@ -160,21 +161,21 @@ def test_the_workspace_here_says_what_is_needed(
 
 
 def test_listing_and_removing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list_command() == 0
+    assert list_installed(Namespace()) == 0
     assert capsys.readouterr().out == ""
     folder = toolchains_folder({"XDG_CACHE_HOME": str(home / "cache")})
     first, second = make_installed(folder, "rocm-1"), make_installed(folder, "rocm-2")
-    list_command()
+    list_installed(Namespace())
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("* ")
     for name in ("rocm-3", "..", ".", "", "current", "../x", "/"):
         with pytest.raises(ToolchainError, match="is installed"):
-            remove_command(name)
-    remove_command(first.name)
-    list_command()
+            remove(Namespace(name=name))
+    remove(Namespace(name=first.name))
+    list_installed(Namespace())
     assert capsys.readouterr().out == f"* rocm-2  CK 7.2.4, clang 22  {second.root}\n"
-    remove_command(second.name)
+    remove(Namespace(name=second.name))
     assert not (folder / "current").is_symlink()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -16,7 +15,7 @@ from ckwatch.wire.figures_text import how_compared
 from ckwatch_web.alignment import AlignedPair, align
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import PLACE, UNIT, Block, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.places import TextPlace, place_of
+from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
@@ -61,7 +60,7 @@ def parameters(ours: Side, theirs: Side) -> Table:
         shown = place or other
         rows.append({
             "id": name, "name": name, "ours": first, "theirs": second, MARK: known and first != second,
-            "where": _where(place), "other": _where(other), PLACE: None if shown is None else shown.text,
+            "where": name_of(place), "other": name_of(other), PLACE: None if shown is None else shown.text,
             UNIT: ours.name if place is not None else theirs.name,
         })  # fmt: skip
     columns = (
@@ -89,10 +88,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return str(value)
-
-
-def _where(place: TextPlace | None) -> str:
-    return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
 
 
 def figures(ours: Side, theirs: Side) -> Table:

@@ -21,7 +21,7 @@ from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch_web.choices import chosen_unit, unit_choice
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.flames import Flame, flame_plot, flames
-from ckwatch_web.places import TextPlace, place_of
+from ckwatch_web.places import TextPlace, name_of, place_of
 from ckwatch_web.plots import COLOURS, TOOLTIP, axis, base
 from ckwatch_web.view import PageView, Query
 
@@ -172,9 +172,8 @@ def _messages(trace: TimeTrace) -> Table:
     rows: list[Row] = []
     for at, found in enumerate(trace.diagnostics[:MOST_MESSAGES]):
         place = place_of(found.span) or TextPlace("", 0)
-        where = f"{Path(place.path).name}:{place.line + 1}"
         rows.append({"id": str(at), PLACE: place.text, UNIT: trace.unit, "severity": found.severity,
-                     "message": found.message, "where": where})  # fmt: skip
+                     "message": found.message, "where": name_of(place)})  # fmt: skip
     columns = (
         Column(key="severity", title="", width=110),
         Column(key="message", title="message", width=620),

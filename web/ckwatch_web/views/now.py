@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -13,7 +12,7 @@ from anyio import to_thread
 from ckwatch.model.amounts import count, duration, timestamp
 from ckwatch.system.user_files import read_file
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Cell, Column, Content, Facts, Note, Plot, Table
-from ckwatch_web.places import TextPlace
+from ckwatch_web.places import TextPlace, name_of
 from ckwatch_web.plots import COLOURS, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
@@ -103,7 +102,7 @@ def messages(diagnostics: Sequence[tuple[Diagnostic, str]]) -> Table:
         rows.append({
             "id": f"{at}", PLACE: place.text, UNIT: found.units[0] if found.units else None,
             "severity": found.severity + (", stale" if found.stale else ""), "message": found.message,
-            "where": f"{Path(place.path).name}:{place.line + 1}", "text": line.strip(),
+            "where": name_of(place), "text": line.strip(),
             "units": f"{len(found.units)} of {found.unit_count}" if found.unit_count else "",
             "code": found.code,
         })  # fmt: skip

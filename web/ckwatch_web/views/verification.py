@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -16,7 +15,7 @@ from ckwatch import CkwatchError
 from ckwatch.model.amounts import count
 from ckwatch_web.choices import choose
 from ckwatch_web.content import PLACE, UNIT, Action, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
-from ckwatch_web.places import TextPlace, place_of
+from ckwatch_web.places import name_of, place_of
 from ckwatch_web.plots import TOOLTIP, axis, base, legend
 from ckwatch_web.view import PageView, Query
 
@@ -150,7 +149,7 @@ def _finding(at: int, one: EmulatedFinding, unit: str) -> Row:
         "id": str(at), UNIT: unit, PLACE: None if place is None else place.text, "kind": str(one.kind),
         "message": one.message, "problem": one.problem, "count": one.count,
         "who": _who(one.workgroup, one.wave, one.lane), "instruction": _instruction(one.instruction, one.code_address),
-        "where": _where(place), "other": _other(one), "note": one.note,
+        "where": name_of(place), "other": _other(one), "note": one.note,
     }  # fmt: skip
 
 
@@ -163,16 +162,12 @@ def _instruction(text: str | None, address: int | None) -> str:
     return " ".join(part for part in ("" if address is None else f"{address:06x}", text) if part)
 
 
-def _where(place: TextPlace | None) -> str:
-    return "" if place is None else f"{Path(place.path).name}:{place.line + 1}"
-
-
 def _other(one: EmulatedFinding) -> str:
     parts = [
         _instruction(one.other_instruction, one.other_code_address),
         "" if one.other_wave is None else f"wave {one.other_wave}",
         "" if one.other_lane is None else f"lane {one.other_lane}",
-        _where(place_of(one.other_place)),
+        name_of(place_of(one.other_place)),
     ]
     return ", ".join(filter(None, parts))
 

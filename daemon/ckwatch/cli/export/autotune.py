@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from ckwatch.cli.build import print_written
-from ckwatch.cli.export.python_module import call_line, exported_units, run_export
+from ckwatch.cli.export.python_module import call_line, exported_units
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned
 from ckwatch.client import Client
@@ -34,15 +34,11 @@ if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming
 
 
-def export_kernel(options: argparse.Namespace) -> int:
+async def export_kernel(options: argparse.Namespace, client: Client, output: Output) -> int:
     """Build the instances and write their module; the exit status as of a unit's.
 
     Raises CkwatchError for a kernel without timings, and for one that is compiled for several archs.
     """
-    return run_export(options, _export)
-
-
-async def _export(options: argparse.Namespace, client: Client, output: Output) -> int:
     kernel: str = options.unit
     await client.sync()
     async with explained(client, kernel):

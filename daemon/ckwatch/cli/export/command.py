@@ -9,13 +9,10 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from ckwatch.cli.output import SCHEMA, fields_of, to_plain
+from ckwatch.cli.output import SCHEMA, Output, fields_of, to_plain
 from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
@@ -38,16 +35,22 @@ OMITTED = ("comparisons",)
 Found = Sequence[tuple["Timing", "TimingDetail | None"]]
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Write timings, or hand over to the export of a module."""
     wrong = _conflict(options)
     if wrong is not None:
         raise CkwatchError(*wrong)
     if options.timings is None:
-        from ckwatch.cli.export import autotune, python_module
+        from ckwatch.cli.export.autotune import export_kernel
+        from ckwatch.cli.export.python_module import export_module
+        from ckwatch.exported.module_text import checked_name
 
-        return autotune.export_kernel(options) if options.autotune else python_module.export_module(options)
-    found = anyio.run(partial(asked_timings, options))
+        if options.name is not None:
+            checked_name(options.name)
+        async with asking(options) as client:
+            export = export_kernel if options.autotune else export_module
+            return await export(options, client, Output(options, client.root))
+    found = await asked_timings(options)
     text = timings_json(found) if options.timings == "json" else timings_csv([timing for timing, _ in found])
     if options.out is None:
         sys.stdout.write(text)

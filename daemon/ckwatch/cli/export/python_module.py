@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +14,12 @@ from anyio import to_thread
 
 from ckwatch.cli.build import print_written
 from ckwatch.cli.build_results import NO_COMPILER, FinishedUnit
-from ckwatch.cli.command_words import start_of
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import connected, one_unit
-from ckwatch.cli.signals import stoppable
+from ckwatch.cli.session import one_unit
 from ckwatch.client import Client
 from ckwatch.compile.store.entries import verified
 from ckwatch.exported.description import ExportedUnit, signature_of
-from ckwatch.exported.module_text import checked_name, function_name, module_name, parameter_name, write_module
+from ckwatch.exported.module_text import function_name, module_name, parameter_name, write_module
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.kernels import Operation, ParameterValue
 from ckwatch.model.targets import Language, language_of
@@ -35,29 +32,8 @@ UnitDefinition = tuple[Operation, Language, Mapping[str, ParameterValue]]
 """The parts of a unit, besides the artifact, that its module depends on."""
 
 
-Export = Callable[[argparse.Namespace, Client, Output], Awaitable[int]]
-
-
-def export_module(options: argparse.Namespace) -> int:
+async def export_module(options: argparse.Namespace, client: Client, output: Output) -> int:
     """Build the unit and write its module. 1 when the kernel does not compile, 2 when the compiler broke down."""
-    return run_export(options, _export)
-
-
-def run_export(options: argparse.Namespace, export: Export) -> int:
-    """The exit status of an export from the workspace that is meant. Raises CkwatchError."""
-    if options.name is not None:
-        checked_name(options.name)
-    return anyio.run(partial(_run, options, export))
-
-
-async def _run(options: argparse.Namespace, export: Export) -> int:
-    async with stoppable():
-        start = await to_thread.run_sync(start_of, options, ())
-        async with connected(options, start) as client:
-            return await export(options, client, Output(options, client.root))
-
-
-async def _export(options: argparse.Namespace, client: Client, output: Output) -> int:
     word = await one_unit(client, options.unit)
     built = await exported_units(client, output, {word: options.name})
     if isinstance(built, int):
@@ -93,9 +69,7 @@ async def exported_units(
     for ended in await _built(client, output, tuple(names)):
         unit, name = ended.unit, ended.id
         if ended.outcome == NO_COMPILER:
-            problem = (await client.workspace()).toolchain_problem or ended.outcome
-            message, _, hint = problem.rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
+            raise ToolchainError.of((await client.workspace()).toolchain_problem or ended.outcome)
         if ended.outcome != "built" or unit is None:
             output.diagnostics(ended.diagnostics)
             output.text(f"{name}: {ended.outcome}")

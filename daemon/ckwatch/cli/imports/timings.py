@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
-
-import anyio
 
 from ckwatch.cli.command_words import is_private
 from ckwatch.cli.output import Output, aligned
@@ -25,7 +22,7 @@ SHOWN = 10
 """Rows that were left out, of each file."""
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Import files, or list or drop what was imported."""
     given = [name for name in ("format", "source", "kernel", "device") if getattr(options, name) is not None]
     if given and (options.list or options.remove):
@@ -36,10 +33,6 @@ def run(options: argparse.Namespace) -> int:
         raise CkwatchError("name a file", "as aiter/configs/a8w8_tuned_gemm.csv of AITER; --list lists what there is")
     if is_private(options):
         raise CkwatchError("without the daemon nothing is kept", "leave out --no-daemon; the history is the daemon's")
-    return anyio.run(partial(_run, options))
-
-
-async def _run(options: argparse.Namespace) -> int:
     files = [os.path.abspath(file) for file in options.files]  # noqa: ASYNC240, PTH100  # no disk is read
     async with asking(options) as client:
         await client.sync()

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ BUILD_S = 90.0
 STYLES = {TrialOutcome.PASSED: "green", TrialOutcome.FAILED: "red", TrialOutcome.SKIPPED: "dim"}
 
 
-def run(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
     """Try everything: 1 when an assumption does not hold. Raises CkwatchError without the device."""
     given = [name for name, value in _others(options).items() if value]
     if given:
@@ -51,20 +50,6 @@ def run(options: argparse.Namespace) -> int:
             f"--self-test takes no {' and no '.join(given)}",
             "it tries a device, not units: `ckwatch bench --self-test [--device DEVICE] [--output FILE]`",
         )
-    return anyio.run(partial(_run, options))
-
-
-def _others(options: argparse.Namespace) -> dict[str, object]:
-    return {
-        "PATTERN": options.words,
-        "--shape": options.shape,
-        "--force": options.force,
-        "--devices": options.devices,
-        "--flush-instructions": options.flush_instructions,
-    }
-
-
-async def _run(options: argparse.Namespace) -> int:
     async with stoppable():
         settings, folder = await to_thread.run_sync(_settings, options)
         target = _target(options)
@@ -75,6 +60,16 @@ async def _run(options: argparse.Namespace) -> int:
             raise CkwatchError(found.message, found.hint or None)
         device = chosen_device(found, options.device or settings.device)
         return await _test(output, target, settings, start, device)
+
+
+def _others(options: argparse.Namespace) -> dict[str, object]:
+    return {
+        "PATTERN": options.words,
+        "--shape": options.shape,
+        "--force": options.force,
+        "--devices": options.devices,
+        "--flush-instructions": options.flush_instructions,
+    }
 
 
 async def _test(output: Output, target: Path, settings: BenchSection, start: WorkerStart, device: DeviceFacts) -> int:

@@ -7,7 +7,6 @@ long is shown, but not kept.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from typing import Any
 
 import anyio
 from anyio import to_thread
-from pydantic import TypeAdapter
 
 from ckwatch.bench.history.artifacts import Artifacts
 from ckwatch.bench.history.database import HistoryError
@@ -32,13 +30,14 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.derived_files import DerivedFile, store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.figures import Figures
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.code_version import version_of
 
-REPORT_FILE = "report.json"
+REPORTS = DerivedFile("report.json", CodeObjectReport)
 
 REPORTING_MODULES = ("ckwatch.codeobject.tools.analyze", "ckwatch.codeobject.report_diff")
 
@@ -108,19 +107,15 @@ class ReportCache:
 
     def _code_object(self, artifact: str) -> Path | None:
         store = self._tools.store
-        entry = None if store is None else store.entry(*_store_keys(artifact))
+        entry = None if store is None else store.entry(*store_keys(artifact))
         return None if entry is None else entry.code_object
 
     def _read(self, artifact: str) -> CodeObjectReport | None:
-        store = self._tools.store
-        content = None if store is None else store.derived(*_store_keys(artifact), REPORT_FILE)
-        return None if content is None else report_from_bytes(content, self._tools.identity)
+        content = REPORTS.read(self._tools, artifact)
+        return REPORTS.value(content, made_by=code_version(), tools=self._tools.identity or None)
 
     def _keep(self, artifact: str, report: CodeObjectReport) -> None:
-        if self._tools.store is not None:
-            self._tools.store.keep_derived(
-                *_store_keys(artifact), REPORT_FILE, report_to_bytes(report, self._tools.identity)
-            )
+        REPORTS.keep(self._tools, artifact, report, made_by=code_version(), tools=self._tools.identity)
 
 
 class _WatchedLauncher:
@@ -147,37 +142,6 @@ def code_version() -> int:
     Blocks, call from a worker thread.
     """
     return int(version_of(REPORTING_MODULES, (Path(__file__),))[:12], 16)
-
-
-def report_to_bytes(report: CodeObjectReport, tools: str) -> bytes:
-    """A header line, and the report as JSON."""
-    body = _report_adapter().dump_json(report)
-    head = {"made_by": code_version(), "tools": tools, "sha256": hashlib.sha256(body).hexdigest()}
-    return json.dumps(head).encode() + b"\n" + body
-
-
-def report_from_bytes(content: bytes, tools: str, version: int | None = None) -> CodeObjectReport | None:
-    """The report; None when it is damaged, made by other code, or by tools other than `tools`, if there are any."""
-    head, _, body = content.partition(b"\n")
-    try:
-        found = json.loads(head)
-        written_by = {"made_by": code_version() if version is None else version, "tools": tools or found["tools"]}
-        if found != {**written_by, "sha256": hashlib.sha256(body).hexdigest()}:
-            return None
-        return _report_adapter().validate_json(body)
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _store_keys(artifact: str) -> tuple[str, str]:
-    """The keys of what was compiled and of the headers."""
-    key, _, headers = artifact.partition(".")
-    return key, headers
-
-
-@cache
-def _report_adapter() -> TypeAdapter[CodeObjectReport]:
-    return TypeAdapter(CodeObjectReport)
 
 
 @dataclass(frozen=True, slots=True)

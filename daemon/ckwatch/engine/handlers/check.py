@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from anyio import CapacityLimiter, to_thread
 
@@ -15,22 +16,15 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 
 
+@dataclass(eq=False)
 class CheckHandler:
     """Runs host passes."""
 
-    def __init__(
-        self,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        post: PostEvent,
-        threads: CapacityLimiter,
-    ) -> None:
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._post = post
-        self._threads = threads
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _post: PostEvent
+    _threads: CapacityLimiter
 
     async def run(self, effect: Check) -> CheckFinished:
         """The errors of the host pass. Raises CkwatchError when the host cannot run it."""

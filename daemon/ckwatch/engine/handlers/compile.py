@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
 
@@ -22,7 +24,7 @@ from ckwatch.compile.build_events import (
     ProcessorUsed,
 )
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
-from ckwatch.compile.request import CompileFault
+from ckwatch.compile.request import BuildOutcome, CompileFault
 from ckwatch.compile.slow_compile import SlowCompile, processor_wait
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import (
@@ -34,11 +36,12 @@ from ckwatch.core.events import (
     FarmFailed,
     PassFinished,
     WarningChanged,
+    Work,
 )
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.compile_facts import facts_of
-from ckwatch.engine.handlers.compiler_messages import PostEvent, placing, reporting_for
+from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PostEvent, placing, reporting_for
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.render import RenderHandler
@@ -47,30 +50,20 @@ from ckwatch.model.kernels import Outcome
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class CompileHandler:
     """Runs compilers. `compiled` counts the compiles so far."""
 
-    def __init__(
-        self,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        snapshot: RecentSnapshot,
-        background_pch: BackgroundPch,
-        post: PostEvent,
-        threads: CapacityLimiter,
-        farm: FarmLink,
-    ) -> None:
-        self._farm = farm
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._snapshot = snapshot
-        self._background_pch = background_pch
-        self._post = post
-        self._threads = threads
-        self._disk_full: str | None = None
-        self.compiled = 0
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _snapshot: RecentSnapshot
+    _background_pch: BackgroundPch
+    _post: PostEvent
+    _threads: CapacityLimiter
+    _farm: FarmLink
+    _disk_full: str | None = field(default=None, init=False)
+    compiled: int = field(default=0, init=False)
 
     async def run(self, effect: Compile) -> CompileFinished | FarmFailed:
         """Compile a unit, here or on the farm, or take what the store has by now. Raises CkwatchError when the host
@@ -98,45 +91,8 @@ class CompileHandler:
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         inputs = compiler_inputs(workspace, effect.unit, text)
         take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
-        taken: list[CompileFacts] = []
         slow = SlowCompile(request, effect.unit.instance.span, effect.usual_s)
         async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
-            waits_for = ""
-            begun: dict[str, tuple[float, float]] = {}
-
-            def waits(what: str) -> None:
-                nonlocal waits_for
-                if what != waits_for:
-                    waits_for = what
-                    self._post(CompileWaits(effect.work, what, at=time.time()))
-
-            def used(stage: str, seconds: float) -> None:
-                now = time.monotonic()
-                begun_s, used_s = begun.setdefault(stage, (now, seconds))
-                waits(processor_wait(seconds - used_s, now - begun_s))
-                found = slow.take(stage, seconds)
-                if found is not None:
-                    lines.add_slow(found)
-
-            def tell(event: BuildEvent) -> None:
-                match event:
-                    case CompilerSaid(side, line):
-                        lines.add_line(side, line)
-                    case ProcessorUsed(stage, seconds):
-                        used(stage, seconds)
-                    case BuildWaits(what):
-                        waits(what)
-                    case BuildStored(outcome):
-                        taken.append(take(outcome))
-                    case CompilerStarting():
-                        self._post(CompileStarted(effect.work, at=time.time()))
-                    case OnePassLeft():
-                        self._post(PassFinished(effect.work, at=time.time()))
-                    case CompilersEnded():
-                        self._post(CompilerEnded(effect.work, at=time.time()))
-                    case _:
-                        assert_never(event)
-
             on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
             options = BuildOptions(
                 look=self._snapshot.of(compiler),
@@ -145,12 +101,60 @@ class CompileHandler:
                 waiting=effect.waiting,
                 elsewhere=on_farm if effect.on_farm else None,
             )
-            result = await compiler.builder.build(request, options, tell)
+            progress = _Progress(effect.work, self._post, lines, slow, take)
+            result = await compiler.builder.build(request, options, progress.tell)
         self.compiled += 1
         self._background_pch.note(request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full
             self._post(WarningChanged("store", disk_full, at=time.time()))
-        facts = taken[0] if taken else await to_thread.run_sync(take, result, limiter=self._threads)
+        stored = progress.stored
+        facts = stored if stored is not None else await to_thread.run_sync(take, result, limiter=self._threads)
         return CompileFinished(effect.work, facts, at=time.time())
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Passes on what a build tells, and what it has stored."""
+
+    work: Work
+    post: PostEvent
+    lines: LiveDiagnostics
+    slow: SlowCompile
+    take: Callable[[BuildOutcome], CompileFacts]
+    stored: CompileFacts | None = None
+    _waits_for: str = ""
+    _begun: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def tell(self, event: BuildEvent) -> None:
+        match event:
+            case CompilerSaid(side, line):
+                self.lines.add_line(side, line)
+            case ProcessorUsed(stage, seconds):
+                self._used(stage, seconds)
+            case BuildWaits(what):
+                self._waits(what)
+            case BuildStored(outcome):
+                self.stored = self.stored or self.take(outcome)
+            case CompilerStarting():
+                self.post(CompileStarted(self.work, at=time.time()))
+            case OnePassLeft():
+                self.post(PassFinished(self.work, at=time.time()))
+            case CompilersEnded():
+                self.post(CompilerEnded(self.work, at=time.time()))
+            case _:
+                assert_never(event)
+
+    def _waits(self, what: str) -> None:
+        if what != self._waits_for:
+            self._waits_for = what
+            self.post(CompileWaits(self.work, what, at=time.time()))
+
+    def _used(self, stage: str, seconds: float) -> None:
+        now = time.monotonic()
+        begun_s, used_s = self._begun.setdefault(stage, (now, seconds))
+        self._waits(processor_wait(seconds - used_s, now - begun_s))
+        found = self.slow.take(stage, seconds)
+        if found is not None:
+            self.lines.add_slow(found)

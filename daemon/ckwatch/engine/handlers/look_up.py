@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from ckwatch.compile.background_pch import BackgroundPch
@@ -39,22 +40,15 @@ class RecentSnapshot:
         self._snapshot = None
 
 
+@dataclass(eq=False)
 class LookUpHandler:
     """Finds results in the store."""
 
-    def __init__(
-        self,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        snapshot: RecentSnapshot,
-        background_pch: BackgroundPch,
-    ) -> None:
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._snapshot = snapshot
-        self._background_pch = background_pch
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _snapshot: RecentSnapshot
+    _background_pch: BackgroundPch
 
     async def run(self, effect: LookUp) -> LookUpFinished:
         """Look up the unit in the store; nothing when the unit's text changed meanwhile."""

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -42,6 +42,7 @@ from ckwatch.compile.request import CompileRequest, ProductKind
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import MAIN, MeasureFinished, ShapeTiming
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.derived_files import store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.queries.comparison import LIBRARY
@@ -233,33 +234,28 @@ def was_given_up(report: BenchmarkReport) -> bool:
     return any(samples.stop is StopReason.SLOWER for one in report.measured for samples in one.samples)
 
 
+@dataclass(eq=False)
 class MeasureRunner:
     """Times units, one at a time on each device, here and on the machines of `farm`. `on_stage` is called when a worker
     starts something else, `on_warning` with what limits measurements, None when nothing does, and `on_devices` with all
     devices, once they are known and when there are others."""
 
-    def __init__(
-        self,
-        root: Path,
-        view_loader: ViewLoader,
-        tools: BuildTools,
-        history: HistoryRecorder,
-        farm: DeviceFarm | None = None,
-    ) -> None:
-        self.farm = farm
-        self._root = root
-        self._view_loader = view_loader
-        self._tools = tools
-        self._history = history
-        self._regressions = RegressionCheck(history)
-        self._asking = anyio.Lock()
-        self._found: tuple[WorkerStart, Devices | BenchmarkFailure, float] | None = None
-        self._announced: tuple[DeviceFacts, ...] = ()
-        self._racing: dict[str, _RaceWorker] = {}
-        self._warnings: dict[str, str] = {}
-        self.on_stage: OnStage = lambda _unit, _shape, _stage: None
-        self.on_warning: Callable[[str | None], None] = lambda _text: None
-        self.on_devices: Callable[[tuple[DeviceFacts, ...]], Awaitable[None]] | None = None
+    _root: Path
+    _view_loader: ViewLoader
+    _tools: BuildTools
+    _history: HistoryRecorder
+    farm: DeviceFarm | None = None
+    _asking: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    _found: tuple[WorkerStart, Devices | BenchmarkFailure, float] | None = field(default=None, init=False)
+    _announced: tuple[DeviceFacts, ...] = field(default=(), init=False)
+    _racing: dict[str, _RaceWorker] = field(default_factory=dict, init=False)
+    _warnings: dict[str, str] = field(default_factory=dict, init=False)
+    on_stage: OnStage = field(default=lambda _unit, _shape, _stage: None, init=False)
+    on_warning: Callable[[str | None], None] = field(default=lambda _text: None, init=False)
+    on_devices: Callable[[tuple[DeviceFacts, ...]], Awaitable[None]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._regressions = RegressionCheck(self._history)
 
     @property
     def settings(self) -> BenchSection:
@@ -557,8 +553,7 @@ class MeasureRunner:
         store, device = self._tools.store, record.device
         if store is None or device is None or record.problem is None or other.problem != record.problem:
             return None
-        key, _, headers = other.artifact_key.partition(".")
-        theirs = await to_thread.run_sync(store.entry, key, headers)
+        theirs = await to_thread.run_sync(store.entry, *store_keys(other.artifact_key))
         if theirs is None or theirs.shared_object is None or len(theirs.record.exports) != 1:
             return None
         try:

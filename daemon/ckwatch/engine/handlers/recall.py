@@ -11,6 +11,7 @@ import heapq
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
@@ -41,24 +42,16 @@ UNITS_AT_ONCE = 1000
 """Units that are noted before other tasks get the event loop: a millisecond."""
 
 
+@dataclass(eq=False)
 class RecallHandler:
     """Compares remembered results with files."""
 
-    def __init__(
-        self,
-        root: str,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        recorder: HistoryRecorder,
-        threads: CapacityLimiter,
-    ) -> None:
-        self._root = root
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._recorder = recorder
-        self._threads = threads
+    _root: str
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _recorder: HistoryRecorder
+    _threads: CapacityLimiter
 
     async def run(self, effect: Recall) -> RecallFinished:
         """The units of which the results hold."""

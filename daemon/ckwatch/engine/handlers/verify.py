@@ -9,17 +9,15 @@ present text.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 from anyio import to_thread
-from pydantic import TypeAdapter
 
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.effects import Verify
@@ -27,6 +25,7 @@ from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, Verify
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.derived_files import DerivedFile
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.emulated_archs import EMULATED_ARCHS, emulated_device
 from ckwatch.model.errors import CkwatchError
@@ -39,7 +38,7 @@ from ckwatch.verification.library import source_files
 from ckwatch.verification.problems import trials_of
 from ckwatch.workspace.settings import VerifySection
 
-VERIFICATION_FILE = "verification.json"
+VERIFICATIONS = DerivedFile("verification.json", Verification)
 
 VERIFYING_MODULES = ("ckwatch.verification.verify_job", "ckwatch.verification.session", "ckwatch.verification.library")
 """With what they import, all that has a part in the result of a trial."""
@@ -89,19 +88,17 @@ def why_not_emulated(unit: Unit) -> str:
     return ""
 
 
+@dataclass(eq=False)
 class VerifyRunner:
     """Verifies units, one at a time. `on_stage` gets the unit's id and what the emulator does."""
 
-    def __init__(
-        self, state: State, view_loader: ViewLoader, tools: BuildTools, emulate: Emulate, place: Place
-    ) -> None:
-        self._state = state
-        self._view_loader = view_loader
-        self._tools = tools
-        self._emulate = emulate
-        self._place = place
-        self._at_work = anyio.Lock()
-        self.on_stage: Callable[[str, str], None] = lambda _unit, _stage: None
+    _state: State
+    _view_loader: ViewLoader
+    _tools: BuildTools
+    _emulate: Emulate
+    _place: Place
+    _at_work: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    on_stage: Callable[[str, str], None] = field(default=lambda _unit, _stage: None, init=False)
 
     @property
     def settings(self) -> VerifySection:
@@ -198,17 +195,12 @@ class VerifyRunner:
 
     def _read(self, artifact: str, plans: Mapping[str, _Plan]) -> Verification | None:
         """One that was made by one of the plans, whatever it was wanted for then."""
-        store = self._tools.store
-        content = None if store is None else store.derived(*_store_keys(artifact), VERIFICATION_FILE)
-        if content is None:
-            return None
-        made = ((plan, verification_from_bytes(content, key)) for key, plan in plans.items())
+        content = VERIFICATIONS.read(self._tools, artifact)
+        made = ((plan, VERIFICATIONS.value(content, key=key)) for key, plan in plans.items())
         return next((replace(found, depth=plan.depth) for plan, found in made if found is not None), None)
 
     def _keep(self, artifact: str, key: str, found: Verification) -> None:
-        if self._tools.store is not None:
-            content = verification_to_bytes(found, key)
-            self._tools.store.keep_derived(*_store_keys(artifact), VERIFICATION_FILE, content)
+        VERIFICATIONS.keep(self._tools, artifact, found, key=key)
 
 
 @cache
@@ -238,32 +230,3 @@ def verification_key(trials: Sequence[Trial], *, checked: bool, instruction_limi
     """Equal where the same would be done with an artifact, by the same code; blocks, call from a worker thread."""
     done = (code_version(), checked, instruction_limit, tuple(trials))
     return hashlib.sha256(repr(done).encode()).hexdigest()
-
-
-def verification_to_bytes(found: Verification, key: str) -> bytes:
-    """A header line, and the verification as JSON."""
-    body = _adapter().dump_json(found)
-    head = {"key": key, "sha256": hashlib.sha256(body).hexdigest()}
-    return json.dumps(head).encode() + b"\n" + body
-
-
-def verification_from_bytes(content: bytes, key: str) -> Verification | None:
-    """The verification; None when it is damaged, or was made in another way."""
-    head, _, body = content.partition(b"\n")
-    try:
-        if json.loads(head) != {"key": key, "sha256": hashlib.sha256(body).hexdigest()}:
-            return None
-        return _adapter().validate_json(body)
-    except ValueError:
-        return None
-
-
-def _store_keys(artifact: str) -> tuple[str, str]:
-    """The keys of what was compiled and of the headers."""
-    key, _, headers = artifact.partition(".")
-    return key, headers
-
-
-@cache
-def _adapter() -> TypeAdapter[Verification]:
-    return TypeAdapter(Verification)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -109,16 +110,14 @@ def _device_facts(row: Timing, timings: Timings | None) -> DeviceFacts:
     return DeviceFacts(name=row.device, description=row.device_description, arch=row.arch, pci=row.pci)
 
 
+@dataclass(eq=False)
 class AnalysisQueries:
     """Answers from the reports of artifacts."""
 
-    def __init__(
-        self, loop: EngineLoop, analyzer: ArtifactAnalyzer, history: HistoryRecorder, lookup: UnitLookup
-    ) -> None:
-        self._loop = loop
-        self._analyzer = analyzer
-        self._history = history
-        self._lookup = lookup
+    _loop: EngineLoop
+    _analyzer: ArtifactAnalyzer
+    _history: HistoryRecorder
+    _lookup: UnitLookup
 
     async def analysis(self, unit: UnitState) -> Analysis:
         """The report of the unit's last artifact. Raises CkwatchError for a unit without a code object.

@@ -5,16 +5,13 @@ A benchmark builds its units first, then times them, and reports each timing as 
 
 from __future__ import annotations
 
-import itertools
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
-import anyio
-from anyio import CancelScope, to_thread
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio import to_thread
 
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
@@ -28,12 +25,13 @@ from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.comparison import compare_timings
+from ckwatch.engine.queries.following import CHANGED, NOT_BUILT, REMOVED, SKIPPED, FollowedRequest, FollowedWork
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.timings import CacheName, Timing
@@ -41,51 +39,27 @@ from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, TimingDetail
 from ckwatch.workspace.shapes import find_shape, find_shapes
 
-NOT_BUILT = "it was not built"
-SKIPPED = "an instance rule refuses it, and its sweep skips it"
-REMOVED = "it was removed"
-CHANGED = "it was edited or cancelled meanwhile"
 
+@dataclass(slots=True, kw_only=True)
+class _FollowedBenchmark(FollowedRequest[BenchLine]):
+    """`shapes`: their names by kernels, None for all; `left`: by unit, the shapes that are not reported yet; `known`:
+    the measurements that there were before."""
 
-@dataclass(slots=True)
-class _FollowedBenchmark:
-    """One request. `shapes`: their names by kernels, None for all; `pending`: by unit, the shapes that are not reported
-    yet, and the number of the request for them; `known`: the measurements that there were before."""
-
-    send: MemoryObjectSendStream[BenchLine]
     shapes: Mapping[str, Sequence[str]] | None
-    force: bool
     device: str | None
     race: Race | None
-    scope: str
-    flush_instructions: bool = False
-    pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
-    begun: set[tuple[str, str]] = field(default_factory=set)
+    flush_instructions: bool
+    left: dict[str, dict[str, None]] = field(default_factory=dict)
     known: set[int] = field(default_factory=set)
-    built: bool = False
-    ended: bool = False
-
-    def report(self, line: BenchLine) -> None:
-        """Send a line. There are no more than a few for each unit and shape."""
-        if not self.ended:
-            self.send.send_nowait(line)
-
-    def end_if_complete(self) -> None:
-        """Report the end, once."""
-        if self.built and not self.pending and not self.ended:
-            self.report(BenchLine(event="done"))
-            self.ended = True
-            self.send.close()
 
 
-class FollowedBenchmarks:
+class FollowedBenchmarks(FollowedWork[_FollowedBenchmark]):
     """The benchmarks that are followed now."""
 
+    dropped = MeasureDropped
+
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, measure: MeasureRunner) -> None:
-        self._loop = loop
-        self._builds = builds
-        self._numbers = itertools.count(1)
-        self._followed: list[_FollowedBenchmark] = []
+        super().__init__(loop, builds)
         measure.on_stage = self._stage
         measure.on_warning = lambda text: loop.post_soon(WarningChanged("device", text, at=time.time()))
 
@@ -108,31 +82,13 @@ class FollowedBenchmarks:
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
             wanted = self._shapes_asked(scope, patterns, shapes)
-            send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-            benchmark = _FollowedBenchmark(send, wanted, force, device, race, scope, flush_instructions)
-            self._followed.append(benchmark)
-            benchmark.report(BenchLine(event="start", shapes=self._shape_count(scope, patterns, benchmark.shapes)))
-            try:
-                async with plain_errors(), anyio.create_task_group() as tasks:
-
-                    async def build() -> None:
-                        async for line in lines:
-                            if line.event == "unit" and line.id is not None:
-                                await self._built(benchmark, line.id, line.problem)
-                        benchmark.built = True
-                        benchmark.end_if_complete()
-
-                    tasks.start_soon(build)
-                    tasks.start_soon(self._watch, benchmark)
-                    yield receive
-                    tasks.cancel_scope.cancel()
-            finally:
-                self._followed.remove(benchmark)
-                send.close()
-                receive.close()
-                if benchmark.pending:
-                    with CancelScope(shield=True):
-                        await self._loop.post(MeasureDropped(tuple(benchmark.pending), scope=scope, at=time.time()))
+            one = _FollowedBenchmark(
+                scope=scope, force=force, done=BenchLine(event="done"), shapes=wanted, device=device, race=race,
+                flush_instructions=flush_instructions,
+            )  # fmt: skip
+            start = BenchLine(event="start", shapes=self._shape_count(scope, patterns, wanted))
+            async with self._following(one, lines, start) as found:
+                yield found
 
     def _shapes_asked(
         self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None
@@ -168,34 +124,22 @@ class FollowedBenchmarks:
             )
             benchmark.report(BenchLine(event="skipped", unit=name, text=text))
             return
-        number = next(self._numbers)
+        benchmark.pending[name] = number = next(self._numbers)
         benchmark.known.update(row.id for row in unit_timings_to_wire(unit))
-        benchmark.pending[name] = (number, wanted)
+        benchmark.left[name] = wanted
         what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.race, benchmark.scope)
         flush = benchmark.flush_instructions
         await self._loop.post(MeasureRequested(*what, flush_instructions=flush, at=time.time()))
 
-    async def _watch(self, benchmark: _FollowedBenchmark) -> None:
-        """After each change, report what is done; until cancelled."""
-        feed = self._loop.feed
-        while True:
-            seq = feed.seq
-            for name in list(benchmark.pending):
-                self._report_done(benchmark, name)
-            benchmark.end_if_complete()
-            await feed.wait(seq)
-
-    def _report_done(self, benchmark: _FollowedBenchmark, name: str) -> None:
-        number, shapes = benchmark.pending[name]
-        state = self._loop.state
-        if state.measure_requests < number:
+    def _report_done(self, benchmark: _FollowedBenchmark, name: str, number: int) -> None:
+        if self._loop.state.measure_requests < number:
             return
-        unit = state.seen(benchmark.scope, name)
-        for shape in list(shapes):
+        unit, left = self._loop.state.seen(benchmark.scope, name), benchmark.left[name]
+        for shape in list(left):
             if unit is None or shape not in unit.timing.requested:
-                del shapes[shape]
+                del left[shape]
                 self._report_shape(benchmark, name, unit, shape)
-        if not shapes:
+        if not left:
             del benchmark.pending[name]
 
     def _report_shape(self, benchmark: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
@@ -209,8 +153,8 @@ class FollowedBenchmarks:
             benchmark.report(BenchLine(event="skipped", unit=name, shape=shape, text=why))
 
     def _stage(self, unit: str, shape: str, stage: str) -> None:
-        for benchmark in self._followed:
-            if unit not in benchmark.pending or shape not in benchmark.pending[unit][1]:
+        for benchmark in self._told(unit):
+            if shape not in benchmark.left[unit]:
                 continue
             if (unit, shape) not in benchmark.begun:
                 benchmark.begun.add((unit, shape))
@@ -233,22 +177,15 @@ UNITS_AT_ONCE = 50
 """Units that one event names."""
 
 
+@dataclass(eq=False)
 class BenchmarkQueries:
     """What was timed, of the workspace as it is on disk."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        followed: FollowedBenchmarks,
-        measure: MeasureRunner,
-        history: HistoryRecorder,
-        lookup: UnitLookup,
-    ) -> None:
-        self._loop = loop
-        self._followed = followed
-        self._measure = measure
-        self._history = history
-        self._lookup = lookup
+    _loop: EngineLoop
+    _followed: FollowedBenchmarks
+    _measure: MeasureRunner
+    _history: HistoryRecorder
+    _lookup: UnitLookup
 
     @property
     def _state(self) -> State:

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -27,6 +28,7 @@ from ckwatch.core.events import (
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
+from ckwatch.engine.handlers.derived_files import store_keys
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.side_work import SideWork
@@ -35,37 +37,32 @@ from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.state import BuildLine
 
 
+@dataclass(eq=False)
 class _FollowedBuild:
     """One request. Its lines are no more than its units."""
 
-    def __init__(self, scope: str, check_only: bool, send: MemoryObjectSendStream[BuildLine]) -> None:
-        self.scope = scope
-        self.check_only = check_only
-        self.send = send
-        self.started = False
-        self.resolved = anyio.Event()
-        self.unknown: str | None = None
+    scope: str
+    check_only: bool
+    send: MemoryObjectSendStream[BuildLine]
+    started: bool = field(default=False, init=False)
+    resolved: anyio.Event = field(default_factory=anyio.Event, init=False)
+    unknown: str | None = field(default=None, init=False)
 
 
+@dataclass(eq=False)
 class FollowedBuilds:
     """The builds that are followed now. `len` counts them."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        lookup: UnitLookup,
-        side_work: SideWork,
-        background_pch: BackgroundPch,
-    ) -> None:
-        self._loop = loop
-        self._tools = tools
-        self._lookup = lookup
-        self._side_work = side_work
-        self._background_pch = background_pch
-        self._numbers = itertools.count(1)
-        self._builds: dict[str, _FollowedBuild] = {}
-        loop.on_notify = self._notified
+    _loop: EngineLoop
+    _tools: BuildTools
+    _lookup: UnitLookup
+    _side_work: SideWork
+    _background_pch: BackgroundPch
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
+    _builds: dict[str, _FollowedBuild] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._loop.on_notify = self._notified
 
     def __len__(self) -> int:
         return len(self._builds)
@@ -207,8 +204,7 @@ def _lost_artifacts(results: Sequence[CompileFacts], store: ArtifactStore) -> fr
     """The artifacts that the store does not have as they were stored; for a thread."""
     lost = set()
     for result in results:
-        key, _, headers = result.artifact.partition(".")
         untouched = isinstance(result.products, ArtifactFiles) and result.products.untouched()
-        if not untouched and store.entry(key, headers) is None:
+        if not untouched and store.entry(*store_keys(result.artifact)) is None:
             lost.add(result.artifact)
     return frozenset(lost)

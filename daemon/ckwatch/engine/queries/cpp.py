@@ -82,34 +82,24 @@ class _Comparison:
         return answer.model_copy(update={"result": result})
 
 
+@dataclass(eq=False)
 class CppQueries:
     """Questions about C++. `run` has to run."""
 
-    def __init__(
-        self,
-        root: Path,
-        settings_folder: Path,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        lookup: UnitLookup,
-        language: LanguageQueries,
-    ) -> None:
-        self._root = root
-        self._settings_folder = settings_folder
-        self._loop = loop
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._lookup = lookup
-        self._language = language
-        self._tasks: TaskGroup | None = None
-        self._clangds: Clangds | None = None
-        self._sources: OrderedDict[UnitKey, UnitSource] = OrderedDict()
-        self._comparison: _Comparison | None = None
-        self._gists: OrderedDict[tuple[object, ...], str] = OrderedDict()
-        """The gist of a hover by the text, the side and the place."""
+    _root: Path
+    _settings_folder: Path
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _lookup: UnitLookup
+    _language: LanguageQueries
+    _tasks: TaskGroup | None = field(default=None, init=False)
+    _clangds: Clangds | None = field(default=None, init=False)
+    _sources: OrderedDict[UnitKey, UnitSource] = field(default_factory=OrderedDict, init=False)
+    _comparison: _Comparison | None = field(default=None, init=False)
+    _gists: OrderedDict[tuple[object, ...], str] = field(default_factory=OrderedDict, init=False)
+    """The gist of a hover by the text, the side and the place."""
 
     async def run(self) -> None:
         """Keep running what was started, until this is cancelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +29,15 @@ from ckwatch.workspace.parameters import ARTICLE, as_parameter, as_toml, kind_of
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 
 
+@dataclass(eq=False)
 class LanguageQueries:
     """What editors ask besides states."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        lookup: UnitLookup,
-    ) -> None:
-        self._state = loop.state
-        self._view_loader = view_loader
-        self._renders = renders
-        self._lookup = lookup
-        self._vocabulary: Vocabulary | None = None
+    _loop: EngineLoop
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _lookup: UnitLookup
+    _vocabulary: Vocabulary | None = field(default=None, init=False)
 
     async def vocabulary(self) -> Vocabulary:
         """The words of templates, and the keys of kernel files and settings."""
@@ -64,7 +58,7 @@ class LanguageQueries:
             name = next(iter(_names_of(path, folders)), None)
         if name is None:
             raise CkwatchError(f"{path or 'nothing'} is in no template folder", _searched(list(map(str, folders))))
-        members = self._state.members(client or MAIN)
+        members = self._loop.state.members(client or MAIN)
         units = [unit for unit, member in members.items() if member.kernel.template == name]
         operations = {id(member.kernel): member.kernel.operation for member in members.values()}
         tensors = {tensor for one in operations.values() for tensor, _ in (*one.inputs, *one.outputs)}
@@ -81,8 +75,8 @@ class LanguageQueries:
         """The same for each of several files."""
         await self._lookup.loaded()
         scope = client or MAIN
-        graph = self._state.graph
-        members = self._state.members(scope)
+        graph = self._loop.state.graph
+        members = self._loop.state.members(scope)
         order = {name: at for at, name in enumerate(members)}
         in_file: dict[str, list[str]] = {}
         for name, unit in members.items():
@@ -109,7 +103,7 @@ class LanguageQueries:
         await self._lookup.loaded()
         scope = client or MAIN
         name = self._lookup.id_of(scope, unit)
-        state = self._state.seen(scope, name) or self._state.seen(MAIN, name)
+        state = self._loop.state.seen(scope, name) or self._loop.state.seen(MAIN, name)
         if state is None:
             raise UnknownUnitError(f"no unit is called '{unit}'")
         instance = state.unit
@@ -152,7 +146,7 @@ class LanguageQueries:
         """The text of `unit`, which is the state's or has other parameters; None where its template has errors."""
         if unit is not state.unit:
             return (await self.rendered(unit, scope))[0]
-        view = self._state.views[state.key.scope]
+        view = self._loop.state.views[state.key.scope]
         generation, overlays = state.input.generation, dict(view.overlays)
         text = await self._renders.text(state.key, generation, unit, overlays, view.options)
         return None if text is None else text.text
@@ -179,12 +173,12 @@ class LanguageQueries:
         return None, next(iter(errors), "the template cannot be rendered")
 
     def _overlays(self, client: str | None) -> Mapping[str, str]:
-        view = self._state.views.get(client or MAIN)
+        view = self._loop.state.views.get(client or MAIN)
         return {} if view is None else dict(view.overlays)
 
     async def _workspace(self, client: str | None) -> Workspace:
         await self._lookup.loaded()
-        problem = self._state.main.problem
+        problem = self._loop.state.main.problem
         if problem is not None:
             raise CkwatchError(problem)
         return self._view_loader.workspace(client or MAIN)

@@ -79,24 +79,17 @@ class KnownKernel:
         return move_call_chains(self.frames, self.path, move), file
 
 
+@dataclass(eq=False)
 class SourceLines:
     """Finds the source lines of instructions, with one compile at a time: builds come first."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        side_work: SideWork,
-    ) -> None:
-        self._state = loop.state
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._side_work = side_work
-        self._turn = anyio.Lock()
-        self._failed: dict[str, str] = {}
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _side_work: SideWork
+    _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
+    _failed: dict[str, str] = field(default_factory=dict, init=False)
 
     async def add(
         self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
@@ -185,7 +178,7 @@ class SourceLines:
 
     async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
         """The unit's text, if it still is what the result is of."""
-        found = (await self._renders.present(self._state, unit)).rendered
+        found = (await self._renders.present(self._loop.state, unit)).rendered
         if found is None or f"{found.symbol}:{found.token_key}" != result.tokens:
             return None
         return found
@@ -195,24 +188,16 @@ KERNELS_KEPT = 20
 """Kernels whose instructions are kept; each has some megabytes with its lines."""
 
 
+@dataclass(eq=False)
 class IsaListings:
     """Listings of artifacts."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        analyses: AnalysisQueries,
-        side_work: SideWork,
-    ) -> None:
-        self._state = loop.state
-        self._tools = tools
-        self._view_loader = view_loader
-        self._analyses = analyses
-        self._lines = SourceLines(loop, tools, view_loader, renders, side_work)
-        self._known: dict[tuple[str, str], KnownKernel] = {}
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _analyses: AnalysisQueries
+    _lines: SourceLines
+    _known: dict[tuple[str, str], KnownKernel] = field(default_factory=dict, init=False)
 
     async def listing(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
         """The listing of a kernel, by its name or symbol, the main one for None; with `lines` it may take a compile.
@@ -233,7 +218,7 @@ class IsaListings:
         known = await self._kernel(result.artifact, kernel.resources.symbol, Path(path), toolchain)
         why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
         workspace = self._view_loader.workspace(unit.key.scope)
-        folders = (Path(self._state.root), *workspace.template_folders, *toolchain.roots.values())
+        folders = (Path(self._loop.state.root), *workspace.template_folders, *toolchain.roots.values())
         roots = {str(folder): str(folder) for folder in folders}
         found = await to_thread.run_sync(_laid_out, known, kernel, roots)
         notes = (*((why_not,) if why_not else ()), *known.notes)

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from anyio import to_thread
@@ -32,33 +33,21 @@ SHARED_FOLDERS = (Path("/"), Path("/usr"), Path("/usr/local"))
 """Of a compiler that is installed there, every file on the machine would be a header."""
 
 
+@dataclass(eq=False)
 class StatusQueries:
     """`clients` counts those that are connected, `builds` those that are followed."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        lookup: UnitLookup,
-        background_pch: BackgroundPch,
-        log_file: Path | None,
-        farm: FarmLink,
-        *,
-        clients: Callable[[], int],
-        builds: Callable[[], int],
-    ) -> None:
-        self._loop = loop
-        self._tools = tools
-        self._view_loader = view_loader
-        self._lookup = lookup
-        self._background_pch = background_pch
-        self._log_file = log_file
-        self._farm = farm
-        self._clients = clients
-        self._builds = builds
-        self._started_at = time.time()
-        self._started = time.monotonic()
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _lookup: UnitLookup
+    _background_pch: BackgroundPch
+    _log_file: Path | None
+    _farm: FarmLink
+    _clients: Callable[[], int]
+    _builds: Callable[[], int]
+    _started_at: float = field(default_factory=time.time, init=False)
+    _started: float = field(default_factory=time.monotonic, init=False)
 
     async def status(self) -> Status:
         """Return the daemon's identity and activity."""

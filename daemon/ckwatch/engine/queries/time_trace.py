@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from heapq import nlargest
 from pathlib import Path
 
@@ -35,25 +36,17 @@ TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
 """Templates of each pass that an answer names."""
 
 
+@dataclass(eq=False)
 class TimeTraceQuery:
     """Makes time traces, of one unit at a time: builds come first."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        lookup: UnitLookup,
-        side_work: SideWork,
-    ) -> None:
-        self._state = loop.state
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._lookup = lookup
-        self._side_work = side_work
-        self._turn = anyio.Lock()
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _lookup: UnitLookup
+    _side_work: SideWork
+    _turn: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
         """Return the time of each pass, or why the unit does not compile. `path`: a file for the traces.
@@ -69,8 +62,8 @@ class TimeTraceQuery:
     async def _time_trace(self, unit: UnitState, path: str | None) -> TimeTrace:
         target = None if path is None else Path(path)
         answer = TimeTrace(unit=unit.key.unit, granularity_us=GRANULARITY_US)
-        overlays = dict(self._state.views[unit.key.scope].overlays)
-        outcome = await self._renders.present(self._state, unit)
+        overlays = dict(self._loop.state.views[unit.key.scope].overlays)
+        outcome = await self._renders.present(self._loop.state, unit)
         rendered = outcome.rendered
         if rendered is None or not outcome.ok:
             return answer.model_copy(update={"diagnostics": outcome.diagnostics})
@@ -78,7 +71,7 @@ class TimeTraceQuery:
         workspace = self._view_loader.workspace(unit.key.scope)
         request = compile_request(workspace, unit.unit, rendered, awaited=True)
         inputs = compiler_inputs(workspace, unit.unit, rendered)
-        limiter = CapacityLimiter(min(2, self._state.jobs))
+        limiter = CapacityLimiter(min(2, self._loop.state.jobs))
         async with (
             self._turn,
             _partial_file(target) as traces,

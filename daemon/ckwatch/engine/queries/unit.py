@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.handlers.verify import VerifyRunner, why_not_emulated
 from ckwatch.engine.loop import EngineLoop
-from ckwatch.engine.queries.benchmarks import NOT_BUILT
+from ckwatch.engine.queries.following import NOT_BUILT
 from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import (
@@ -47,26 +47,17 @@ from ckwatch.wire.verification import UnitVerification
 NOT_EXECUTED = "it was not verified yet"
 
 
+@dataclass(eq=False)
 class UnitQueries:
     """Questions about one unit; all of them raise UnknownUnitError."""
 
-    def __init__(
-        self,
-        loop: EngineLoop,
-        tools: BuildTools,
-        view_loader: ViewLoader,
-        renders: RenderHandler,
-        history: HistoryRecorder,
-        verify: VerifyRunner,
-        lookup: UnitLookup,
-    ) -> None:
-        self._state = loop.state
-        self._tools = tools
-        self._view_loader = view_loader
-        self._renders = renders
-        self._history = history
-        self._verify = verify
-        self._lookup = lookup
+    _loop: EngineLoop
+    _tools: BuildTools
+    _view_loader: ViewLoader
+    _renders: RenderHandler
+    _history: HistoryRecorder
+    _verify: VerifyRunner
+    _lookup: UnitLookup
 
     async def unit(self, client: str | None, unit: str) -> UnitDetail:
         """All about one unit."""
@@ -82,7 +73,7 @@ class UnitQueries:
             tensors=_tensors(state.unit.kernel.operation),
             reads={} if render is None else dict(render.reads),
             missed=() if render is None else tuple(sorted(render.missed)),
-            headers=self._state.graph.header_count(state.key),
+            headers=self._loop.state.graph.header_count(state.key),
             token_key=None if render is None else render.tokens or None,
             standing=status_text(state, self._toolchain_problem(state)),
             cause=causes_to_wire(state.cause),
@@ -96,18 +87,18 @@ class UnitQueries:
         await self._lookup.loaded()
         scope = client or MAIN
         names = await self._lookup.names(scope, patterns)
-        units = [unit for name in names if (unit := self._state.seen(scope, name)) is not None]
+        units = [unit for name in names if (unit := self._loop.state.seen(scope, name)) is not None]
         known = await self._lookup.looked_up(units)
         return [_planned(unit, self._toolchain_problem(unit)) for unit in known]
 
     def _toolchain_problem(self, unit: UnitState) -> str | None:
-        workspace = self._state.views[unit.key.scope].workspace or self._state.main.workspace
+        workspace = self._loop.state.views[unit.key.scope].workspace or self._loop.state.main.workspace
         return None if workspace is None else workspace.toolchain_problem
 
     async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
         """The unit's text as it renders now."""
         state = await self._lookup.one(client or MAIN, unit)
-        outcome = await self._renders.present(self._state, state)
+        outcome = await self._renders.present(self._loop.state, state)
         found = await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
         return found.model_copy(update=self._call(state, outcome))
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import anyio
-from anyio import CancelScope, to_thread
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio import to_thread
 
 from ckwatch.core.events import MAIN, CompileFacts, VerifyDropped, VerifyRequested
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.verify import FINDING_LINES, VerifyRunner
 from ckwatch.engine.loop import EngineLoop
-from ckwatch.engine.queries.benchmarks import CHANGED, NOT_BUILT, REMOVED, SKIPPED
 from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.following import CHANGED, NOT_BUILT, REMOVED, SKIPPED, FollowedRequest, FollowedWork
 from ckwatch.engine.to_wire import unit_verification, verification_to_wire
-from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.trials import Trial
 from ckwatch.model.unit_patterns import select_units
@@ -27,42 +24,22 @@ from ckwatch.verification.problems import trials_asked
 from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 
-@dataclass(slots=True)
-class _FollowedVerification:
-    """One request. `trials`: by units, the only problems that are wanted, which the schedule knows nothing of, those of
-    `asked` last; `pending`: the units that are not reported yet, with the numbers of the requests for them."""
+@dataclass(slots=True, kw_only=True)
+class _FollowedVerification(FollowedRequest[VerifyLine]):
+    """`trials`: by units, the only problems that are wanted, which the schedule knows nothing of, those of `asked`
+    last."""
 
-    send: MemoryObjectSendStream[VerifyLine]
-    force: bool
-    scope: str
-    trials: Mapping[str, Sequence[Trial]] | None = None
-    pending: dict[str, int] = field(default_factory=dict)
+    trials: Mapping[str, Sequence[Trial]] | None
     asked: str = ""
-    begun: set[str] = field(default_factory=set)
-    built: bool = False
-    ended: bool = False
-
-    def report(self, line: VerifyLine) -> None:
-        """Send a line. There are no more than a few for each unit."""
-        if not self.ended:
-            self.send.send_nowait(line)
-
-    def end_if_complete(self) -> None:
-        """Report the end, once."""
-        if self.built and not self.pending and not self.ended:
-            self.report(VerifyLine(event="done"))
-            self.ended = True
-            self.send.close()
 
 
-class FollowedVerifications:
+class FollowedVerifications(FollowedWork[_FollowedVerification]):
     """Verifications by an emulator: the verifications that are followed now."""
 
+    dropped = VerifyDropped
+
     def __init__(self, loop: EngineLoop, builds: FollowedBuilds, runner: VerifyRunner) -> None:
-        self._loop = loop
-        self._builds = builds
-        self._numbers = itertools.count(1)
-        self._followed: list[_FollowedVerification] = []
+        super().__init__(loop, builds)
         self._runner = runner
         runner.on_stage = self._stage
 
@@ -87,31 +64,9 @@ class FollowedVerifications:
             if shapes:
                 seen = [self._loop.state.seen(scope, name) for name in names]
                 trials = await to_thread.run_sync(trials_asked, [one.unit for one in seen if one is not None], shapes)
-            send, receive = anyio.create_memory_object_stream[VerifyLine](float("inf"))
-            one = _FollowedVerification(send, force, scope, trials)
-            self._followed.append(one)
-            one.report(VerifyLine(event="start", units=len(names)))
-            try:
-                async with plain_errors(), anyio.create_task_group() as tasks:
-
-                    async def build() -> None:
-                        async for line in lines:
-                            if line.event == "unit" and line.id is not None:
-                                await self._built(one, line.id, line.problem)
-                        one.built = True
-                        one.end_if_complete()
-
-                    tasks.start_soon(build)
-                    tasks.start_soon(self._watch, one)
-                    yield receive
-                    tasks.cancel_scope.cancel()
-            finally:
-                self._followed.remove(one)
-                send.close()
-                receive.close()
-                if one.pending:
-                    with CancelScope(shield=True):
-                        await self._loop.post(VerifyDropped(tuple(one.pending), scope=scope, at=time.time()))
+            one = _FollowedVerification(scope=scope, force=force, done=VerifyLine(event="done"), trials=trials)
+            async with self._following(one, lines, VerifyLine(event="start", units=len(names))) as found:
+                yield found
 
     async def _built(self, one: _FollowedVerification, name: str, problem: str | None) -> None:
         unit = self._loop.state.seen(one.scope, name)
@@ -138,25 +93,16 @@ class FollowedVerifications:
             told = unit_verification(name, result.artifact, found)
             one.report(VerifyLine(event="unit", unit=name, outcome="built", result=told))
 
-    async def _watch(self, one: _FollowedVerification) -> None:
-        """After each change, report what is done; until cancelled."""
-        feed = self._loop.feed
-        while True:
-            seq = feed.seq
-            for name, number in list(one.pending.items()):
-                if self._loop.state.verify_requests >= number:
-                    self._report_if_done(one, name)
-            one.end_if_complete()
-            await feed.wait(seq)
-
-    def _report_if_done(self, one: _FollowedVerification, name: str) -> None:
+    def _report_done(self, one: _FollowedVerification, name: str, number: int) -> None:
+        if self._loop.state.verify_requests < number:
+            return
         unit = self._loop.state.seen(one.scope, name)
         if unit is not None and unit.verification.request is not None:
             return
         del one.pending[name]
         found = None if unit is None else verification_to_wire(unit)
         if found is None:
-            self._report(one, name, REMOVED if unit is None else _why_not(unit))
+            self._report(one, name, REMOVED if unit is None else unit.verification.unverified_because or CHANGED)
         else:
             known = name not in one.begun
             one.report(VerifyLine(event="unit", unit=name, outcome="built", known=known, result=found))
@@ -174,7 +120,3 @@ class FollowedVerifications:
                 one.begun.add(unit)
                 one.report(VerifyLine(event="began", unit=unit))
             one.report(VerifyLine(event="stage", unit=unit, text=stage))
-
-
-def _why_not(unit: UnitState) -> str:
-    return unit.verification.unverified_because or CHANGED

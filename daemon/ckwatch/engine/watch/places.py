@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ckwatch.engine.watch.batch import is_temporary
-from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, link_status, real_path
+from ckwatch.system.user_files import file_status, is_file, is_folder, is_there, real_path
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
@@ -91,7 +91,7 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
             target = known[place]
         else:
             try:
-                mode = link_status(place).st_mode
+                mode = os.lstat(place).st_mode
                 target = os.readlink(place) if stat.S_ISLNK(mode) else None  # noqa: PTH115
             except OSError:
                 return PathResolution((*turns, (real, name)), exists=False)
@@ -322,7 +322,7 @@ class WatchedPlaces:
 
     def _look_in_tree(self, place: str, name: str, aliases: list[str], found: LookedAt) -> None:
         try:
-            mode = link_status(place).st_mode
+            mode = os.lstat(place).st_mode
         except OSError:
             mode = 0
         if is_skipped(name) if stat.S_ISDIR(mode) else is_temporary(name):
