@@ -169,7 +169,9 @@ def connecting_to(client: TimingClient) -> Connect:
 
     @asynccontextmanager
     async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[TimingClient]:
-        client.asked.append(("connected", start, tuple(options.arch), options.no_daemon, options.trust))
+        archs = tuple(getattr(options, "arch", ()))  # not every command takes them
+        no_daemon = getattr(options, "no_daemon", False)
+        client.asked.append(("connected", start, archs, no_daemon, options.trust))
         yield client
 
     return connected
