@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -241,15 +241,6 @@ def string_text(document: KernelFileText, value: TomlValue, text: str) -> Kernel
     quote = value.text[:1]
     plain = quote == "'" and "'" not in text and value.text[:3] != "'''" and text.isprintable()
     return KernelFileEdit(document.toml.range(value.start, value.end), f"'{text}'" if plain else toml_string(text))
-
-
-def applied(text: str, file: TomlFile, edits: Iterable[KernelFileEdit]) -> str:
-    """The text after edits that do not overlap; of several at one place the first one comes first."""
-    spans = [(file.offset(edit.range.start), file.offset(edit.range.end), edit.text) for edit in edits]
-    spans.sort(key=lambda span: (span[0], span[1]))
-    for start, end, new in spans[::-1]:
-        text = text[:start] + new + text[end:]
-    return text
 
 
 def _as_written(pair: TomlPair) -> dict[str, str]:

@@ -159,7 +159,7 @@ def attribute_candidates(
         }
         yield from _attributes(sorted(names), "block")
     yield from _attributes(_ATTRIBUTES.get("tensor" if base in TENSORS else base, ()), base)
-    if symbol is None and mention is not None and _is_module_outside(index, file, mention.name):
+    if symbol is None and mention is not None:
         yield from _modules_outside(index, file, mention.name)
 
 
@@ -173,10 +173,6 @@ _ATTRIBUTES = {
 
 def _attributes(names: Iterable[str], of: str) -> Iterator[TemplateCandidate]:
     return (TemplateCandidate(name, Kind.Property, f"of {of}") for name in names)
-
-
-def _is_module_outside(index: TemplateIndex, file: TemplateFile, name: str) -> bool:
-    return any(symbol.role is Role.MODULE for _, own, symbol in from_outside(index, file.path) if own == name)
 
 
 def _modules_outside(index: TemplateIndex, file: TemplateFile, name: str) -> Iterator[TemplateCandidate]:

@@ -19,7 +19,6 @@ from ckwatch_lsp.kernel_files.language.edits import (
     KernelFileEdit,
     ValueChange,
     add_instance,
-    applied,
     apply_parameters,
     combinations,
     set_parameter,
@@ -28,6 +27,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
     to_sweep,
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file
+from helpers.kernel_file_edits import applied
 from helpers.marked import marked
 
 GEMM = Path(ckwatch.__file__).parents[2] / "examples/gemm"

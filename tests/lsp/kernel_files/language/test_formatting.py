@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import TomlFile, parse_toml
-from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit, applied
+from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
+from helpers.kernel_file_edits import applied
 from workspace.test_toml import FILES, documents, typed
 
 MULTILINE_TEXT = re.compile(r'"""|\'\'\'')
