@@ -1,4 +1,4 @@
-"""What a worker is at, and the failure that an exception meanwhile becomes."""
+"""Stages of a worker, and the failure that an exception meanwhile becomes."""
 
 from __future__ import annotations
 

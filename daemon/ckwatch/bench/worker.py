@@ -76,7 +76,7 @@ BENCHMARKS: Mapping[type, Runner] = {
     SelfTestJob: ("ckwatch.bench.self_test.worker", "self_test"),
     type(None): ("ckwatch.bench.run_job", "list_devices"),
 }
-"""What this worker does, by the type of the job."""
+"""Runners, by the type of the job."""
 
 
 def _answer(

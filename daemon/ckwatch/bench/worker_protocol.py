@@ -108,7 +108,7 @@ class WorkerRequest:
 
     @property
     def task(self) -> Job | VerifyJob | SelfTestJob | None:
-        """What is to be done; None: list the devices."""
+        """The task; None: list the devices."""
         return self.job or self.verify or self.self_test
 
 

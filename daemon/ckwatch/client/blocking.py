@@ -65,7 +65,7 @@ class _Apart(Generic[Result]):
         self._ended.acquire()
 
     def wait(self) -> Result:
-        """What the call gives or raises. If this thread is interrupted, it is given up, and what it has done undone."""
+        """Return or raise as the call does. An interrupt of this thread gives it up and undoes what it has done."""
         try:
             start_new_thread(self._run, ())
             self._ended.acquire()
@@ -125,7 +125,7 @@ class _Request(Generic[Result]):
         self._is_cancelled = False
 
     def answer(self) -> Result:
-        """What it gives or raises."""
+        """Return or raise as it does."""
         self._future = self._portal.start_task_soon(self._call)
         if self._is_cancelled:
             self._future.cancel()
@@ -139,13 +139,13 @@ class _Request(Generic[Result]):
 
 
 class _Loop:
-    """Where the client's coroutines run."""
+    """The event loop of the client's coroutines."""
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
 
     def run(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """What the coroutine gives or raises. An interrupt cancels it."""
+        """Return or raise as the coroutine does. An interrupt cancels it."""
         request = _Request(self._portal, call)
         return _Apart(request.answer, request.cancel, _nothing).wait()
 
@@ -273,7 +273,7 @@ class SyncOverlay:
 
 
 class _Blocking(Protocol[Asynchronous]):
-    """What stands for an asynchronous `client`, whose coroutines run on `loop`."""
+    """A blocking stand-in for an asynchronous `client`, whose coroutines run on `loop`."""
 
     @property
     def client(self) -> Asynchronous: ...

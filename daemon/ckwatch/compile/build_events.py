@@ -78,7 +78,7 @@ class BuildWaits:
 
 @dataclass(frozen=True, slots=True)
 class BuildStored:
-    """What was compiled is in the store. Told in the thread that has stored it."""
+    """The products are in the store. Sent by the thread that stored them."""
 
     outcome: BuildOutcome
 
@@ -92,7 +92,7 @@ def ignore(_event: BuildEvent) -> None:
 
 
 def compiler_sinks(on_event: OnBuildEvent) -> tuple[OnPassLine | None, OnStageUsed | None]:
-    """What gets the lines of compilers and the processor's time; nothing where events are ignored."""
+    """A sink for the compilers' lines and processor time; it drops them where events are ignored."""
     if on_event is ignore:
         return None, None
     return (

@@ -21,7 +21,7 @@ SIDES: dict[Language, dict[Side, tuple[str, ...]]] = {
     Language.CU: {"host": ("--offload-host-only",), "device": ("--offload-device-only",)},
     Language.CPP: {"host": ()},
 }
-"""What makes clang compile for one side only; C++ has no other."""
+"""Flags that make clang compile one side only; C++ has no other."""
 
 
 def clangd_arguments(
@@ -42,7 +42,7 @@ def clangd_arguments(
 
 
 def cuda_arguments(toolkit: Path, substitutes: Path) -> tuple[str, ...]:
-    """What clang needs to find a CUDA toolkit, of which nvcc has its `nvcc.profile`. `substitutes` is a folder of
+    """Flags by which clang finds a CUDA toolkit, of which nvcc has its `nvcc.profile`. `substitutes` is a folder of
     headers that clang includes by itself and that not every toolkit has."""
     found = (f"--cuda-path={toolkit}", "-nocudalib", "-Wno-unknown-cuda-version")
     return (*found, "-isystem", str(toolkit / "include/cccl"), "-idirafter", str(substitutes))
@@ -53,7 +53,7 @@ CUDA_SUBSTITUTES = ("curand_mtgp32_kernel.h",)
 
 
 def _for_clang(arguments: Sequence[str], arch: str) -> Iterator[str]:
-    """What nvcc's arguments mean to clang."""
+    """nvcc's arguments as clang's."""
     yield from ("-x", "cuda", f"--cuda-gpu-arch={arch}")
     waiting = iter(arguments)
     for one in waiting:

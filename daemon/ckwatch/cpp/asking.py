@@ -47,7 +47,7 @@ class UnitSource:
     overlays: Mapping[str, str]
 
     def is_of(self, unit: UnitState) -> bool:
-        """Whether it is the present text."""
+        """Return True if it is the current text."""
         return self.input is unit.input and self.generation == unit.input.generation
 
     def edited(self, path: str, before: str, after: str) -> UnitSource | None:

@@ -133,7 +133,7 @@ class LentText:
 class _Pending:
     number: int
     key: object = None
-    """What tells it from other requests, where it may be shared."""
+    """The key under which equal requests share an answer."""
     waiting: int = 0
     """Those that wait for its answer."""
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -154,7 +154,7 @@ class Clangd:
         self.unread_length = 0
         """Characters of texts that wait to be written to it."""
         self.skipped: dict[str, list[Range]] = {}
-        """What the preprocessor skips in a text, by URI."""
+        """Ranges that the preprocessor skips in a text, by URI."""
         self._texts: dict[str, tuple[int, LentText]] = {}
         """By path with their versions, those that were asked about last at the end."""
         self._pending: dict[int, _Pending] = {}

@@ -23,15 +23,15 @@ from ckwatch.model.text import LineIndex, Position, Range, Span, advance, common
 
 
 class Forwarding(enum.Flag):
-    """What may be forwarded through a piece."""
+    """Kinds of questions that may be forwarded through a piece."""
 
     NOTHING = 0
     NAVIGATION = enum.auto()
     """Hovers, definitions, references, calls."""
     COMPLETION = enum.auto()
-    """What is typed: completion, signatures."""
+    """Questions about unfinished code: completion, signatures."""
     SEMANTIC = enum.auto()
-    """What the pieces of the text are: tokens, symbols, hints, highlights."""
+    """Questions about the text's pieces: tokens, symbols, hints, highlights."""
     EDIT = enum.auto()
     """Changes of the text: renaming, code actions."""
 
@@ -133,8 +133,8 @@ class RenderedSource:
         raise NotForwardedError(refused.reason)
 
     def edited(self, path: str, before: str, after: str) -> RenderedSource | None:
-        """What the render will be, where a template's text was edited within verbatim text of one line; None where only
-        a render can tell.
+        """Return the expected render where a template was edited within verbatim text of one line; None where only a
+        render can tell.
 
         It may differ from the render in names that are made of the whole text, and where a template compares a text
         that it has captured.
@@ -167,19 +167,19 @@ class RenderedSource:
         return made
 
     def written_by(self, name: str, value: object) -> list[SourcePiece]:
-        """What expressions that mention the parameter `name` have written; first where that is just its value."""
+        """Return the output of expressions that mention the parameter `name`; first where that is just its value."""
         mentions = (piece for piece in self.pieces if not piece.verbatim and name in piece.names)
         found = [piece for piece in mentions if self.name_in(piece) is not None]
         return sorted(found, key=lambda piece: self.text[piece.start : piece.end] != value)
 
     def name_in(self, piece: SourcePiece) -> int | None:
-        """Where the last name stands that a piece holds, as offset of its first character; None where it is code."""
+        """Return the place of a piece's last name, as the offset of its first character; None where it is code."""
         written = self.text[piece.start : piece.end]
         words = [] if len(written) > PRODUCED_LENGTH or "\n" in written else list(_WORD.finditer(written))
         return piece.start + words[-1].start() if words else None
 
     def origin(self, start: int, end: int) -> Span | None:
-        """Where [start, end) comes from; of what an expression wrote, the expression. None where its parts come from
+        """Return the origin of [start, end); of an expression's output, the expression. None where its parts come from
         several places, or it begins or ends in what was rearranged."""
         first, last = self.piece_at(start), self.piece_at(max(end - 1, start))
         if first is None or last is None or first.path != last.path or not first.forwards or not last.forwards:
@@ -191,7 +191,7 @@ class RenderedSource:
         return Span(first.path, begin, finish)
 
     def exact(self, start: int, end: int, need: Forwarding = Forwarding.EDIT) -> Span:
-        """Where [start, end) stands in a template character by character. Raises NotForwardedError."""
+        """Return the verbatim place of [start, end) in a template. Raises NotForwardedError."""
         if start == end:
             return self._insertion(start, need)
         pieces = list(self._within(start, end))
@@ -216,7 +216,7 @@ class RenderedSource:
         return before, behind
 
     def covers(self, path: str, position: Position) -> list[int]:
-        """Where the character of a template at `position` stands, whatever may be forwarded; nowhere if it is not
+        """Return the offsets of a template's character at `position`, whatever may be forwarded; nowhere if it is not
         rendered."""
         own = self._by_path.get(path, ())
         found = [piece for piece in own if piece.verbatim and piece.range.start <= position < piece.range.end]
@@ -287,18 +287,18 @@ class _Edit:
         return len(self.inserted) - len(self.removed)
 
     def is_within(self, reach: Range) -> bool:
-        """Whether the first and the last character of `reach` stay."""
+        """Return True if the first and the last character of `reach` stay."""
         return reach.start < self.reach.start and self.reach.end < reach.end
 
     def moved(self, position: Position) -> Position:
-        """Where a place outside of the edit is afterwards."""
+        """Move a place outside of the edit."""
         if position.line != self.reach.end.line or position < self.reach.end:
             return position
         return Position(position.line, position.column + self.growth)
 
 
 def _holds_character(reach: Range, position: Position, *, before: bool) -> bool:
-    """Whether the character before or behind `position` is in `reach`."""
+    """Return True if a character beside `position` is in `reach`."""
     return reach.start < position if before else position < reach.end
 
 

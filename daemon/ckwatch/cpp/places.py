@@ -57,14 +57,14 @@ class Places:
     """True if places of clangd's text are shown in the templates that they come from."""
 
     def forward(self, position: Position, need: Forwarding) -> list[Position]:  # noqa: ARG002  # all is forwarded here
-        """Where a place of the asked file is in clangd's text; several where it stands there several times.
+        """Places in clangd's text of a place of the file; several where it stands there several times.
 
         Raises NotForwardedError.
         """
         return [position]
 
     def produced(self, position: Position) -> str:  # noqa: ARG002  # nothing is produced here
-        """What stands in clangd's text in place of an expression or value."""
+        """The part of clangd's text that an expression or value wrote."""
         return ""
 
     def own(self, rendered: Range, need: Forwarding) -> Range | None:  # noqa: ARG002  # as above
@@ -77,8 +77,8 @@ class Places:
         return rendered, ""
 
     def exact(self, uri: str, changed: Range) -> Span:
-        """Where a change of clangd's text falls. Raises NotForwardedError where a template does not have that text
-        exactly once, or must not be changed."""
+        """Return the template's place of a change to clangd's text. Raises NotForwardedError where a template does not
+        have that text exactly once, or must not be changed."""
         if uri != self.uri:
             raise NotForwardedError(f"{path_of(uri) or uri} would have to be changed too")
         span = self.source.exact(*self._offsets(changed))
@@ -87,7 +87,7 @@ class Places:
         return span
 
     def in_template(self, changed: Range, text: str) -> str:
-        """What would stand in the template in place of `changed`, with the characters beside it."""
+        """Return the template's new text in place of `changed`, with the characters beside it."""
         before, behind = self.source.around(*self._offsets(changed))
         return f"{before}{text}{behind}"
 
@@ -182,7 +182,7 @@ class KernelFilePlaces(Places):
 
     @cached_property
     def _written(self) -> list[tuple[SourcePiece, Span, ParameterValue]]:
-        """Where each value is written first."""
+        """The first place of each value."""
         found = []
         for name, (span, value) in self.values.items():
             found += [(piece, span, value) for piece in self.source.written_by(name, value)[:1]]
@@ -219,7 +219,7 @@ class HeaderPlaces(Places):
 
 
 def _is_plain(span: Span, value: ParameterValue) -> bool:
-    """Whether a string stands in the file as it is, between quotes."""
+    """Return True if a string stands in the file verbatim, between quotes."""
     return isinstance(value, str) and span.end.column - span.start.column == len(value) + 2 and "\\" not in value
 
 
@@ -234,7 +234,7 @@ def path_of(uri: str) -> str | None:
 
 
 def is_lent(uri: str) -> bool:
-    """Whether a URI is that of a text which is lent to clangd."""
+    """Return True for the URI of a text that clangd gets from us."""
     return path_of_lent(uri).startswith(f"{LENT}/")
 
 

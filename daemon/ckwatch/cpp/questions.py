@@ -36,10 +36,10 @@ METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
     "incoming-calls": ("callHierarchy/incomingCalls", Forwarding.NOTHING),
     "outgoing-calls": ("callHierarchy/outgoingCalls", Forwarding.NOTHING),
 }
-"""What clangd is asked, and what has to be forwarded through the piece of text that is asked about."""
+"""clangd's methods, and the kind of question that the piece of text must forward."""
 
 FROM_ALL_TEXTS = frozenset({"implementation", "incoming-calls", "outgoing-calls"})
-"""What clangd answers from all texts that it has read, and says of each function where one of them has it. Of
+"""Methods that clangd answers from all texts it has read; it says of each function where one of them has it. Of
 references and renames what it finds in the asked text is known by itself, and the rest is left out."""
 
 ROUNDS = 4
@@ -88,7 +88,7 @@ class Question:
     about: Mapping[str, Any]
 
     def positions(self) -> list[Position]:
-        """Where clangd is asked; none for questions about the whole text. Raises NotForwardedError."""
+        """The places to ask clangd about; none for questions about the whole text. Raises NotForwardedError."""
         start = self.request.start
         need = METHODS[self.request.question][1]
         return [] if start is None or not need else self.places.forward(position_of(start), need)

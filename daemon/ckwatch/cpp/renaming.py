@@ -1,4 +1,4 @@
-"""Where a name stands in a template besides the places that a rename changes.
+"""Places of a name in a template besides the places that a rename changes.
 
 clangd knows one render. What stands in the branch that another instance takes is not in it, nor what the preprocessor
 passes over.

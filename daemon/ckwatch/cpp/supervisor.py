@@ -107,7 +107,7 @@ class ClangdSupervisor:
         return self._clangd
 
     async def program(self) -> ClangdProgram:
-        """What runs. Raises as `ready`."""
+        """The running clangd. Raises as `ready`."""
         await self.ready()
         assert self._program is not None  # noqa: S101  # it runs
         return self._program

@@ -126,7 +126,7 @@ class ChangeReporter:
             await self._loop.post(FilesChanged(found, at=time.time()))
 
     async def _differs(self, store: ArtifactStore) -> bool:
-        """Whether a file or the workspace is not as it was read."""
+        """Return True if a file or the workspace differs from what was read."""
         known, _ = self._loop.state.graph.known_digests()
         changed = await to_thread.run_sync(changed_digests, known, (), store.contents.digests)
         return bool(changed) or await to_thread.run_sync(self._view_loader.is_outdated)

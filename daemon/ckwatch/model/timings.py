@@ -10,7 +10,7 @@ from ckwatch.model.kernels import ParameterValue
 CacheName = Literal["cold", "hot"]
 VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
 Standing = Literal["fresh", "stale", "running"]
-"""Whether a timing belongs to the present artifact, and whether it is being taken again."""
+"""Freshness of a timing: of the current artifact or not, and whether it is being taken again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""What a client follows: a unit, a file, the workspace. Nothing else writes or reads the text of a topic."""
+"""Topics that a client follows: a unit, a file, the workspace. Nothing else writes or reads the text of a topic."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Literal, Self, cast
 
 Kind = Literal["unit", "file", "workspace", "show", "heartbeat", "reset"]
-"""What topics are about; `heartbeat` and `reset` are about the stream itself."""
+"""Subjects of topics; `heartbeat` and `reset` are about the stream itself."""
 
 
 class Topic(str):
@@ -25,7 +25,7 @@ class Topic(str):
 
     @property
     def kind(self) -> Kind:
-        """What it is about."""
+        """Its subject."""
         return cast("Kind", self.partition("/")[0])
 
     @property

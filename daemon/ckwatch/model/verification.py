@@ -40,7 +40,7 @@ class VerificationOutcome(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What was found, by the names of `verification/native/machine.h`; the last is a mistake of ours."""
+    """Kinds of findings, by the names of `verification/native/machine.h`; the last is a mistake of ours."""
 
     OUT_OF_BOUNDS_READ = "out-of-bounds-read"
     OUT_OF_BOUNDS_WRITE = "out-of-bounds-write"

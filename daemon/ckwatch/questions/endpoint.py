@@ -101,7 +101,7 @@ Place = Literal["path", "query", "json", "whole"]
 
 
 class Request(NamedTuple):
-    """What a client sends, and when it sends it again."""
+    """A client's request, and when to send it again."""
 
     method: str
     segments: Sequence[str]
@@ -136,7 +136,7 @@ _TYPES_IN = (
 
 
 class _Types(dict[str, Any]):
-    """What names in annotations mean that a module of declarations does not have: types of the wire."""
+    """Types of the wire that annotations name and a module of declarations does not import."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         super().__init__()
@@ -296,7 +296,7 @@ class Endpoint(Generic[P, Awaited, Waited]):
 
     @property
     def takes_json(self) -> bool:
-        """Whether its requests have a body."""
+        """Return True if its requests have a body."""
         return any(one.place in ("json", "whole") for one in self.arguments) or (self.viewed and self.method == "POST")
 
 

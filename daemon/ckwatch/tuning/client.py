@@ -1,4 +1,4 @@
-"""What a tuning run asks of a client of the daemon; `ckwatch.client.Client` is one."""
+"""The client interface that a tuning run needs; `ckwatch.client.Client` is one."""
 
 from __future__ import annotations
 

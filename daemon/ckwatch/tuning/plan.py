@@ -1,4 +1,4 @@
-"""What a run knows and what it evaluates next: no clock, no file, nothing to wait for; `ckwatch.tuning.runner` does it.
+"""The plan of a run: its knowledge and its next evaluation. Pure; `ckwatch.tuning.runner` carries it out.
 
 A strategy proposes points for each shape; shapes take turns. A point that was the best of one shape is offered to the
 others. Results of earlier runs wait in `ShapeSearch.recalled` until the strategy proposes their points again; when it
@@ -128,7 +128,7 @@ class ShapeSearch:
         return point
 
     def take_over_rest(self) -> tuple[Evaluation, ...]:
-        """What earlier runs have found of points that were not proposed."""
+        """Earlier results of points that were not proposed."""
         rest, self.recalled = self.recalled, {}
         return tuple(Evaluation(self.name, point, known) for point, known in rest.items())
 
@@ -226,7 +226,7 @@ class Plan:
         return found
 
     def steps(self) -> Iterator[Next]:
-        """What to do next, from the begin to the end of the run. A step may take a strategy milliseconds."""
+        """Steps of the run, from begin to end. A step may take a strategy milliseconds."""
         yield from self._search_all()
         yield from self.take_over_rest()
         if not self.ended:
@@ -258,7 +258,7 @@ class Plan:
                 return
 
     def take_over_rest(self) -> Iterator[tuple[Evaluation, ...]]:
-        """What earlier runs have found and no search has proposed."""
+        """Earlier results that no search has proposed."""
         for search in self._searches.values():
             if search.recalled:
                 yield search.take_over_rest()
@@ -282,7 +282,7 @@ class Plan:
         return Evaluation(search.name, point, search.recalled.pop(point, None))
 
     def _is_full(self) -> bool:
-        """Whether something must end before anything begins."""
+        """Return True if something must end before anything begins."""
         limit = self._options.measurements
         spent = limit is not None and self.measured + self._running >= limit
         return self._running > 0 and (self._running >= self._room or spent)
@@ -301,7 +301,7 @@ class Plan:
         return ShapeResult(shape=evaluation.shape, status=EvaluationStatus.REFUSED, reason=reason) if reason else None
 
     def is_settled(self, evaluation: Evaluation) -> bool:
-        """Whether the point has a result on the shape."""
+        """Return True if the point has a result on the shape."""
         return evaluation.point in self._searches[evaluation.shape].results
 
     def limit_us(self, shape: str) -> float | None:

@@ -163,7 +163,7 @@ class Evaluator:
 
 
 def _taken_over(evaluation: Evaluation, outcome: Unit | ShapeResult) -> Evaluated | None:
-    """What an earlier run has found, if that is of what the instance compiles to now."""
+    """Return an earlier run's result if it belongs to what the instance compiles to now."""
     if evaluation.known is None:
         return None
     if isinstance(outcome, ShapeResult):

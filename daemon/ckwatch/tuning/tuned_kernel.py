@@ -81,7 +81,7 @@ class TunedKernel:
 
     @property
     def on_processor(self) -> bool:
-        """Whether it is timed where compilers run."""
+        """Return True if it is timed where compilers run."""
         return language_of(self.kernel.template) is Language.CPP
 
     def unit_of(self, point: Point) -> str:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """What writes and validates values of this type. Fields that it does not know are passed over."""
+    """Adapter that writes and validates values of this type. It ignores unknown fields."""
     return _adapter(kind)
 
 

@@ -15,7 +15,7 @@ from ckwatch.model.topics import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """What happened, when (Unix seconds)."""
+    """An event and its time (Unix seconds)."""
 
     what: str
     at: float

@@ -89,7 +89,7 @@ def _unclosed(line: str, message: str, noticed: int) -> SyntaxProblem:
 
 
 def _in_words(message: str, wrong: str) -> tuple[str, str | None]:
-    """What `tomllib` says of the text `wrong`, and what to write instead."""
+    """Return tomllib's complaint about the text `wrong`, and the fix."""
     if message == "Invalid value":
         if wrong in ("True", "False"):
             return f"`{wrong}` is written `{wrong.lower()}` in TOML", wrong.lower()
@@ -139,7 +139,7 @@ class _Value:
         self._opened: list[tuple[str, int]] = []
         """Brackets that are open, and where."""
         self._ended = ""
-        """What has just ended, where a comma must follow: a `value`, or in an inline table a `key`."""
+        """The element that a comma must follow: a `value`, or in an inline table a `key`."""
         self._last_comma = -1
         self._at = 0
 
@@ -285,4 +285,4 @@ _ON_TOKEN: Mapping[str, Callable[[_Value, re.Match[str]], SyntaxProblem | None]]
     ),
     "=": _Value._equals,
 }
-"""What a token does, by its sign or else its kind."""
+"""Effects of tokens, by sign or else by kind."""

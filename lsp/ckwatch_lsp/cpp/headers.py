@@ -39,11 +39,11 @@ class Headers(SessionListener):
         session.editor.add_request(IS_HEADER, self.answer)
 
     def is_header(self, path: str) -> bool:
-        """Whether the file at `path` is a header."""
+        """Return True if the file at `path` is a header."""
         return path in self._reached or self._in_folders(path) is not None
 
     def is_read_only(self, path: str) -> bool:
-        """Whether a header, or a template that was reached, belongs to no workspace."""
+        """Return True if a header, or a template that was reached, belongs to no workspace."""
         return self._session.folder_of(path) is None or self._in_folders(path) is not None
 
     def reached(self, path: str, folder: WorkspaceFolder, unit: str) -> None:
@@ -72,7 +72,7 @@ class Headers(SessionListener):
         return None
 
     async def answer(self, params: Any) -> dict[str, bool]:
-        """Whether a document is a header, and not to be changed; for plug-ins."""
+        """Tell plug-ins if a document is a header and must not be changed."""
         path = path_of(string_in({"uri": sent(params, "uri")}, "uri"))
         header = path is not None and kind_of(f"file://{path}") is DocumentKind.OTHER and self.is_header(path)
         built_in = path is not None and _is_built_in(path)
@@ -85,7 +85,7 @@ class Headers(SessionListener):
             self._session.start(self._fetch, folder)
 
     def state_to_hand_over(self) -> dict[str, Any]:
-        """What was reached from where."""
+        """Origins of the headers that were reached."""
         return {path: list(origin) for path, origin in self._reached.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ class Headers(SessionListener):
             await self._session.editor.refresh("tokens")
 
     def _find_kinds(self, documents: Sequence[TextDocument]) -> bool:
-        """Whether any of them is found to be a header."""
+        """Return True if any of them turns out to be a header."""
         found = [
             each
             for each in documents

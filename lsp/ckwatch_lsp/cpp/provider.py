@@ -78,7 +78,7 @@ class CppProvider(LanguageProvider):
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
     ) -> types.CompletionList | None:
-        """What could be written, outside of Jinja's tags; an unfinished list while clangd is not ready."""
+        """Completions outside of Jinja's tags; an unfinished list while clangd is not ready."""
         if document.kind in (DocumentKind.HEADER, DocumentKind.VIRTUAL) or await self._is_beside_cpp(
             document, position
         ):
@@ -160,7 +160,7 @@ class CppProvider(LanguageProvider):
         return await self._shown(found, document, list[types.DocumentSymbol]) or ()
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
-        """What names are, as far as that is known."""
+        """Kinds of names, as far as they are known."""
         found = await self._tokens.of(document)
         return [
             token if token.range == reach else SemanticToken(reach, token.type, token.modifiers)
@@ -256,7 +256,7 @@ class CppProvider(LanguageProvider):
         return []
 
     async def _renames(self, document: TextDocument, position: Position) -> bool:
-        """Whether names are changed there, and are those of C++."""
+        """Return True if the place renames names of C++."""
         kinds = (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE)
         if document.kind not in kinds or await self._is_beside_cpp(document, position):
             return False
@@ -302,7 +302,7 @@ class CppProvider(LanguageProvider):
         return ShownText(shown_uri, codec, text.below)
 
     async def _is_beside_cpp(self, document: TextDocument, position: Position, *, writing: bool = True) -> bool:
-        """Whether Jinja stands there, or a kernel file's own words: what is typed is no C++. Without `writing`, of
+        """Return True for Jinja or a kernel file's own words, which are not C++. Without `writing`, of
         Jinja's tags only those that write nothing."""
         if document.kind is DocumentKind.KERNEL_FILE:
             return _is_beside_values(document, position)
@@ -327,8 +327,8 @@ class CppProvider(LanguageProvider):
 
 
 def _may_be_in_tag(document: TextDocument, position: Position) -> bool:
-    """Whether the last thing before a place that could be Jinja's opens a tag: only then is the text looked at closely,
-    which takes some ten milliseconds after an edit. (Where a tag holds `}}` in a string, the daemon has no answer.)"""
+    """Return True if the last thing before a place that could be Jinja's opens a tag: only then is the text read
+    closely, which takes some ten milliseconds after an edit. (Where a tag holds `}}` in a string, the daemon has no answer.)"""
     for number in range(position.line, -1, -1):
         line = document.line(number)
         before = line[: position.column] if number == position.line else line
@@ -339,8 +339,8 @@ def _may_be_in_tag(document: TextDocument, position: Position) -> bool:
 
 
 def _is_beside_values(document: TextDocument, position: Position) -> bool:
-    """Whether a place of a kernel file is in a header, a key, a comment's or an empty line: names of C++ are values.
-    (Where this does not tell, the daemon has no answer.)"""
+    """Return True if a place of a kernel file is in a header, a key, a comment or an empty line: names of C++ are
+    values. (Where this does not tell, the daemon has no answer.)"""
     line = document.line(position.line)
     words = _NO_VALUE.match(line) or _KEY.match(line)
     return words is not None and position.column <= words.end()

@@ -137,7 +137,7 @@ class CppQuestions(SessionListener):
         return await self._asked(Asked(folder, "", None), question, [], call=call)
 
     async def about(self, document: TextDocument) -> Asked | None:
-        """What the daemon would be asked about."""
+        """The subject of a question to the daemon."""
         if not self._session.settings.cpp:
             return None
         found: tuple[WorkspaceFolder, str] | None = None
@@ -179,7 +179,7 @@ class CppQuestions(SessionListener):
         return Asked(folder, virtual.unit, None, text.below) if virtual.unit in folder.units else None
 
     async def _has_text(self, document: TextDocument, folder: WorkspaceFolder) -> bool:
-        """Whether the daemon has the text, or the file is the same."""
+        """Return True if the daemon has the text, or the file is the same."""
         if document.version is None or document.path is None:
             return True
         sent = self._session.settings.check_on_type and document.kind in WORKSPACE_KINDS
@@ -222,7 +222,7 @@ class CppQuestions(SessionListener):
         return [moved.start] if end is None else [moved.start, moved.end]
 
     async def _is_present(self, document: TextDocument, about: Asked, revision: int, digest: str) -> bool:
-        """Whether an answer is about the document's text; without a digest, whether that is still what it was."""
+        """Return True if an answer is about the document's text; without a digest, if that has not changed."""
         if not digest:
             return document.revision == revision
         text = document.text

@@ -1,4 +1,4 @@
-"""What clangd does before it can answer, shown as progress; one for each workspace."""
+"""clangd's progress until it can answer, shown as progress; one for each workspace."""
 
 from __future__ import annotations
 

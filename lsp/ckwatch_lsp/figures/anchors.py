@@ -217,10 +217,10 @@ class FigureAnchors(SessionListener):
         self._active = active
         self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
         self._read: dict[tuple[str, Callable[..., Any]], tuple[object, Any]] = {}
-        """What was found in open documents, by URI and what finds it."""
+        """Results in open documents, by URI and finder."""
 
     def _found(self, document: TextDocument, find: Callable[..., Found], *more: object) -> Found:
-        """What `find` finds in a document, until its text or `more` changes."""
+        """Return what `find` finds in a document, kept until its text or `more` changes."""
         key, stamp = (document.uri, find), (document.revision, *more)
         kept = self._read.get(key)
         if kept is None or kept[0] != stamp:

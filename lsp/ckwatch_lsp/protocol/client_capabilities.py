@@ -98,7 +98,7 @@ def capabilities_of(
 
 
 def sent(given: object, path: str) -> Any:
-    """What an editor has sent at a path of fields, some of which the protocol leaves open; None where there is
+    """Return the editor's value at a path of fields, some of which the protocol leaves open; None where there is
     nothing."""
     for name in path.split("."):
         given = given.get(name) if isinstance(given, dict) else getattr(given, name, None)

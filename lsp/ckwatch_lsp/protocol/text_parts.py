@@ -1,4 +1,4 @@
-"""What languages find in a text, at places in code points: symbols with what is below them, and coloured pieces."""
+"""Parts of a text, at places in code points: symbols with what is below them, and coloured pieces."""
 
 from __future__ import annotations
 

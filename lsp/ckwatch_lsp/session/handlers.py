@@ -83,7 +83,7 @@ async def _hover(answers: _Answers) -> types.Hover | None:
 
 
 async def _calls(answers: _Answers) -> list[types.CallHierarchyItem] | None:
-    """What is named at the place comes before what is around it."""
+    """Names at the place come before those around it."""
     at, found = answers.params.position, await _joined(answers)
     return found and sorted(found, key=lambda item: not item.selection_range.start <= at <= item.selection_range.end)
 
@@ -129,7 +129,7 @@ FIRST = (_first, _first_list, _prepare_rename)
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequest:
-    """What a provider is asked about a document, at the position or in the range if the request has one, and with
+    """A question to a provider about a document, at the position or in the range if the request has one, and with
     `more` arguments; and what becomes of the answers.
 
     Slow providers get `beside_s` if another one has an answer, none if one is enough and another's comes before theirs.

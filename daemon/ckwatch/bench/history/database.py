@@ -277,7 +277,7 @@ class HistoryDatabase:
         return self.read(lambda connection: connection.execute(query, values).fetchall())
 
     def parsed(self, query: str, parse: Callable[..., Result], **values: object) -> list[Result]:
-        """What `parse` makes of each row. A row that it raises ValueError or TypeError for damages the file. Raises
+        """Rows as `parse` reads them. A row that it raises ValueError or TypeError for damages the file. Raises
         HistoryError."""
 
         def work(connection: sqlite3.Connection) -> list[Result]:

@@ -1,4 +1,4 @@
-"""What is worked out from artifacts once, and kept on disk with them."""
+"""Results that are computed once per artifact and kept on disk with it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class DerivedFile(Generic[T]):
         return TypeAdapter(self.of)
 
     def content(self, value: T, /, **made_by: Any) -> bytes:
-        """What is written."""
+        """The content that is written."""
         body = self._adapter.dump_json(value)
         return json.dumps({**made_by, "sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n" + body
 
     def value(self, content: bytes, /, **made_by: Any) -> T | None:
-        """What was written, if it was made so; where None stands, any will do."""
+        """Return the stored content if it was made this way; None matches anything."""
         head, _, body = content.partition(b"\n")
         try:
             found = json.loads(head)

@@ -110,7 +110,7 @@ class ViewLoader:
             )
 
     def is_outdated(self) -> bool:
-        """Whether the workspace on disk is not as it was loaded; for a thread."""
+        """Return True if the workspace on disk differs from the loaded one. Blocks; call from a worker thread."""
         with self._lock:
             try:
                 return self._loader.load() != self.workspaces.get(MAIN)

@@ -179,7 +179,7 @@ UNITS_AT_ONCE = 50
 
 @dataclass(eq=False)
 class BenchmarkQueries:
-    """What was timed, of the workspace as it is on disk."""
+    """Timings of the workspace as it is on disk."""
 
     _loop: EngineLoop
     _followed: FollowedBenchmarks

@@ -39,7 +39,7 @@ UNUSED_SHOWN = 1000
 
 
 class ImportedTimingsQueries:
-    """What others measured, about the workspace as it is on disk."""
+    """Imported timings, about the workspace as it is on disk."""
 
     def __init__(self, loop: EngineLoop, history: HistoryRecorder, lookup: UnitLookup) -> None:
         self._loop = loop

@@ -31,7 +31,7 @@ from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 
 @dataclass(eq=False)
 class LanguageQueries:
-    """What editors ask besides states."""
+    """Questions of editors besides states."""
 
     _loop: EngineLoop
     _view_loader: ViewLoader

@@ -76,7 +76,7 @@ class PendingChanges:
     paths: set[str] = field(default_factory=set)
     lost: bool = False
     young: bool = False
-    """Whether a file changed a moment ago and may be changing still: to be looked at again before this is reported."""
+    """Return True if a file changed a moment ago and may still be changing: check it again before reporting."""
     reported: int = 0
     reported_s: float = -math.inf
     """How many paths the last batch had, and when it was taken."""

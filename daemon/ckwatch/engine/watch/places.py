@@ -40,7 +40,7 @@ Hints: TypeAlias = Mapping[str, bool]
 
 
 def identity(path: str) -> Identity | None:
-    """What is at the path, links followed; None when nothing can be found there."""
+    """Return the status of the path, links followed; None if there is nothing."""
     try:
         status = file_status(path)
     except OSError:
@@ -199,7 +199,7 @@ def _entries(folder: str) -> tuple[list[str], list[str], bool]:
 
 
 def has_links(folder: str) -> bool:
-    """Whether a new folder brings links along that lead to other folders, or nowhere."""
+    """Return True if a new folder contains links to other folders, or to nothing."""
     trees = _Trees(names={folder: [folder]})
     trees.walk(folder)
     return bool(trees.links)
@@ -207,10 +207,10 @@ def has_links(folder: str) -> bool:
 
 @dataclass(slots=True)
 class LookedAt:
-    """What a look at hints, or another survey, found."""
+    """Result of checking hints, or of another survey."""
 
     paths: set[str] = field(default_factory=set)
-    """What may have changed, by the names that are watched."""
+    """Paths that may have changed, by their watched names."""
     lost: bool = False
     """A root came back, or was replaced by a different folder."""
     moved: bool = False
@@ -222,7 +222,7 @@ class LookedAt:
 
 
 class WatchedPlaces:
-    """What a survey found of a request.
+    """Result of a survey for one request.
 
     `one_by_one`: events are needed of folders one by one, as something in one of them may not be read.
     """
@@ -240,7 +240,7 @@ class WatchedPlaces:
         self.files: dict[str, dict[str, set[str]]] = {}
         """Folders of turns → names in them → the followed files that are found there."""
         self.movable: set[str] = set()
-        """Where something may come that makes a name lead elsewhere: links, missing pieces, watched folders."""
+        """Places where a new entry could make a name lead elsewhere: links, missing pieces, watched folders."""
         self.found: dict[str, tuple[str, str, Identity | None] | None] = {}
         """Of each followed file the real folder, the name in it, and which folder that is; None for no file."""
         anchors = self.trees.roots.keys() | self.trees.links.keys()
@@ -288,16 +288,16 @@ class WatchedPlaces:
         return {folder: found for folder in folders if (found := identity(folder)) is not None}
 
     def is_outdated(self) -> bool:
-        """Whether another folder is at the place of one from which events are needed, or none."""
+        """Return True if a watched folder was replaced or removed."""
         return any(identity(folder) != known for one in self.needed.values() for folder, known in one.items())
 
     def concerns(self, path: str) -> bool:
-        """Whether what happens there may matter."""
+        """Return True if events there may matter."""
         folder, name = os.path.split(path)
         return name in self.files.get(folder, ()) or path in self.files or is_below(path, self.reported)
 
     def look(self, hints: Hints) -> LookedAt:
-        """What hints are about."""
+        """The subject of hints."""
         found = LookedAt()
         aliases: dict[str, list[str]] = {}
         for path, gone in hints.items():

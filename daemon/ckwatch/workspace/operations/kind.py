@@ -61,7 +61,7 @@ class OperationKind(Generic[TableT]):
 
     @property
     def outline(self) -> Operation | None:
-        """What is known of an operation whose table has problems."""
+        """Parts of an operation whose table has problems."""
         if not self.sizes:
             return None
         return Operation(self.name, (), (), "f32", self.sizes, self.runtime, size_defaults=self.defaults)

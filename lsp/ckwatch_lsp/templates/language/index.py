@@ -278,7 +278,7 @@ class TemplateIndex:
         return answer
 
     def _seen_by(self, user: TemplateFile, link: TemplateReference, name: str) -> BoundName | None:
-        """What a template that includes or extends another binds for it."""
+        """Names that a template binds for one that it includes or extends."""
         if link.keyword == "extends":
             return user.names.top.symbols.get(name)
         return user.names.lookup(name, link.scope, link.start, link.branch, link.tag)

@@ -17,7 +17,7 @@ from ckwatch_lsp.templates.language.tags import BRANCHES, TagBody, tag_body
 
 
 class TextLines(LineIndex):
-    """Where the lines of a text begin and end. Here `\r\n` ends a line, and no position is between the two."""
+    """Beginnings and ends of a text's lines. Here `\r\n` ends a line, and no position is between the two."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
