@@ -328,7 +328,8 @@ class CppProvider(LanguageProvider):
 
 def _may_be_in_tag(document: TextDocument, position: Position) -> bool:
     """Return True if the last thing before a place that could be Jinja's opens a tag: only then is the text read
-    closely, which takes some ten milliseconds after an edit. (Where a tag holds `}}` in a string, the daemon has no answer.)"""
+    closely, which takes some ten milliseconds after an edit. (Where a tag holds `}}` in a string, the daemon has no
+    answer.)"""
     for number in range(position.line, -1, -1):
         line = document.line(number)
         before = line[: position.column] if number == position.line else line
