@@ -560,10 +560,11 @@ def test_a_file_that_cannot_be_written(client: TimingClient, tmp_path: Path, cap
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+@pytest.mark.usefixtures("client")
 def test_without_timings_a_module_is_exported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[Any] = []
 
-    def run_export(options: argparse.Namespace) -> int:
+    async def run_export(options: argparse.Namespace, _client: object, _output: object) -> int:
         given.append(options)
         return 7
 
