@@ -124,12 +124,12 @@ async def test_a_cancelled_download_goes_on_where_it_was(archive: Archive, folde
 async def test_cancelled_at_the_end_leaves_no_tree(
     archive: Archive, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def interrupt(program: Path) -> None:
+    async def interrupt(program: Path, *_: object) -> None:
         assert await anyio.Path(program).exists()
         scope.cancel()
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(room, "_try", interrupt)
+    monkeypatch.setattr(room, "try_program", interrupt)
     with anyio.CancelScope() as scope:
         await fetch(folder)
     assert scope.cancelled_caught

@@ -203,7 +203,7 @@ async def test_a_compiler_that_does_not_run_is_never_made_current(
         raise ToolchainError("the new compiler does not run on this machine")
 
     with monkeypatch.context() as patch:
-        patch.setattr(room, "_try", fails)
+        patch.setattr(room, "try_program", fails)
         with pytest.raises(ToolchainError, match="does not run"):
             await run_install()
     assert installations.current(installations.toolchains_folder(os.environ)) is None
