@@ -96,4 +96,4 @@ def test_alternatives(line: str, fails: bool) -> None:
 
 def test_a_step_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lnit"]) == 2
-    assert "no such step: lnit; there are lint, toolchain, tests, without-compilers" in capsys.readouterr().err
+    assert "no such step: lnit; there are lint, toolchain, tests, docs, without-compilers" in capsys.readouterr().err
