@@ -20,6 +20,7 @@ from ckwatch.engine.handlers import look_up
 from ckwatch.model.causes import ARTIFACT_LOST
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.topics import SHOW
 from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import ShownPlace, State, Unit
 from fakes.patience import PATIENCE_S
@@ -465,7 +466,7 @@ async def test_an_editor_is_shown_each_place_once(bench: Bench) -> None:
             assert await daemon.requests.show(header, 0, 0) == 0
         assert shown_to(page) == []
         for client in ("vim", "emacs", "page"):
-            assert "show" not in (await daemon.snapshots.snapshot(client)).states
+            assert SHOW not in (await daemon.snapshots.snapshot(client)).states
 
 
 @pytest.mark.parametrize(

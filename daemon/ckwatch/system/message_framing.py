@@ -12,7 +12,7 @@ import re
 MESSAGE_LIMIT = 128 * 1024 * 1024
 """Bytes of one message."""
 
-HEADER_LIMIT = 64 * 1024
+HEADER_LIMIT = 16 * 1024
 """Bytes of one header."""
 
 _LENGTH = re.compile(rb"(?<![\w-])content-length[ \t]*:([^\r\n]*)\r?\n", re.IGNORECASE)
