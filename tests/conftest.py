@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ckwatch.workspace.trust import trust
+from helpers.own_process import OwnProcess
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,21 +54,12 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
     """Fail a test that changes environment, folder or processors for those that follow it in its process."""
-    before = _of_this_process()
+    before = OwnProcess.now()
     yield
-    after = _of_this_process()
+    after = OwnProcess.now()
     if after != before:
-        environment, affinity, folder = before
-        os.environ.clear()
-        os.environ.update(environment)
-        os.sched_setaffinity(0, affinity)
-        os.chdir(folder)
+        before.give_back()
         assert after == before
-
-
-def _of_this_process() -> tuple[dict[str, str], set[int], Path]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    return environment, os.sched_getaffinity(0), Path.cwd()
 
 
 @pytest.fixture

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from ckwatch.bench.runtimes import cpu
 from ckwatch.bench.runtimes.cpu import CpuRuntime
+from helpers.own_process import OwnProcess
 
 
 @pytest.fixture
 def processor_runtime() -> Iterator[CpuRuntime]:
     """The runtime of this machine's processor, with environment and affinity given back."""
-    environment, affinity = dict(os.environ), os.sched_getaffinity(0)
+    before = OwnProcess.now()
     opened = cpu.open(cpu.find()[0])
     yield opened
     opened.close()
-    os.sched_setaffinity(0, affinity)
-    os.environ.clear()
-    os.environ.update(environment)
+    before.give_back()

@@ -33,6 +33,7 @@ from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
 from fakes.patience import PATIENCE_S
 from helpers.units import unit
+from torture.bystander import peak_memory_kib
 from torture.rounds import Rounds
 
 SECRET = "the-secret-behind-the-wall"
@@ -385,5 +386,5 @@ def explode(rounds: Rounds, portal: BlockingPortal, pool: RenderPool, folder: Pa
     assert bad.rendered is not None or bad.diagnostics
     assert good.rendered is not None, good.diagnostics
     # not ru_maxrss, which has the peak of the process that started this one
-    peak = int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0])
+    peak = peak_memory_kib(os.getpid())
     assert peak < MEMORY_LIMIT_KIB, f"{peak // 1024} MiB"
