@@ -94,6 +94,9 @@ def main() -> int:
         except subprocess.CalledProcessError as error:
             failed.append(program)
             print(f"{program}: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted")
+            return 130
         Console(width=160).print(table)
     return 1 if failed else 0
 
