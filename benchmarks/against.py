@@ -28,8 +28,11 @@ import dataclasses, importlib, json, sys
 from benchmarks.choosing import begin
 from benchmarks.quick_daemon import own_trust
 begin()
-with own_trust():
-    rows = importlib.import_module(f"benchmarks.{sys.argv[1]}").measure()
+try:
+    with own_trust():
+        rows = importlib.import_module(f"benchmarks.{sys.argv[1]}").measure()
+except KeyboardInterrupt:
+    sys.exit(130)
 print("\\n" + json.dumps([dataclasses.asdict(row) for row in rows]))
 """
 """Runs in either checkout: it asks only for what every version has."""
@@ -43,14 +46,16 @@ Measured = dict[str, tuple[float, str]]
 
 def measured(checkout: Path, program: str) -> Measured:
     """One run of a program in a checkout. Raises CalledProcessError where it fails; its error stream is the user's."""
-    printed = subprocess.run(
-        [checkout / ".venv/bin/python", "-c", ONCE, program],
-        cwd=checkout,
-        env=os.environ | {RUNS: "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
+    command = [f"{checkout}/.venv/bin/python", "-c", ONCE, program]
+    environment = os.environ | {RUNS: "1"}
+    with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            printed, _ = process.communicate()
+        except KeyboardInterrupt:
+            process.terminate()  # it ends its daemons
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command[:1])
     return {MEASURED.sub("", row["name"]): (row["ours"], row["unit"]) for row in json.loads(printed.splitlines()[-1])}
 
 
