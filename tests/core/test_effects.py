@@ -31,11 +31,11 @@ from ckwatch.core.events import (
     ScanFinished,
     WorkAborted,
 )
-from ckwatch.core.invariants import check_invariants, is_at_rest
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Instance, Kernel, Outcome, units_of
+from core.invariants import check_invariants, is_at_rest
 from helpers.units import place, unit
 
 HEADER = HeaderFacts("h1", {"/ck.hpp": "c1"}, frozenset({"/first/ck.hpp"}))

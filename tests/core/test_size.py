@@ -18,8 +18,8 @@ from ckwatch.core.events import (
     OverlayChanged,
     RequestDropped,
 )
-from ckwatch.core.invariants import check_invariants, is_at_rest
 from ckwatch.core.phases import Phase
+from core.invariants import check_invariants, is_at_rest
 
 KERNELS = 100
 AT_ONCE = 4

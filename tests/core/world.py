@@ -42,12 +42,12 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.files import is_quiet
-from ckwatch.core.invariants import ProgressCheck, check_invariants, is_at_rest
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Outcome
 from core.audience import Asked, Audience
 from core.disk import Disk
+from core.invariants import ProgressCheck, check_invariants, is_at_rest
 from core.judge import verify_answer, verify_fresh, verify_rest
 from core.language import TOML
 from core.workers import Outstanding, WorkEffect, Workers

@@ -8,10 +8,10 @@ import pytest
 
 from ckwatch.core.effects import Effect
 from ckwatch.core.events import AnyEvent
-from ckwatch.core.invariants import ProgressCheck, check_invariants
 from ckwatch.core.state import State
 from ckwatch.core.step import step
 from ckwatch.engine import loop
+from core.invariants import ProgressCheck, check_invariants
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,6 @@ is more:
     focus, cancelling (`clients`) ───────► wanted, or no longer wanted (`demand`)
     build requests (`build_requests`) ───► requested, and answered when settled (`notify`)
 
-Work that there is room for is started last (`schedule`, `analysis_schedule`, `timing_schedule`). `invariants` says what
-holds after every step; tests check it each time.
+Work that there is room for is started last (`schedule`, `analysis_schedule`, `timing_schedule`). What holds
+after every step is in `tests/core/invariants.py`.
 """

@@ -1,4 +1,4 @@
-"""Invariants after every step. Tests check them each time; a daemon never needs to."""
+"""Invariants after every step of the core."""
 
 from __future__ import annotations
 
