@@ -1,4 +1,4 @@
-"""What hipcc says of AITER's lists of instances, against what the rules say beforehand.
+"""Compare hipcc's errors in AITER's lists of instances with the rules' predictions.
 
     python -m benchmarks.aiter FILE … [--arch gfx950] [--gemm-spec MNKPadding]   compiles what has no result yet
     python -m benchmarks.aiter --from-results                                     judges the stored results again
@@ -96,7 +96,7 @@ def collect(kernels: Mapping[str, str], arch: str, stored: Stored, limit: int | 
 
 
 def needed(result: Mapping[str, Any] | None, *, code: bool) -> bool:
-    """Whether a unit has no result, or no code that is wanted."""
+    """True if a unit has no result, or no code although `code` is wanted."""
     return result is None or (code and not result["error"] and not result["code"])
 
 

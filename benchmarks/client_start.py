@@ -1,4 +1,4 @@
-"""What the client adds to the start of a command, what one question costs, and a whole command that finds a mistake.
+"""Time that the client adds to the start of a command, that a question takes, and a whole command that finds a mistake.
 
 Imports are measured in fresh processes, on top of anyio's event loop, which both need; against httpx. The question is
 for the log, over the same socket, with a connection of its own each time (ckwatch) and with one that is kept (httpx).

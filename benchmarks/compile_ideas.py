@@ -1,4 +1,4 @@
-"""What was tried to make a compile faster, each against the pass as ckwatch runs it; whether the object is the same.
+"""Ideas that make a compile faster, each against the pass as ckwatch runs it; whether the object is the same.
 
 `nice python -m benchmarks.compile_ideas [--runs N] [--only WORD]` renders the GEMM example before and after an edit of
 its tile, precompiles headers as the daemon does in the background, and runs the edited instance's passes in turns, each
@@ -232,7 +232,7 @@ def collect(bench: Bench, sources: Mapping[tuple[str, int], CompileRequest], onl
 
 
 def table(bench: Bench, runs: int) -> str:
-    """What was found, in Markdown."""
+    """The results, in Markdown."""
     lines = ["| what | processor s | clock s | × | object | verdict |", "|---|---|---|---|---|---|"]
     for idea in bench.ideas.values():
         reference = bench.ideas[idea.against]

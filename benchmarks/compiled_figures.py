@@ -1,4 +1,4 @@
-"""What predictions read of the compiled instances of AITER's `a8w8_rowwise`: compiles them and stores it.
+"""Compile the instances of AITER's `a8w8_rowwise` and store the figures that predictions read.
 
     nice python -m benchmarks.compiled_figures [--dtype i8] [--arch gfx950]     compiles what has no result yet
 
@@ -42,7 +42,7 @@ RESOURCES = (
     *("vgprs", "agprs", "sgprs", "vgpr_spills", "sgpr_spills", "scratch_bytes"),
     *("lds_bytes", "workgroup_size", "wavefront_size", "kernarg_bytes"),
 )
-"""What is stored of a kernel's resources."""
+"""Stored fields of a kernel's resources."""
 
 LOOP = (
     *("mix", "lds_read_bytes", "lds_write_bytes", "global_load_bytes", "global_store_bytes"),
@@ -73,7 +73,7 @@ def report_of(figures: Mapping[str, Any], arch: str) -> CodeObjectReport:
 
 
 def figures_of(report: CodeObjectReport) -> dict[str, Any]:
-    """What is stored of a report."""
+    """The stored part of a report."""
     kernel = main_kernel(report)
     if kernel is None:
         return {"error": "; ".join(report.notes) or "no kernel"}

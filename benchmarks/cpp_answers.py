@@ -232,7 +232,7 @@ class Comparison:
             await take_back(editor)
 
     async def completions(self) -> None:
-        """What is proposed behind a character."""
+        """Measure the proposals behind a character."""
         for typed in TYPED * COMPLETIONS:
             await self._completion(typed)
 
@@ -261,7 +261,7 @@ class Comparison:
             await editor.hover()
 
     async def while_busy(self) -> None:
-        """What is not C++ while clangd parses, against the same at rest."""
+        """Measure answers that are not C++ while clangd parses, against the same at rest."""
         for number in range(EDITS):
             await self._of_jinja(self.found.reference)
             digit = (EDITED, "0")

@@ -1,4 +1,4 @@
-"""What `measurement` is held against: Triton's `do_bench`, and a plain loop with an event pair around each launch.
+"""References for `measurement`: Triton's `do_bench`, and a plain loop with an event pair around each launch.
 
 Both are on PyTorch's current stream, of the same process and device.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 FLUSH_BYTES = 256 * 2**20
-"""What `do_bench` writes before each launch (`triton/testing.py`); the plain loop does the same when it is cold."""
+"""Bytes that `do_bench` writes before each launch (`triton/testing.py`), as the plain loop does when it is cold."""
 
 PLAIN_S = 0.1
 """The plain loop takes samples for about so long, as do_bench does."""

@@ -71,7 +71,7 @@ async def artifacts(example: Example, follower: Follower, text: str) -> tuple[fl
 
 
 async def sources(example: Example, client: Client) -> list[Source]:
-    """What the units render to now."""
+    """The current renderings of the units."""
     found = []
     for unit in example.units:
         rendered = await client.rendered(unit)

@@ -42,7 +42,7 @@ VERIFIED = ("gfx942", "gfx950")
 
 @dataclass(slots=True)
 class Family:
-    """What was found of the instances of an example."""
+    """Results of the instances of an example."""
 
     name: str
     made: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Family:
 
     @property
     def right(self) -> bool:
-        """Whether all compile and none is wrong or not verified."""
+        """True if all compile and none is wrong or not verified."""
         wrong = self.problems[ProblemOutcome.WRONG] + self.problems[ProblemOutcome.NOT_VERIFIED]
         return all(self.compiled[arch] == self.made[arch] for arch in ARCHS) and not wrong and not self.false_rejections
 

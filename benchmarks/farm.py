@@ -264,7 +264,7 @@ async def overhead(quick: QuickWorkspace, client: Client) -> tuple[float, float]
 
 
 async def with_quick_compiler(runs: int, samples: Samples) -> None:
-    """What needs no core: throughput and overhead."""
+    """Measure what needs no core: throughput and overhead."""
     async with quick_workspace() as (quick, client, farm):
         for _ in range(runs):
             quick.there.sleep(0)
@@ -301,7 +301,7 @@ def one_job(example: Example) -> None:
 
 
 async def with_hipcc(runs: int, samples: Samples) -> None:
-    """What needs cores: instances of the example, and an edit's first error."""
+    """Measure what needs cores: instances of the example, and an edit's first error."""
     async with AsyncExitStack() as stack:
         example, client = await stack.enter_async_context(example_daemon(INSTANCES, any_farm))
         follower = await stack.enter_async_context(following(client))

@@ -26,13 +26,13 @@ MEASURED_CODE = DAEMON_CODE
 
 FOLLOWERS = 50
 SLOW_S = 0.02
-"""What the slow one waits after each line."""
+"""Seconds that the slow client waits after each line."""
 
 LIMIT_S = 550.0
 
 
 def state_of(unit: Unit) -> tuple[object, ...]:
-    """What must be the same for everybody."""
+    """The part of a unit that all clients must agree on."""
     return unit.phase, unit.outcome, unit.key, unit.generation
 
 

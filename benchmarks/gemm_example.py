@@ -58,7 +58,7 @@ A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
 B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
 
 BASE: Parameters = {"KPerBlock": 64, A_CLUSTER: (8, 32, 1), B_CLUSTER: (8, 32, 1), "edition": 0}
-"""What all instances have before an edit."""
+"""Parameters of all instances before an edit."""
 
 TILES: tuple[Parameters, ...] = (
     {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (4, 64, 1)},
@@ -67,7 +67,7 @@ TILES: tuple[Parameters, ...] = (
     {"KPerBlock": 64, A_CLUSTER: (2, 128, 1), B_CLUSTER: (4, 64, 1)},
     {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (2, 128, 1)},
 )
-"""What edits change one after the other, besides the edition: an instance that was compiled before leaves a precompiled
+"""Parameters that edits change in turn, besides the edition: an instance that was compiled before leaves a precompiled
 header behind, which has all that an equal tile instantiates."""
 
 
@@ -158,7 +158,7 @@ def _toml(value: Value) -> str:
 
 
 class Follower:
-    """What the client has been told of units and files, and when something became so."""
+    """The client's knowledge of units and files, and when each became so."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -1,4 +1,4 @@
-"""What somebody without ckwatch runs for a rendered source, with the flags that ckwatch uses: no ladder, no store.
+"""Commands to compile a rendered source without ckwatch, with the flags that ckwatch uses: no ladder, no store.
 
 `shared_object` is the two commands that ckwatch would make of one source, `check` is the same with `-fsyntax-only`.
 `inductor` is what PyTorch Inductor's ROCm backend runs (`torch/_inductor/codegen/rocm/compile_command.py`, defaults of

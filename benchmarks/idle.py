@@ -1,4 +1,4 @@
-"""What a daemon costs while nothing happens and one client follows it: processor time, and memory.
+"""Cost of a daemon while nothing happens and one client follows it: processor time, and memory.
 
 Goals: under 0.4 % of a core, at most 90 MB with 5,000 units, 100 MB else. Measured are a workspace of 5,000 units and
 the GEMM example, with the processes that watch files and render. The alternative is a bare process that only watches
@@ -49,7 +49,7 @@ asyncio.run(main())
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What processes took of a core, in percent, and their memory, in MB: resident, and their share of it."""
+    """Percent of a core that processes took, and their memory, in MB: resident, and their share of it."""
 
     percent: float
     resident_mb: float

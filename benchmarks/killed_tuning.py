@@ -1,4 +1,4 @@
-"""What does a tuning run lose that is killed again and again? Its winner, or measurements that are done twice.
+"""Losses of a tuning run that is killed again and again: its winner, or measurements that are done twice.
 
     python -m benchmarks.killed_tuning [--kills 50] [--seed 0]
 

@@ -108,7 +108,7 @@ PLACES = (0, 3)
 
 @dataclass
 class Times:
-    """What both servers took, by what was asked: seconds of keystrokes; 99th percentiles, one for each run, of
+    """Times of both servers, by what was asked: seconds of keystrokes; 99th percentiles, one for each run, of
     answers."""
 
     keystrokes: dict[str, list[float]] = field(default_factory=dict)
@@ -316,7 +316,7 @@ async def _typed(
 
 
 def errors_in(diagnostics: Diagnostics) -> bool:
-    """Whether there is an error."""
+    """Return True if one of them is an error."""
     return any(one.get("severity") == 1 for one in diagnostics)
 
 

@@ -181,12 +181,12 @@ def git_in(folder: Path, *arguments: str) -> None:
 
 
 def machine_of(daemon: Daemon) -> State:
-    """What the daemon knows. Asking it for its status takes longer: it counts."""
+    """The state of the daemon. Asking for its status takes longer: it counts."""
     return runtime_of(daemon).state
 
 
 def runtime_of(daemon: Daemon) -> EngineLoop:
-    """What runs the machine."""
+    """The loop that runs the machine."""
     return daemon.loop
 
 

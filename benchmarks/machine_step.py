@@ -122,7 +122,7 @@ class Daemon:
         return self.seconds.copy()
 
     def done(self, effect: WorkEffect) -> AnyEvent:
-        """What comes of a work."""
+        """The event that reports the end of a work."""
         work = effect.work
         if work.number in self.stopped:
             self.stopped.discard(work.number)
@@ -174,7 +174,7 @@ def scan_of_all(daemon: Daemon, path: str) -> float:
 
 
 def news_of_many(daemon: Daemon) -> Iterator[tuple[str, list[float]]]:
-    """What concerns thousands of units, and the steps that it takes."""
+    """Events that concern thousands of units, and the seconds of each step that they take."""
     numbers = itertools.count(1)
     every = FilesChanged({f"/ws/other/{number}": "1" for number in range(10_000)})
     yield "10,000 files changed", daemon.news(every)

@@ -68,7 +68,7 @@ print(time.monotonic())
 
 
 class Watching:
-    """What the daemon was told, and when it had acted upon it."""
+    """Events sent to the daemon, and when it had acted upon each."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []

@@ -122,7 +122,7 @@ async def session(large: LargeWorkspace, main: Keys, other: Keys, watch: Watch, 
 
 
 class Alternatives:
-    """What does less, in `folder`, which is kept as the workspace is."""
+    """Programs that do less, in `folder`, which is kept as the workspace is."""
 
     def __init__(self, large: LargeWorkspace) -> None:
         self._clone = large.folder / "clone"

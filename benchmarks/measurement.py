@@ -62,7 +62,7 @@ ENOUGH = 19
 
 @dataclass(slots=True)
 class Results:
-    """What was measured, and what it amounts to."""
+    """Measurements and their summary."""
 
     rows: list[Row] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -370,7 +370,7 @@ def main() -> int:
 
 
 def _keep(results: Results, folder: Path) -> None:
-    """What there is so far: a machine may be taken away at any time."""
+    """Write the results so far: a machine may be taken away at any time."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine(), **results.details, "rows": [asdict(row) for row in results.rows]}
     text = json.dumps({**content, "failed": results.failed}, indent=1, default=str)

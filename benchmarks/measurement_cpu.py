@@ -89,7 +89,7 @@ def job_of(unit: Unit, contestants: tuple[Contestant, ...], cache: CacheState) -
 
 
 async def report_of(job: Job, artifacts: list[bytes], delay_ns: int = 0) -> BenchmarkReport:
-    """What a worker measures."""
+    """Measure what a worker measures."""
     start = WorkerStart(environment={**os.environ, DELAY: str(delay_ns)})
     outcome = await measure_in_worker(job, artifacts, start, time_limit_s=120)
     if not isinstance(outcome, BenchmarkReport):

@@ -1,4 +1,4 @@
-"""What hipcc says of the instances of an example, and of mutants of them, against what ckwatch says beforehand.
+"""Compare hipcc's errors in the instances of an example, and in mutants of them, with ckwatch's predictions.
 
     python -m benchmarks.mutated_instances EXAMPLE [--count N] [--seed SEED] [--arch ARCH …]
     python -m benchmarks.mutated_instances EXAMPLE --from-results
@@ -61,7 +61,7 @@ class Sample:
 
     @property
     def value(self) -> ParameterValue | None:
-        """What the parameter was changed to."""
+        """The value that the parameter was changed to."""
         return self.unit.instance.parameters.get(self.parameter)
 
 
@@ -111,7 +111,7 @@ class Example:
                 yield sample
 
     def judgement(self, stored: Stored) -> Judgement:
-        """What ckwatch says of the samples that have a result, against what hipcc said."""
+        """Compare ckwatch's prediction with hipcc's result, for the samples that have one."""
         known = {unit.id.rpartition("@")[0]: unit for unit in self.units}
         found = Judgement()
         for name, result in stored.items():
@@ -135,7 +135,7 @@ class Example:
         return found
 
     def _values(self) -> dict[str, tuple[ParameterValue, ...]]:
-        """What each parameter may be: what its template declares, else what the instances have."""
+        """Values that each parameter may have: those that its template declares, else those of the instances."""
         found: dict[str, dict[ParameterValue, None]] = {}
         for unit in self.units:
             for name, value in unit.instance.parameters.items():
@@ -212,7 +212,7 @@ def hipcc_error(text: str, arch: str, side: str, toolchain: Toolchain, folder: P
 
 
 def compiled(outcome: RenderOutcome, arch: str, toolchain: Toolchain, folder: Path, *flags: str) -> str:
-    """What hipcc says of a sample: its first error, empty where it compiles."""
+    """hipcc's first error in a sample, empty where it compiles."""
     if outcome.rendered is None:
         return f"does not render: {errors_of(outcome)[0].message}"
     text = outcome.rendered.text
@@ -261,7 +261,7 @@ def report(found: Judgement) -> int:
 
 
 def stored_results(example: str) -> Stored:
-    """What hipcc said of samples of an example, in earlier runs too."""
+    """hipcc's results for samples of an example, those of earlier runs included."""
     path = RESULTS / f"mutated_{example}.json"
     return dict(json.loads(path.read_text())) if path.exists() else {}
 

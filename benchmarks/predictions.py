@@ -98,7 +98,7 @@ class Row:
 
     @property
     def key(self) -> str:
-        """What tells rows apart, without what was measured."""
+        """The row's identity, without its measurement."""
         return "/".join(map(str, (self.family, self.gfx, self.units, self.batch, self.m, self.n, self.k, self.dtype)))
 
 
@@ -144,7 +144,7 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
 
 
 def operation_of(family: str, dtype: str = "") -> dict[str, Any]:
-    """What the kernels of a list compute, of that dtype or as the list has it first."""
+    """The problem of a list's kernels, of that dtype or as the list has it first."""
     operations = LISTS[family].operations if family in LISTS else {"": {"a": {"dtype": "bf16"}}}
     table = dict(operations.get(dtype) or next(iter(operations.values())))
     if family in LISTS and LISTS[family].scale_blocks:
@@ -153,7 +153,7 @@ def operation_of(family: str, dtype: str = "") -> dict[str, Any]:
 
 
 def problems_of(rows: Sequence[Row]) -> dict[Row, KernelProblem]:
-    """What the winners of one list and dtype compute."""
+    """The problem of the winners of one list and dtype."""
     family = LISTS[rows[0].family]
     table = operation_of(rows[0].family, rows[0].dtype)
     batched = table["kind"] == "batched_gemm"
@@ -366,7 +366,7 @@ class Design:
 
 
 def design_of(cases: Sequence[Case]) -> Design:
-    """What is learned from; the candidates are those of a8w8_rowwise."""
+    """The data that the weights are learned from; the candidates are those of a8w8_rowwise."""
     instances = sorted({name for case in cases for name in case.candidates})
     found: list[list[dict[str, float]]] = []
     formulas = np.zeros((len(cases), len(instances)))
@@ -412,7 +412,7 @@ def fit(design: Design, steps: int = 15) -> Floats:
 
 
 def outcomes(design: Design, weights: Floats) -> list[Outcome]:
-    """What the weights predict; the winner stands behind what ties with it."""
+    """Evaluate the weights' predictions; the winner stands behind what ties with it."""
     cost = np.where(design.possible, design.formulas + design.features @ weights, np.inf)
     own = cost[np.arange(len(design.winner)), design.winner]
     places = (cost <= own[:, None]).sum(1) - 1

@@ -1,4 +1,4 @@
-"""Where the processor's time goes in the jobs of `many_units`: in the daemon and in the processes that it starts.
+"""Profile the processor's time in the jobs of `many_units`: in the daemon and in the processes that it starts.
 
     python -m benchmarks.profiling FILE      writes the tables as Markdown
 
@@ -36,7 +36,7 @@ WAITING = {
 """Functions in which threads wait, which the kernel does not tell from work everywhere."""
 
 ASKED = "StatusQueries.status"
-"""What answers `many_units` whether all is known, and is none of the job."""
+"""Function that tells `many_units` whether all is known; not a part of the job."""
 
 _PROCESS = re.compile(r'process \d+:"?(?P<command>.*)')
 _MODULE = re.compile(r"/daemon/ckwatch/(?P<file>[\w/]+)\.py|-m ckwatch\.(?P<module>[\w.]+)")
@@ -94,7 +94,7 @@ class Profile:
 
 
 def kind_of(command: str) -> str:
-    """What a process is there for."""
+    """The purpose of a process."""
     found = _MODULE.search(command)
     return "daemon" if found is None else (found["module"] or found["file"].replace("/", "."))
 

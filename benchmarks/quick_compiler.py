@@ -158,7 +158,7 @@ class QuickCompiler:
 
     @property
     def toolchain(self) -> Toolchain:
-        """What builders take for one."""
+        """The compiler as builders take it."""
         environment = {"PATH": os.defpath, "QUICK_COMPILER": str(self.folder)}
         return cast("Toolchain", QuickToolchain(self.program, self.folder, self._include, environment=environment))
 

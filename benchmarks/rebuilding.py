@@ -77,7 +77,7 @@ def build(workspace: Path, *options: str) -> tuple[float, list[dict[str, Any]]]:
 
 
 def compile_seconds(workspace: Path, unit: str) -> float:
-    """What compiling `unit` took."""
+    """Time to compile `unit`."""
     _, printed = command(workspace, "explain", unit, "--json")
     return float(json.loads(printed)["state"]["compiled_in_s"])
 

@@ -38,7 +38,7 @@ class UnavailableError(CkwatchError):
 
 
 def folder() -> Path:
-    """Where what is fetched is kept."""
+    """Folder of fetched files."""
     return installations.cache_folder(os.environ) / "benchmarks"
 
 

@@ -36,13 +36,13 @@ PROVEN = 5
 """Paired runs below which nothing is written to the results."""
 
 EVERYTHING = ("daemon/ckwatch", "lsp/ckwatch_lsp", "templates")
-"""What a program measures that has no `MEASURED_CODE`: paths in the repository, as git takes them."""
+"""Code that a program without `MEASURED_CODE` measures: paths in the repository, as git takes them."""
 
 DAEMON_CODE = tuple(
     f"daemon/ckwatch/{room}"
     for room in ("checks", "client", "core", "engine", "model", "render", "server", "system", "wire", "workspace")
 )
-"""What is measured where a daemon with a compiler that takes no time is."""
+"""Code that programs measure which run a daemon with a compiler that takes no time."""
 
 _ORIGIN = ("program", "date", "commit", "dirty", "cpu", "cores", "python", "ckwatch", "hip", "compiler")
 SHORT = 9
@@ -113,7 +113,7 @@ def paired(
 
 
 def machine() -> dict[str, str | int]:
-    """What a reader needs to judge the figures."""
+    """Facts that a reader needs to judge the figures."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

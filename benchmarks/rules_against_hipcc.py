@@ -1,4 +1,4 @@
-"""What hipcc says of sampled GEMM instances against what the rules say.
+"""Compare hipcc's errors in sampled GEMM instances with the rules' findings.
 
     python -m benchmarks.rules_against_hipcc --hipcc HIPCC [--rocm-path DIR]   compiles what has no result yet
     python -m benchmarks.rules_against_hipcc --from-results                    judges the stored results again
@@ -57,7 +57,7 @@ _CK = (
 HEADERS = "".join(
     f"#include <{name}>\n" for name in ("hip/hip_runtime.h", *_STANDARD, "ck/ck.hpp", *(f"ck/{name}" for name in _CK))
 )
-"""What is precompiled once per pass and architecture.
+"""Headers to precompile once per pass and architecture.
 
 `xdlops_gemm.hpp` and what includes it must stay out: clang 22 writes the specialisations of the member template
 `MfmaSelector::GetMfma` wrongly into a precompiled header, and then takes the f64 instruction for every type.

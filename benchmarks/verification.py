@@ -64,12 +64,12 @@ def least_of(unit: Unit) -> int:
 
 
 def is_made_for(unit: Unit, arch: str) -> bool:
-    """Whether the kernel file names no archs, or this one."""
+    """True if the kernel file names no archs, or this one."""
     return not unit.kernel.arch_spans or arch in unit.kernel.archs
 
 
 def built(example: str, unit: Unit, folder: Path, *options: str) -> dict[str, Any] | None:
-    """What `ckwatch build` prints of a unit, from the store or compiled first; None where it does not compile."""
+    """Output of `ckwatch build` for a unit, from the store or compiled first; None where it does not compile."""
     name = f"{unit.kernel.name}/{unit.instance.name}"
     command = [sys.executable, "-m", "ckwatch", "build", name, "-C", str(EXAMPLES / example), "--arch", unit.arch]
     environment = {**os.environ, "CKWATCH_TRUST_FILE": str(folder / "trusted")}
@@ -88,7 +88,7 @@ def cells(unit: Unit, found: Verification | None) -> list[str]:
 
 
 def verified(unit: Unit, event: Mapping[str, Any], library: Path) -> Verification:
-    """What the emulator finds of a unit that was built; what is wrong is printed. Raises CkwatchError without a
+    """Verify a built unit with the emulator; print what is wrong. Raises CkwatchError without a
     toolchain."""
     artifact = Path(event["products"]["shared-object"]).read_bytes()
     objdump = str(discover().objdump)

@@ -35,7 +35,7 @@ FAILED = re.compile(r"(?:FAILED|ERROR) (tests/.*)")
 
 @dataclass(slots=True)
 class Result:
-    """What came of some steps: how many tests `passed`, `failed`, … and the names of what failed."""
+    """Results of some steps: how many tests `passed`, `failed`, … and the names of what failed."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Result:
         self.failed += other.failed
 
     def last_lines(self) -> str:
-        """What failed, line by line, and the counts."""
+        """The names of what failed, line by line, and the counts."""
         names = ["Failed:", *(f"  {name}" for name in self.failed)] if self.failed else []
         shown = ["passed", "failed", *sorted(self.counts.keys() - {"passed", "failed", "deselected"})]
         return "\n".join([*names, ", ".join(f"{self.counts[what]} {what}" for what in shown)])
@@ -67,7 +67,7 @@ def failed_step(name: str) -> Result:
 
 
 def result_of(name: str, output: str, status: int) -> Result:
-    """What one pytest printed and returned; `name` stands for it where no test failed and yet it did."""
+    """The result of one pytest, by its output and status; `name` stands for it where no test failed and yet it did."""
     lines = output.splitlines()
     result = Result()
     for count, what in COUNT.findall(summary(lines)):
@@ -140,7 +140,7 @@ STEPS: Mapping[str, Step] = {
     "toolchain": commands("toolchain", "ckwatch doctor --quiet || ckwatch toolchain install"),
     "tests": pytest(f"not ({ELSEWHERE})"),
 }
-"""What runs where no step is named."""
+"""Steps that run where none is named."""
 
 OTHERS: Mapping[str, Step] = {
     "docs": commands("docs", SITE),

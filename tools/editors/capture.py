@@ -97,7 +97,7 @@ def _wait_for_file(path: Path) -> None:
 
 
 def capture(name: str) -> dict[str, Any]:
-    """What the editor of this name sends first: its version and the parameters of `initialize`."""
+    """The first message of the editor of this name: its version and the parameters of `initialize`."""
     program = name.partition("-")[0]
     editor = installed(program)
     if editor is None:

@@ -107,7 +107,7 @@ class Example:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def ckwatch(self, *arguments: str) -> str:
-        """What a command of ckwatch prints. Raises CalledProcessError when it fails."""
+        """Output of a command of ckwatch. Raises CalledProcessError when it fails."""
         command = [str(Path(sys.executable).with_name("ckwatch")), *arguments, "-C", str(self.root)]
         return subprocess.run(
             command, env=self.env, cwd=self.root, check=True, capture_output=True, text=True, timeout=600
@@ -123,7 +123,7 @@ class Example:
         return int(asked), line, column
 
     def status(self) -> dict[str, Any]:
-        """What the daemon says of itself."""
+        """The daemon's status."""
         status: dict[str, Any] = json.loads(self.ckwatch("status", "--json"))
         return status
 

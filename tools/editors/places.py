@@ -1,4 +1,4 @@
-"""Where the editors of the tests lie: one tree per editor, below the user's cache folder.
+"""Folders of the editors of the tests: one tree per editor, below the user's cache folder.
 
 $XDG_CACHE_HOME/ckwatch/editors/neovim/0.12.4-1/bin/nvim     a launcher that finds its own runtime files
 $XDG_CACHE_HOME/ckwatch/editors/neovim/current -> 0.12.4-1   the one that tests use

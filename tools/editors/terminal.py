@@ -22,7 +22,7 @@ COLUMNS, ROWS = 160, 48
 
 
 class ScreenTimeoutError(AssertionError):
-    """What was waited for did not appear; the message ends with the screen as it is."""
+    """An expected text did not appear; the message ends with the screen as it is."""
 
 
 class Terminal:
@@ -75,7 +75,7 @@ class Terminal:
         self._folder.cleanup()
 
     def _ask(self, *command: str) -> str:
-        """What tmux prints; nothing if it has gone."""
+        """Output of tmux; nothing if it has gone."""
         asked = [*self._server, *command]
         return subprocess.run(asked, env=self._env, capture_output=True, text=True, timeout=20, check=False).stdout
 
@@ -108,7 +108,7 @@ class Terminal:
         return screen
 
     def _answer(self, command: str) -> list[str]:
-        """What a command of tmux prints. Output of the program that comes meanwhile is not lost: the screen has it."""
+        """Output of a command of tmux. Output of the program that comes meanwhile is not lost: the screen has it."""
         assert self._client.stdin is not None  # noqa: S101 - opened with pipes
         self._client.stdin.write(command.encode() + b"\n")
         self._client.stdin.flush()

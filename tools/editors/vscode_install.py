@@ -51,7 +51,7 @@ class InstallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VsCode:
-    """What is needed to see the extension in a page."""
+    """Parts needed to see the extension in a page."""
 
     node: str
     code_server: Path

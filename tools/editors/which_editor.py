@@ -16,7 +16,7 @@ Find = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What to type for an editor; `{root}` is the folder of this checkout."""
+    """Commands to type for an editor; `{root}` is the folder of this checkout."""
 
     name: str
     programs: tuple[str, ...]
@@ -63,7 +63,7 @@ VIEWS = (
 
 
 def suggestion(find: Find = shutil.which, *, too_old: Callable[[str, str], bool] | None = None) -> list[str]:
-    """What to type to see errors and figures in an editor that is here; of several, the one that shows most.
+    """Commands that show errors and figures in an editor that is here; of several, in the one that shows most.
 
     `find` looks for a program, `too_old(editor, program)` tells whether it is older than what is needed.
     """

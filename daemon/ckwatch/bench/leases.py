@@ -98,11 +98,6 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
         time.sleep(min(_POLL_S, left_s))
 
 
-def held_by(identity: str) -> str:
-    """Return the last holder's description of itself; empty when it cannot be read."""
-    return _written_in(_folder() / _name(identity))
-
-
 def _written_in(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

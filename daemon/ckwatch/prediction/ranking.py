@@ -9,7 +9,6 @@ from math import log
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.roofline import CacheState
 from ckwatch.prediction.predict import Prediction, PredictionTarget, predict
 from ckwatch.prediction.times import Bottleneck
 
@@ -44,17 +43,14 @@ class RankedInstance:
 
 
 def rank(
-    entries: Iterable[RankingCandidate],
-    problem: KernelProblem,
-    target: PredictionTarget,
-    cache: CacheState = CacheState.COLD,
+    entries: Iterable[RankingCandidate], problem: KernelProblem, target: PredictionTarget
 ) -> tuple[RankedInstance, ...]:
     """The entries by predicted time, those without one at the end by their bound.
 
     Within a tie, and where nothing but the order is left to say, what is next to become the limit decides: the sum of
     the times that each resource would need alone.
     """
-    predicted = [(entry, predict(entry.report, entry.parameters, problem, target, cache)) for entry in entries]
+    predicted = [(entry, predict(entry.report, entry.parameters, problem, target)) for entry in entries]
     timed = [(entry, found) for entry, found in predicted if _has_place(entry, found)]
     timed.sort(key=lambda row: (row[1].time_us or 0.0, sum(row[1].terms.values()), row[0].name))
     groups: list[list[tuple[RankingCandidate, Prediction]]] = []

@@ -346,15 +346,14 @@ class Timings:
         rows = self._database.rows(_BASELINES)
         return [Baseline(name=name, set_at=at, units=units, timings=count) for name, at, units, count in rows]
 
-    def remove_baseline(self, name: str, unit: str | None = None) -> int:
-        """Let `name` mean nothing any more, for one unit or for all; how many units that was."""
-        stored = None if unit is None else stored_name(unit)
+    def remove_baseline(self, name: str) -> int:
+        """Remove the baseline. Return the number of units that it had timings of."""
 
         def work(connection: sqlite3.Connection) -> int:
-            which = {"name": name, "unit": stored}
-            where = "FROM baseline WHERE name = :name AND (:unit IS NULL OR unit = :unit)"
-            (count,) = connection.execute(f"SELECT count(DISTINCT unit) {where}", which).fetchone()
-            connection.execute(f"DELETE {where}", which)
+            (count,) = connection.execute(
+                "SELECT count(DISTINCT unit) FROM baseline WHERE name = ?", (name,)
+            ).fetchone()
+            connection.execute("DELETE FROM baseline WHERE name = ?", (name,))
             return int(count)
 
         return self._database.write(work)
