@@ -227,7 +227,7 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
 def _explanations(listing: Listing) -> dict[str, str]:
     """Describe each known mnemonic in the listing, whatever its operands."""
     names = sorted({row.instruction.mnemonic for row in listing.rows})
-    return {name: "" if (found := explain(name)) is None else found.text for name in names}
+    return {name: explain(name) or "" for name in names}
 
 
 def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaLine:
