@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
@@ -30,13 +30,18 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+def said(lines: list[str], event: BuildEvent) -> None:
+    if isinstance(event, CompilerSaid):
+        lines.append(event.line)
+
+
 async def compiled(script: Script, folder: Path, text: str = COMPILES) -> CompileOutcome:
     return await compile_source(REQUEST, script(text), folder=folder)
 
 
 async def test_products(script: Script, folder: Path) -> None:
     lines: list[str] = []
-    outcome = await compile_source(REQUEST, script(), folder=folder, on_line=lines.append)
+    outcome = await compile_source(REQUEST, script(), folder=folder, on_event=lambda event: said(lines, event))
     assert (outcome.status, outcome.fault) == (CompileStatus.OK, None)
     assert outcome.files[ProductKind.CODE_OBJECT].read_bytes() == DEVICE_CODE
     assert outcome.files[ProductKind.CODE_OBJECT].name == "kernel.gfx942.hsaco"
@@ -132,7 +137,7 @@ async def test_who_is_at_fault(
 async def test_echoed_command_is_left_out(script: Script, folder: Path) -> None:
     lines: list[str] = []
     toolchain = script("echo 'kernel.hip:1:1: error: a' >&2; echo 'failed to execute:clang++ -c' >&2; exit 1")
-    outcome = await compile_source(REQUEST, toolchain, folder=folder, on_line=lines.append)
+    outcome = await compile_source(REQUEST, toolchain, folder=folder, on_event=lambda event: said(lines, event))
     assert (outcome.log, lines) == ("kernel.hip:1:1: error: a\n", ["kernel.hip:1:1: error: a"])
 
 

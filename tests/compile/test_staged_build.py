@@ -147,7 +147,7 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
     assert told == [OnePassLeft(), CompilerSaid(None, "kernel.hip:1:2: warning: by both")]
     assert ladder.no_plan is not None
     assert reason in ladder.no_plan
-    assert await ladder.check(request(), store.work_folder(), None) is None
+    assert await ladder.check(request(), store.work_folder(), ignore) is None
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ async def test_another_compiler_may_take_them(ladder: StagedCompiler, hip: FakeH
 async def test_a_check_and_its_compile(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
     folder = store.work_folder()
     narrow: list[list[Step]] = []
-    checked = await ladder.check(request(), folder, None)
+    checked = await ladder.check(request(), folder, ignore)
     assert checked is not None
     assert (checked.ok, hip.steps) == (True, [Step.ASK, Step.HOST])
     outcome = await ladder.compile(request(), folder, on_event=narrowing(narrow, hip), checked=checked)
@@ -399,7 +399,7 @@ async def test_a_check_that_found_a_mistake(ladder: StagedCompiler, hip: FakeHip
     hip.answer(Step.HOST, "kernel.hip:1:1: error: host\n", 1)
     hip.answer(Step.DEVICE, "kernel.hip:1:1: error: device\n", 1)
     folder = store.work_folder()
-    checked = await ladder.check(request(), folder, None)
+    checked = await ladder.check(request(), folder, ignore)
     assert checked is not None
     assert (checked.ok, checked.host.log) == (False, "kernel.hip:1:1: error: host\n")
     outcome = await ladder.compile(request(), folder, checked=checked)

@@ -53,7 +53,6 @@ from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
-    from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
     from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
 
@@ -332,11 +331,11 @@ class Builder:
             return await options.elsewhere(request, folder)
         if (ladder := self.ladder) is not None:
             return await ladder.compile(request, folder, options, on_event, checked=checked)
-        from ckwatch.compile.single_call import compile_at_once  # loaded when something must be compiled
+        from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
-        return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
+        return await compile_source(request, self._toolchain, folder=folder, launch=self._launch, on_event=on_event)
 
-    async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
+    async def check(self, request: CompileRequest, on_event: OnBuildEvent = ignore) -> HostPassReport | None:
         """Report the host pass, which the next `build` of the same request does not repeat.
 
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
@@ -348,7 +347,7 @@ class Builder:
             return None
         key = await self.key(request)
         async with self._flight(key):
-            return await self._checks.check(key, request, ladder, on_said)
+            return await self._checks.check(key, request, ladder, on_event)
 
     def _publish(
         self, build: _Build, outcome: CompileOutcome, folder: Path, ended_ns: int

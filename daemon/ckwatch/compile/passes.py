@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +25,6 @@ from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, St
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-
-OnPassLine = Callable[[PassSide | None, str], None]
-"""Gets each line that a pass prints, as it is printed; None: one call makes both."""
 
 OBJECT_OF = {PassSide.HOST: "host.o", PassSide.DEVICE: "device.o"}
 
