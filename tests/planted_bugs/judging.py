@@ -124,7 +124,7 @@ async def _placed(
 ) -> Verification:
     for symbol in {finding.kernel for finding in verification.findings}:
         function = await disassemble(code_object, toolchain, symbol)
-        frames = (await source_lines_of(code_object, toolchain, function)).frames
+        frames = await source_lines_of(code_object, toolchain, function)
         verification = place_findings(verification, symbol, frames, file)
     return verification
 
