@@ -245,7 +245,7 @@ class Builder:
             return request.arch
         async with self._host_arch:
             if self._host is None:
-                self._host = await native_cpu(self._toolchain, self._store.folder)
+                self._host = await anyio.to_thread.run_sync(native_cpu, self._toolchain, self._store.folder)
             return self._host
 
     def _find_now(self, key: str, look: ContentSnapshot | None) -> BuildOutcome | None:
