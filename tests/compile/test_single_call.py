@@ -272,10 +272,9 @@ async def test_a_function_that_is_not_exported(script: Script, store: ArtifactSt
     assert "defines no exported function 'k_2'" in built.log
 
 
-async def test_beside_hipcc(script: Script, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beside_hipcc(script: Script, store: ArtifactStore) -> None:
     nvcc = nvcc_of(script)
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc.find_nvcc", lambda _env: nvcc)
-    builder = Builder(script(NVCC), store)
+    builder = Builder(script(NVCC), store, find_nvcc=lambda _env: nvcc)
     built = await builder.build(CU)
     assert built.ok, built.log
     assert (await builder.find(CU)) is not None
@@ -283,14 +282,11 @@ async def test_beside_hipcc(script: Script, store: ArtifactStore, monkeypatch: p
     assert builder.compiled == 1
 
 
-async def test_without_nvcc_others_are_built(
-    script: Script, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_nvcc_others_are_built(script: Script, store: ArtifactStore) -> None:
     def nothing(_env: object) -> NvccToolchain:
         raise ToolchainError("no CUDA compiler found", "Install it.")
 
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc.find_nvcc", nothing)
-    builder = Builder(script(), store)
+    builder = Builder(script(), store, find_nvcc=nothing)
     with pytest.raises(ToolchainError, match="no CUDA compiler found"):
         await builder.build(CU)
     assert (await builder.build(REQUEST)).ok

@@ -6,7 +6,7 @@ A builder with hipcc makes one with nvcc when the first CUDA source is asked for
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +45,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import Artifact, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.store.turns import Turns
-from ckwatch.compile.toolchain.nvcc import NvccToolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.targets import Language
@@ -109,7 +109,9 @@ class Builder:
         launch: Launcher = run_process,
         make_ladder: Callable[[], StagedCompiler] | None = None,
         shared: Callable[[], SharedStore | None] = lambda: None,
+        find_nvcc: Callable[[Mapping[str, str]], NvccToolchain] = find_nvcc,
     ) -> None:
+        self._find_nvcc = find_nvcc
         self._toolchain = toolchain
         self._make_ladder = make_ladder
         self._ladder_made: StagedCompiler | None = None
@@ -144,9 +146,7 @@ class Builder:
             )
         async with self._finding_nvcc:
             if self._cuda is None:
-                from ckwatch.compile.toolchain.nvcc import find_nvcc
-
-                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
+                nvcc = await anyio.to_thread.run_sync(self._find_nvcc, self._toolchain.environment)
                 nvcc = replace(nvcc, workspace=self._toolchain.roots.get("workspace"))
                 self._cuda = Builder(nvcc, self._store, launch=self._launch, shared=self._shared)
         return self._cuda
