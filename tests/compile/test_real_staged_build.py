@@ -13,10 +13,11 @@ from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.outcome import Rendered

@@ -12,9 +12,10 @@ import pytest
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
-from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_command, compile_source, link_command
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import CkwatchError, ToolchainError

@@ -11,9 +11,10 @@ import pytest
 
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import HEADERS_WORTH, StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language

@@ -200,7 +200,7 @@ class IsaView:
 def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
     document = listing_text_of(listing, roots=roots)
-    general = _explanations(listing)
+    general = {name: explain(name) or "" for name in sorted({row.instruction.mnemonic for row in listing.rows})}
     end, heading = len(document.lines) - 1, document.lines[0].removeprefix("; ")
     lines = tuple(
         _view_line(number, listing.rows[row], general, rendered)
@@ -215,12 +215,6 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
         has_lines=any(row.frames for row in listing.rows),
         notes=listing.notes,
     )
-
-
-def _explanations(listing: Listing) -> dict[str, str]:
-    """Describe each known mnemonic in the listing, whatever its operands."""
-    names = sorted({row.instruction.mnemonic for row in listing.rows})
-    return {name: explain(name) or "" for name in names}
 
 
 def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaLine:

@@ -68,7 +68,8 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     if complaint is not None:
         raise HeaderRefusedError(complaint)
     more = () if header is None else header.headers
-    opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
+    known = {*more, *(() if header is None else (str(header.source), str(header.file)))}
+    opened = await anyio.to_thread.run_sync(_opened_headers, listed, job.folder, known)
     headers = tuple(sorted({*opened, *more}))
     return PassResult(side, job, headers, None if finished.succeeded else unfinished(job, finished, headers))
 
@@ -113,10 +114,6 @@ def _complaint(finished: ProcessResult, header: PrecompiledHeader) -> str | None
     complaints = [line for line in errors[:1] if any(word in line for word in words)]
     complaints += [line for line in errors if "unknown argument" in line and "-fno-cxx-modules" in line]
     return complaints[0] if complaints else None
-
-
-def _files_of(header: PrecompiledHeader | None) -> tuple[str, ...]:
-    return () if header is None else (str(header.source), str(header.file))
 
 
 def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:

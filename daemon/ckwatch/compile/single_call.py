@@ -37,8 +37,8 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     CompileStatus,
-    ProductKind,
 )
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import EXPORTS, HEADER_LIST, TEMPORARY, prepare
 from ckwatch.model.errors import CkwatchError

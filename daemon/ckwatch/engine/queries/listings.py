@@ -24,9 +24,9 @@ from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_in
 from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
 from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.compile.request import CompileRequest, ProductKind
+from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import read_entry
+from ckwatch.compile.store.entries import ProductKind, read_entry
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
