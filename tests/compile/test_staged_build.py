@@ -283,7 +283,7 @@ async def test_headers_that_are_there_are_used(ladder: StagedCompiler, hip: Fake
     assert outcome.status is CompileStatus.OK
     assert [Path(header).name for header in outcome.headers] == ["a.h", "device.h", "host.h"]
     used = {step: hip.runs_of(step)[0].precompiled for step in PASS_OF.values()}
-    made = {run.output.parent / "header.pch" for step in HEADER_OF.values() for run in hip.runs_of(step)}
+    made = {Path(run.arguments[-1]).with_name("header.pch") for step in HEADER_OF.values() for run in hip.runs_of(step)}
     assert {Path(path or "") for path in used.values()} == made
     assert len(made) == 2
 
