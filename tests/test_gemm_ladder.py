@@ -9,10 +9,11 @@ import pytest
 
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.compile.request import CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.render.renderer import Renderer
 from ckwatch.system.async_processes import run_process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,13 @@ from ckwatch.workspace.loading import load_workspace
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@cache
+def kernels_of(folder: Path) -> tuple[Kernel, ...]:
+    return tuple(load_workspace(folder).kernels)
+
+
 def kernel_of(example: str, name: str) -> Kernel:
-    return next(one for one in load_workspace(EXAMPLES / example).kernels if one.name == name)
+    return next(one for one in kernels_of(EXAMPLES / example) if one.name == name)
 
 
 def sized(kernel: Kernel, shape: str, sizes: Mapping[str, int]) -> Kernel:
@@ -53,7 +59,7 @@ def test_only_what_changed_is_worked_out_again() -> None:
 @pytest.mark.parametrize("example", ["attention", "convolution", "gemm", "moe", "normalization"])
 def test_parameters_of_any_family_in_any_operation(example: str) -> None:
     # a template and a kind that do not go together are reported elsewhere
-    kernels = [one for folder in sorted(EXAMPLES.iterdir()) for one in load_workspace(folder).kernels]
+    kernels = [one for folder in sorted(EXAMPLES.iterdir()) for one in kernels_of(folder)]
     operations = [one for one in kernels if Path(one.path).parent.name == example and one.shapes]
     odd: dict[str, ParameterValue] = {
         "TileK": 0,

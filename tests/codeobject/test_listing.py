@@ -60,6 +60,12 @@ def function_from(*instructions: str, symbol: str = "kernel") -> DisassembledFun
     return function
 
 
+def uncommented(line: str) -> str:
+    """The line without the `;` that editors want before a heading, a note and an explanation."""
+    line = re.sub(r"^(; |( *); (?=▾))", r"\2", line)
+    return re.sub(r"^( *[0-9a-f]{6}  .*?  +); ", r"\1", line)
+
+
 def folded_lines(document: ListingText) -> Iterator[str]:
     """The lines with only the main loop open, each closed fold as its marked first line; without a main loop, all."""
     with_main = any(fold.main for fold in document.folds)
@@ -67,7 +73,8 @@ def folded_lines(document: ListingText) -> Iterator[str]:
     line = 0
     while line < len(document.lines):
         last = closed.get(line)
-        yield document.lines[line] if last is None else document.lines[line].replace("▾", "▸", 1)
+        text = uncommented(document.lines[line])
+        yield text if last is None else text.replace("▾", "▸", 1)
         line = line + 1 if last is None else last + 1
 
 
@@ -176,8 +183,8 @@ def test_notes() -> None:
 
 def test_an_empty_kernel_is_a_document() -> None:
     assert listing_text_of(listing_of(DisassembledFunction("k", 0, ()))).lines == (
-        "k: 0 instructions",
-        "  no instructions in the disassembly",
+        "; k: 0 instructions",
+        ";   no instructions in the disassembly",
     )
 
 
@@ -279,10 +286,10 @@ def check(listing: Listing, document: ListingText) -> None:
         while open_until and open_until[-1] < fold.start:
             open_until.pop()
         assert not open_until or fold.end <= open_until[-1]
-        assert document.lines[fold.start].index("▾") == 2 * len(open_until)
+        assert document.lines[fold.start].index("; ▾") == 2 * len(open_until)
         open_until.append(fold.end)
     kept = [line.replace("▸", "▾", 1) for line in folded_lines(document)]
-    everything = iter(document.lines)
+    everything = map(uncommented, document.lines)
     assert all(line in everything for line in kept)  # some of the lines, in their order
     main_rows = {
         index for index, row in enumerate(listing.rows) if row.loop is not None and listing.loops[row.loop].main

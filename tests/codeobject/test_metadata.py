@@ -212,8 +212,7 @@ def test_no_damage_raises_anything_else() -> None:
 
 def test_the_machine_of_the_header_names_the_arch_where_the_metadata_does_not() -> None:
     data = content(LIMITS)
-    assert metadata.read_code_object(data).machine == "gfx942"
-    assert metadata.read_code_object(data).version == 6
+    assert not any("version is not known" in note for note in read_metadata(data).notes)
     assert read_metadata(data.replace(b"amdhsa.target", b"amdhsa.tarket")).arch == "gfx942"
     unknown = bytearray(data.replace(b"amdhsa.target", b"amdhsa.tarket"))
     struct.pack_into("<I", unknown, 0x30, 0xFE)

@@ -12,7 +12,6 @@ from ckwatch.codeobject.source_lines import (
     CallChain,
     SourceFrame,
     call_chains_of,
-    innermost_lines_of,
     place_in_template,
     plain_name,
     short_path,
@@ -78,26 +77,6 @@ def test_addresses_as_arguments_are_answered_by_one_list(frames: dict[int, CallC
     assert call_chains_of(f"[{','.join(lines)}") == frames
     odd = r"""[{"Address":"0x10","Symbol":[{"Column":1,"FileName":"/a","FunctionName":"f<\"{\\\"Address\\\":\">","Line":2}]}]"""
     assert [chain[0].path for chain in call_chains_of(odd).values()] == ["/a"]
-
-
-def test_objdump_tells_the_innermost_line(frames: dict[int, CallChain]) -> None:
-    innermost = innermost_lines_of((ISA / "product.lines.txt").read_text())
-    assert innermost[MFMA] == (SourceFrame("", "/ck/include/ck/utility/amd_xdlops.hpp", 187),)
-    same = [
-        (innermost[address][0].path, innermost[address][0].line) == (chain[0].path, chain[0].line)
-        for address, chain in frames.items()
-    ]
-    assert all(same)
-
-
-def test_objdump_without_lines_tells_none() -> None:
-    assert innermost_lines_of((ISA / "product.objdump.txt").read_text()) == {}
-
-
-def test_lines_do_not_leak_into_the_next_function() -> None:
-    text = "0000000000001000 <a>:\n; /ws/a.hip:3\n\ts_nop 0  // 000000001000: BF800000\n\n"
-    text += "0000000000001100 <b>:\n\ts_nop 0  // 000000001100: BF800000\n"
-    assert innermost_lines_of(text) == {0x1000: (SourceFrame("", "/ws/a.hip", 3),)}
 
 
 def test_steps_leave_out_building_blocks(frames: dict[int, CallChain]) -> None:

@@ -13,10 +13,10 @@ import pytest
 from ckwatch.compile.elf import (
     CompressedBundleError,
     ElfError,
+    ElfHeader,
     code_digest,
     device_code,
     exported_symbols,
-    machine,
     undefined_symbols,
     weaken,
 )
@@ -85,7 +85,10 @@ def test_compressed(file: Path) -> None:
 
 
 def test_machine() -> None:
-    assert (machine(DEVICE_CODE), machine(OBJECT), machine(b"\x7fELF"), machine(bytes(100))) == (224, 62, None, None)
+    assert (ElfHeader.read(DEVICE_CODE).machine, ElfHeader.read(OBJECT).machine) == (224, 62)
+    for other in (b"\x7fELF", bytes(100)):
+        with pytest.raises(ElfError):
+            ElfHeader.read(other)
 
 
 @pytest.mark.parametrize("whole", [OBJECT, SHARED_OBJECT], ids=["object", "shared object"])

@@ -49,7 +49,7 @@ def request_(tmp_path: Path) -> CompileRequest:
 
 async def places(code_object: Path, toolchain: Toolchain, symbol: str) -> set[tuple[str, int]]:
     found = await source_lines_of(code_object, toolchain, await disassemble(code_object, toolchain, symbol))
-    return {(Path(frame.path).name, frame.line) for chain in found.frames.values() for frame in chain}
+    return {(Path(frame.path).name, frame.line) for chain in found.values() for frame in chain}
 
 
 async def test_the_same_code_with_lines_either_way(

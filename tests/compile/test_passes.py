@@ -26,7 +26,7 @@ def job(hip: FakeHip, tmp_path: Path) -> CompileJob:
     folder = tmp_path / "work ü"
     folder.mkdir()
     prefixes, _ = prepare(request(), folder)
-    return CompileJob(request(), hip.toolchain, folder, hip, None, prefixes)
+    return CompileJob(request(), hip.toolchain, folder, hip, prefixes)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def both(hip: FakeHip, job: CompileJob, host: End, device: End) -> list[Pa
     passes = []
     for side, (said, status, exit_reason) in ((PassSide.DEVICE, device), (PassSide.HOST, host)):
         hip.answer(PASS_OF[side], said.format(side=side), status, exit_reason=exit_reason)
-        own = CompileJob(job.request, job.toolchain, job.folder, hip, None, job.prefixes, begun_ns=7 if status else 9)
+        own = CompileJob(job.request, job.toolchain, job.folder, hip, job.prefixes, begun_ns=7 if status else 9)
         passes.append(await run_pass(own, side, PLAN, None))
     return passes
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from ckwatch.compile import pending_host_passes
-from ckwatch.compile.build_events import BuildOptions
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, ProcessorUsed
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileRequest
@@ -50,12 +50,13 @@ def wrong(hip: FakeHip, *sides: PassSide) -> None:
 
 
 async def test_the_build_goes_on_from_the_check(builder: Builder, hip: FakeHip, store: ArtifactStore) -> None:
-    said: list[tuple[PassSide | None, str]] = []
+    said: list[BuildEvent] = []
     hip.answer(Step.HOST, "kernel.hip:1:1: warning: w\n")
-    checked = await builder.check(request(), lambda *one: said.append(one))
+    checked = await builder.check(request(), said.append)
     assert checked is not None
     assert (checked.ok, checked.transient, checked.log) == (True, False, "kernel.hip:1:1: warning: w\n")
-    assert said == [(PassSide.HOST, "kernel.hip:1:1: warning: w")]
+    expected = CompilerSaid(PassSide.HOST, "kernel.hip:1:1: warning: w")
+    assert [event for event in said if not isinstance(event, ProcessorUsed)] == [expected]
     built = await builder.build(request())
     assert (built.ok, built.log, len(hip.runs_of(Step.HOST))) == (True, checked.log, 1)
     assert folders(store) == []

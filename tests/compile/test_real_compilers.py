@@ -13,7 +13,7 @@ from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.build_events import BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.dependencies import parse_dependency_file
-from ckwatch.compile.elf import EM_AMDGPU, machine
+from ckwatch.compile.elf import EM_AMDGPU, ElfHeader
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.shared_store import SharedStore, SharedStoreTimes
@@ -91,9 +91,9 @@ async def test_hip_from_source_to_store(
     assert artifact is not None
     assert artifact.record.exports == ("k_1",)
     assert artifact.code_object is not None
-    assert machine(artifact.code_object.read_bytes()) == EM_AMDGPU
+    assert ElfHeader.read(artifact.code_object.read_bytes()).machine == EM_AMDGPU
     assert artifact.shared_object is not None
-    assert machine(artifact.shared_object.read_bytes()) == 62
+    assert ElfHeader.read(artifact.shared_object.read_bytes()).machine == 62
     assert artifact.record.peak_memory_bytes > 50 << 20
     dependencies = artifact.product("dependencies")
     assert dependencies is not None
@@ -206,4 +206,4 @@ async def test_compressed_device_code(
     assert result.ok
     assert result.artifact is not None
     assert result.artifact.code_object is not None
-    assert machine(result.artifact.code_object.read_bytes()) == EM_AMDGPU
+    assert ElfHeader.read(result.artifact.code_object.read_bytes()).machine == EM_AMDGPU

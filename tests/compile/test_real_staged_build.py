@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from ckwatch.compile.build_events import BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_source
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
 from ckwatch.render.outcome import Rendered
@@ -196,16 +197,15 @@ async def test_a_mistake_is_told_once(
     builder = Builder(toolchain, store, make_ladder=lambda: StagedCompiler(toolchain, store, run_process))
     said: dict[PassSide | None, list[str]] = {}
 
-    def on_said(side: PassSide | None, line: str) -> None:
-        said.setdefault(side, []).append(f"{line}\n")
+    def on_event(event: BuildEvent) -> None:
+        if isinstance(event, CompilerSaid):
+            said.setdefault(event.side, []).append(f"{event.line}\n")
 
     expected = [(source[: source.index(WRONG)].count("\n"), "clang/undeclared-identifier")]
-    checked = await builder.check(request, on_said)
+    checked = await builder.check(request, on_event)
     assert checked is not None
     assert (checked.ok, errors(checked.log)) == ((False, expected) if PassSide.HOST in sides else (True, []))
-    built = await builder.build(
-        request, on_event=lambda event: on_said(event.side, event.line) if isinstance(event, CompilerSaid) else None
-    )
+    built = await builder.build(request, on_event=on_event)
     assert (built.ok, built.fault, errors(built.log)) == (False, None, expected)
     assert built.log.count("use of undeclared identifier") == len(sides)
     assert {side for side, lines in said.items() if errors("".join(lines))} == sides

@@ -9,12 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile.build_events import BuildOptions, CompilerSaid
+from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.flags import CU_FLAGS
-from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.single_call import compile_command, compile_source, link_command
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -30,13 +31,18 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+def said(lines: list[str], event: BuildEvent) -> None:
+    if isinstance(event, CompilerSaid):
+        lines.append(event.line)
+
+
 async def compiled(script: Script, folder: Path, text: str = COMPILES) -> CompileOutcome:
     return await compile_source(REQUEST, script(text), folder=folder)
 
 
 async def test_products(script: Script, folder: Path) -> None:
     lines: list[str] = []
-    outcome = await compile_source(REQUEST, script(), folder=folder, on_line=lines.append)
+    outcome = await compile_source(REQUEST, script(), folder=folder, on_event=lambda event: said(lines, event))
     assert (outcome.status, outcome.fault) == (CompileStatus.OK, None)
     assert outcome.files[ProductKind.CODE_OBJECT].read_bytes() == DEVICE_CODE
     assert outcome.files[ProductKind.CODE_OBJECT].name == "kernel.gfx942.hsaco"
@@ -132,7 +138,7 @@ async def test_who_is_at_fault(
 async def test_echoed_command_is_left_out(script: Script, folder: Path) -> None:
     lines: list[str] = []
     toolchain = script("echo 'kernel.hip:1:1: error: a' >&2; echo 'failed to execute:clang++ -c' >&2; exit 1")
-    outcome = await compile_source(REQUEST, toolchain, folder=folder, on_line=lines.append)
+    outcome = await compile_source(REQUEST, toolchain, folder=folder, on_event=lambda event: said(lines, event))
     assert (outcome.log, lines) == ("kernel.hip:1:1: error: a\n", ["kernel.hip:1:1: error: a"])
 
 
@@ -267,10 +273,9 @@ async def test_a_function_that_is_not_exported(script: Script, store: ArtifactSt
     assert "defines no exported function 'k_2'" in built.log
 
 
-async def test_beside_hipcc(script: Script, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beside_hipcc(script: Script, store: ArtifactStore) -> None:
     nvcc = nvcc_of(script)
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc.find_nvcc", lambda _env: nvcc)
-    builder = Builder(script(NVCC), store)
+    builder = Builder(script(NVCC), store, find_nvcc=lambda _env: nvcc)
     built = await builder.build(CU)
     assert built.ok, built.log
     assert (await builder.find(CU)) is not None
@@ -278,14 +283,11 @@ async def test_beside_hipcc(script: Script, store: ArtifactStore, monkeypatch: p
     assert builder.compiled == 1
 
 
-async def test_without_nvcc_others_are_built(
-    script: Script, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_nvcc_others_are_built(script: Script, store: ArtifactStore) -> None:
     def nothing(_env: object) -> NvccToolchain:
         raise ToolchainError("no CUDA compiler found", "Install it.")
 
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc.find_nvcc", nothing)
-    builder = Builder(script(), store)
+    builder = Builder(script(), store, find_nvcc=nothing)
     with pytest.raises(ToolchainError, match="no CUDA compiler found"):
         await builder.build(CU)
     assert (await builder.build(REQUEST)).ok

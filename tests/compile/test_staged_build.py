@@ -11,9 +11,10 @@ import pytest
 
 from ckwatch.compile.build_events import BuildEvent, BuildOptions, CompilerSaid, OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import HEADERS_WORTH, StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
@@ -147,7 +148,7 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
     assert told == [OnePassLeft(), CompilerSaid(None, "kernel.hip:1:2: warning: by both")]
     assert ladder.no_plan is not None
     assert reason in ladder.no_plan
-    assert await ladder.check(request(), store.work_folder(), None) is None
+    assert await ladder.check(request(), store.work_folder(), ignore) is None
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ async def test_headers_that_are_there_are_used(ladder: StagedCompiler, hip: Fake
     assert outcome.status is CompileStatus.OK
     assert [Path(header).name for header in outcome.headers] == ["a.h", "device.h", "host.h"]
     used = {step: hip.runs_of(step)[0].precompiled for step in PASS_OF.values()}
-    made = {run.output.parent / "header.pch" for step in HEADER_OF.values() for run in hip.runs_of(step)}
+    made = {Path(run.arguments[-1]).with_name("header.pch") for step in HEADER_OF.values() for run in hip.runs_of(step)}
     assert {Path(path or "") for path in used.values()} == made
     assert len(made) == 2
 
@@ -385,7 +386,7 @@ async def test_another_compiler_may_take_them(ladder: StagedCompiler, hip: FakeH
 async def test_a_check_and_its_compile(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
     folder = store.work_folder()
     narrow: list[list[Step]] = []
-    checked = await ladder.check(request(), folder, None)
+    checked = await ladder.check(request(), folder, ignore)
     assert checked is not None
     assert (checked.ok, hip.steps) == (True, [Step.ASK, Step.HOST])
     outcome = await ladder.compile(request(), folder, on_event=narrowing(narrow, hip), checked=checked)
@@ -399,7 +400,7 @@ async def test_a_check_that_found_a_mistake(ladder: StagedCompiler, hip: FakeHip
     hip.answer(Step.HOST, "kernel.hip:1:1: error: host\n", 1)
     hip.answer(Step.DEVICE, "kernel.hip:1:1: error: device\n", 1)
     folder = store.work_folder()
-    checked = await ladder.check(request(), folder, None)
+    checked = await ladder.check(request(), folder, ignore)
     assert checked is not None
     assert (checked.ok, checked.host.log) == (False, "kernel.hip:1:1: error: host\n")
     outcome = await ladder.compile(request(), folder, checked=checked)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from ckwatch.compile.build_events import BuildOptions
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from fakes.fake_hip import SYMBOL, FakeHip, Step, fake_hip, request
 
 SPLIT = f"""\

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompileStatus
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.store.entries import CompilerCommand, ProductKind
 from ckwatch.farm.messages import CompileOptions, FarmCompiled, toolchain_identity
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.targets import Language

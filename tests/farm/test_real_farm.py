@@ -18,10 +18,10 @@ from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.precompiled_headers import HEADER_NAME
-from ckwatch.compile.request import CompileOutcome, CompileRequest, ProductKind
+from ckwatch.compile.request import CompileOutcome, CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import Artifact
+from ckwatch.compile.store.entries import Artifact, ProductKind
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import read_manifest
 from ckwatch.compile.toolchain.model import Toolchain

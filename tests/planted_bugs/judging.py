@@ -15,8 +15,9 @@ from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
 from ckwatch.compile.line_tables import LINE_TABLES
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.compile.request import CompileStatus, ProductKind
+from ckwatch.compile.request import CompileStatus
 from ckwatch.compile.single_call import compile_source
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import Unit
@@ -124,7 +125,7 @@ async def _placed(
 ) -> Verification:
     for symbol in {finding.kernel for finding in verification.findings}:
         function = await disassemble(code_object, toolchain, symbol)
-        frames = (await source_lines_of(code_object, toolchain, function)).frames
+        frames = await source_lines_of(code_object, toolchain, function)
         verification = place_findings(verification, symbol, frames, file)
     return verification
 

@@ -19,18 +19,12 @@ Fields = Mapping[str, ParameterValue]
 _TILE = ("MPerBlock", "NPerBlock", "KPerBlock")
 CK_NAMES = {
     "BLOCK_SIZE": "BlockSize",
-    "ScaleBlockM": "ScaleBlockM",
-    "ScaleBlockN": "ScaleBlockN",
-    "ScaleBlockK": "ScaleBlockK",
+    **{name: name for name in ("ScaleBlockM", "ScaleBlockN", "ScaleBlockK", "AK1", "BK1", "MPerXDL", "NPerXDL")},
     "MPerBLOCK": "MPerBlock",
     "NPerBLOCK": "NPerBlock",
     "KPerBLOCK": "KPerBlock",
-    "AK1": "AK1",
-    "BK1": "BK1",
     "WAVE_TILE_M": "MPerXDL",
     "WAVE_TILE_N": "NPerXDL",
-    "MPerXDL": "MPerXDL",
-    "NPerXDL": "NPerXDL",
     "WAVE_MAP_M": "MXdlPerWave",
     "WAVE_MAP_N": "NXdlPerWave",
     "ABLOCK_TRANSFER": "ABlockTransferThreadClusterLengths_AK0_M_AK1",
@@ -166,7 +160,8 @@ LISTS: Mapping[str, AiterList] = {
 def instance_name(family: AiterList, fields: Fields) -> str:
     """Return AITER's name of an instance. Raises ListError."""
     try:
-        parts = ["x".join(_words(fields[name]) for name in part) for part in family.parts]
+        words = {name: "x".join(map(str, one)) if isinstance(one, tuple) else str(one) for name, one in fields.items()}
+        parts = ["x".join(words[name] for name in part) for part in family.parts]
         sched = fields["LOOP_SCHED"] if "LOOP_SCHED" in fields else fields["PIPELINE_Sched"]
         return "_".join([family.name, *parts, str(sched).lower(), f"v{fields['PIPELINE_VERSION']}"])
     except KeyError as error:
@@ -237,13 +232,11 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
             of_list = family.bk1 if side == "B" else None
             given[k1] = of_list if of_list is not None else int(str(given["KPerBlock"])) // max(int(str(slices)), 1)
     found: dict[str, ParameterValue] = {"GemmSpec": "Default" if family.microscaled else gemm_spec}
-    for name in ("BlockSize", "ScaleBlockM", "ScaleBlockN", "ScaleBlockK", *_TILE, "AK1", "BK1"):
+    first_ones = ("BlockSize", "ScaleBlockM", "ScaleBlockN", "ScaleBlockK", *_TILE, "AK1", "BK1")
+    for name in (*first_ones, "MPerXDL", "NPerXDL", "MXdlPerWave", "NXdlPerWave"):
         if name in given:
             found[name] = given.pop(name)
-    for name in ("MPerXDL", "NPerXDL", "MXdlPerWave", "NXdlPerWave"):
-        if name in given:
-            found[name] = given.pop(name)
-    for side, lines, extra in (("A", "M", "M"), ("B", "N", "N")):
+    for side, lines in (("A", "M"), ("B", "N")):
         cluster = f"{side}BlockTransferThreadClusterLengths_{side}K0_{lines}_{side}K1"
         found[cluster] = given.pop(cluster)
         found[f"{side}BlockTransferThreadClusterArrangeOrder"] = (1, 0, 2)
@@ -251,7 +244,7 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
         found[f"{side}BlockTransferSrcVectorDim"] = 2
         found[f"{side}BlockTransferSrcScalarPerVector"] = found[f"{side}K1"]
         found[f"{side}BlockTransferDstScalarPerVector_{side}K1"] = found[f"{side}K1"]
-        found[f"{side}BlockLdsExtra{extra}"] = family.microscaled
+        found[f"{side}BlockLdsExtra{lines}"] = family.microscaled
     del given["CDEShuffleBlockTransferScalarPerVectors"]
     width = int(str(first))
     widths_of_y: dict[str, ParameterValue] = (
@@ -260,10 +253,6 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
         else {"CDEShuffleBlockTransferScalarPerVectors": (width,)}
     )
     return {**found, **given, **widths_of_y}
-
-
-def _words(value: ParameterValue) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def aiter_name(parameters: Mapping[str, ParameterValue]) -> str | None:

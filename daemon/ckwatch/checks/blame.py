@@ -263,7 +263,7 @@ class Blame:
         lead = self._blamed.get(about[0].rule, ()) if about else ()
         # smaller types than the operation's make anything fit
         ended = [one for one in remaining if one.rule in trial.cleared]
-        likely = suspect.own is not None or not all(map(_is_of_memory, ended or about))
+        likely = suspect.own is not None or not all(one.condition.endswith("<= LdsLimit") for one in ended or about)
         return trial.is_new and bool(about), likely, len(trial.cleared & rules), trial.weight(lead)
 
     def _trials(self, violations: Sequence[Violation], broken: frozenset[str]) -> list[_Trial]:
@@ -449,17 +449,12 @@ class Blame:
 def _put(argument: ParameterValue, present: ParameterValue, value: ParameterValue) -> ParameterValue | None:
     """`substituted`, also for an array of one value to which the template has added others."""
     found = substituted(argument, present, value)
-    if found is None and all(isinstance(one, tuple) for one in (argument, present, value)):
-        found = _put_within(argument, present, value)  # type: ignore[arg-type]  # arrays, as was just asked
+    if found is None and isinstance(argument, tuple) and isinstance(present, tuple) and isinstance(value, tuple):
+        if len(present) != 1 or len(value) != 1 or present[0] not in argument:
+            return None
+        if present != (1,) or set(argument) == {1}:  # else which of them is it?
+            found = tuple(value[0] if one == present[0] else one for one in argument)
     return found
-
-
-def _put_within(argument: tuple[int, ...], present: tuple[int, ...], value: tuple[int, ...]) -> tuple[int, ...] | None:
-    if len(present) != 1 or len(value) != 1 or present[0] not in argument:
-        return None
-    if present == (1,) and set(argument) != {1}:  # which of them is it?
-        return None
-    return tuple(value[0] if one == present[0] else one for one in argument)
 
 
 def _exchanged_elements(value: tuple[int, ...]) -> list[ParameterValue]:
@@ -470,10 +465,6 @@ def _exchanged_elements(value: tuple[int, ...]) -> list[ParameterValue]:
     ]
     powers = [(*value[:at], power, *value[at + 1 :]) for at in places for power in POWERS[:9]]
     return [*swapped, *powers]
-
-
-def _is_of_memory(violation: Violation) -> bool:
-    return violation.condition.endswith("<= LdsLimit")
 
 
 def _is_about(suspect: _Suspect, violation: Violation) -> bool:

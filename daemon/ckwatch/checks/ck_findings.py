@@ -70,7 +70,8 @@ def _slice_finding(
     requirement: FailedRequirement, parameters: InstanceParameters, cluster: str, lengths: tuple[int, ...]
 ) -> CkFinding:
     """The block's slice is not a multiple of the cluster."""
-    block = _first_sequence(requirement)
+    printed = re.search(r"Sequence<((?:\d+, )*\d+)>", spelled(requirement.substituted))
+    block = tuple(map(int, printed[1].split(", "))) if printed else None
     names = [cluster]
     if block is None or len(block) != len(lengths) or 0 in lengths:
         outcome = f"{cluster} = {value_words(lengths)}"
@@ -128,11 +129,6 @@ def _printed_in(message: ClangMessage, candidates: Sequence[str], parameters: In
         if isinstance(value, tuple) and re.search(rf"Sequence<{', '.join(map(str, value))}>", first):
             printed.append(name)
     return tuple(printed)
-
-
-def _first_sequence(requirement: FailedRequirement) -> tuple[int, ...] | None:
-    match = re.search(r"Sequence<((?:\d+, )*\d+)>", spelled(requirement.substituted))
-    return tuple(int(number) for number in match[1].split(", ")) if match else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,8 @@ def _unlocated(line: str) -> ClangMessage | None:
 
 def _of_tool(match: re.Match[str]) -> ClangMessage:
     text, option, category = _split_suffix(match["text"])
-    kind = _fault(text) or (MessageKind.LINKER if _is_linker(match["tool"], text) else MessageKind.DRIVER)
+    of_linker = _LINKERS.match(match["tool"].rsplit("/", 1)[-1]) or re.search("link(?:er)? command failed", text)
+    kind = _fault(text) or (MessageKind.LINKER if of_linker else MessageKind.DRIVER)
     return _plain(ClangSeverity(match["severity"]), text, kind, option, category, match["tool"])
 
 
@@ -370,11 +371,6 @@ def _plain(
 ) -> ClangMessage:
     name = tool.rsplit("/", 1)[-1]
     return ClangMessage(severity, "", None, (), text, option, category, kind=kind, tool=name)
-
-
-def _is_linker(tool: str, text: str) -> bool:
-    name = tool.rsplit("/", 1)[-1]
-    return _LINKERS.match(name) is not None or "linker command failed" in text or "link command failed" in text
 
 
 def _kind_of(text: str, category: str) -> MessageKind:

@@ -20,18 +20,6 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OPENING = {"(": ")", "[": "]", "{": "}"}
-_LEVELS: tuple[tuple[str, ...], ...] = (
-    ("||",),
-    ("&&",),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("==", "!="),
-    ("<", ">", "<=", ">="),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-)
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _SPELLED = {"and": "&&", "or": "||", "not": "!"}
 
@@ -227,107 +215,76 @@ def evaluate(tokens: Sequence[str], names: Mapping[str, int] | None = None) -> i
 
     Raises `NotArithmeticError` for names that are not in `names`, calls, division by zero and anything malformed.
     """
-    parser = _Evaluator(tokens, names or {})
-    value = parser.ternary()
-    if parser.at != len(parser.tokens):
+    joined: list[str] = []
+    for lexeme in tokens:
+        if lexeme == ">" and joined[-1:] == [">"]:
+            joined[-1] = ">>"
+        else:
+            joined.append(lexeme)
+    rest = joined[::-1]
+    value = _ternary(rest, names or {})
+    if rest:
         raise NotArithmeticError(spelled(tokens))
     return value
 
 
-class _Evaluator:
-    def __init__(self, tokens: Sequence[str], names: Mapping[str, int]) -> None:
-        joined: list[str] = []
-        for lexeme in tokens:
-            if lexeme == ">" and joined and joined[-1] == ">":
-                joined[-1] = ">>"
-            else:
-                joined.append(lexeme)
-        self.tokens = joined
-        self.names = names
-        self.at = 0
-
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def take(self, expected: str) -> bool:
-        if self.peek() == expected:
-            self.at += 1
-            return True
-        return False
-
-    def require(self, expected: str) -> None:
-        if not self.take(expected):
-            raise NotArithmeticError(f"expected {expected!r}")
-
-    def ternary(self) -> int:
-        condition = self.binary(0)
-        if not self.take("?"):
-            return condition
-        yes = self.ternary()
-        self.require(":")
-        no = self.ternary()
-        return yes if condition else no
-
-    def binary(self, level: int) -> int:
-        if level == len(_LEVELS):
-            return self.unary()
-        left = self.binary(level + 1)
-        while self.peek() in _LEVELS[level]:
-            symbol = self.tokens[self.at]
-            self.at += 1
-            left = _apply(symbol, left, self.binary(level + 1))
-        return left
-
-    def unary(self) -> int:
-        if self.take("-"):
-            return -self.unary()
-        if self.take("+"):
-            return self.unary()
-        if self.take("!"):
-            return int(not self.unary())
-        if self.take("~"):
-            return ~self.unary()
-        if self.take("("):
-            value = self.ternary()
-            self.require(")")
-            return value
-        lexeme = self.peek()
-        self.at += 1
-        if lexeme in ("true", "false"):
-            return int(lexeme == "true")
-        if lexeme in self.names and self.peek() not in ("::", "<", "(", "{", "."):
-            return self.names[lexeme]
-        if re.match(r"\d", lexeme):
-            return int(lexeme.replace("'", "").rstrip("uUlL"), 0) if lexeme.strip("0") else 0
-        raise NotArithmeticError(lexeme)
+def _take(rest: list[str], expected: str) -> None:
+    if not rest or rest.pop() != expected:
+        raise NotArithmeticError(f"expected {expected!r}")
 
 
-_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
-    "||": lambda left, right: left != 0 or right != 0,
-    "&&": lambda left, right: left != 0 and right != 0,
-    "|": operator.or_,
-    "^": operator.xor,
-    "&": operator.and_,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": divide,
-    "%": remainder,
-}
+def _ternary(rest: list[str], names: Mapping[str, int]) -> int:
+    """The value of the expression at the end of `rest`, which is the other way round and gets shorter."""
+    condition = _binary(rest, names, 0)
+    if rest[-1:] != ["?"]:
+        return condition
+    rest.pop()
+    yes = _ternary(rest, names)
+    _take(rest, ":")
+    no = _ternary(rest, names)
+    return yes if condition else no
 
 
-def _apply(symbol: str, left: int, right: int) -> int:
-    if symbol in ("<<", ">>") and not 0 <= right < 64:
-        raise NotArithmeticError("shift out of range")
-    try:
-        return int(_OPERATORS[symbol](left, right))
-    except ZeroDivisorError as error:
-        raise NotArithmeticError(str(error)) from None
+def _binary(rest: list[str], names: Mapping[str, int], lowest: int) -> int:
+    left = _unary(rest, names)
+    while rest and rest[-1] in _OPERATORS and _OPERATORS[rest[-1]][0] >= lowest:
+        symbol = rest.pop()
+        level, apply = _OPERATORS[symbol]
+        right = _binary(rest, names, level + 1)
+        if symbol in ("<<", ">>") and not 0 <= right < 64:
+            raise NotArithmeticError("shift out of range")
+        try:
+            left = int(apply(left, right))
+        except ZeroDivisorError as error:
+            raise NotArithmeticError(str(error)) from None
+    return left
+
+
+def _unary(rest: list[str], names: Mapping[str, int]) -> int:
+    lexeme = rest.pop() if rest else ""
+    if lexeme in _PREFIXES:
+        return int(_PREFIXES[lexeme](_unary(rest, names)))
+    if lexeme == "(":
+        value = _ternary(rest, names)
+        _take(rest, ")")
+        return value
+    if lexeme in ("true", "false"):
+        return int(lexeme == "true")
+    if lexeme in names and (not rest or rest[-1] not in ("::", "<", "(", "{", ".")):
+        return names[lexeme]
+    if re.match(r"\d", lexeme):
+        return int(lexeme.replace("'", "").rstrip("uUlL"), 0) if lexeme.strip("0") else 0
+    raise NotArithmeticError(lexeme)
+
+
+_PREFIXES: Mapping[str, Callable[[int], int]] = {
+    "-": operator.neg, "+": operator.pos, "!": operator.not_, "~": operator.invert,
+}  # fmt: skip
+_OPERATORS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
+    "||": (0, lambda left, right: left != 0 or right != 0), "&&": (1, lambda left, right: left != 0 and right != 0),
+    "|": (2, operator.or_), "^": (3, operator.xor), "&": (4, operator.and_), "==": (5, operator.eq),
+    "!=": (5, operator.ne), "<": (6, operator.lt), ">": (6, operator.gt), "<=": (6, operator.le),
+    ">=": (6, operator.ge), "<<": (7, operator.lshift), ">>": (7, operator.rshift), "+": (8, operator.add),
+    "-": (8, operator.sub), "*": (9, operator.mul), "/": (9, divide), "%": (9, remainder),
+}  # fmt: skip
+"""By operator, how tightly it binds, and what it does."""

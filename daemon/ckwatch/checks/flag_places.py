@@ -31,18 +31,14 @@ def blamed_flag(message: ClangMessage, flags: Sequence[GivenFlag]) -> GivenFlag 
     best: tuple[int, int] = (0, -1)
     for at, element in _spellings(flags):
         for spelling in element:
-            if len(spelling) >= _SHORTEST and _names(message.text, spelling):
+            whole_word = rf"(?<![\w.-]){re.escape(spelling)}(?![\w-]|\.\w)"
+            if len(spelling) >= _SHORTEST and re.search(whole_word, message.text):
                 best = max(best, (len(spelling), at))
     if best[1] >= 0:
         return flags[best[1]]
     if about_macro and _INVALID_DEFINE.search(message.text):
         return next((flag for flag in flags if _is_bad_define(flag.text)), None)
     return None
-
-
-def _names(text: str, spelling: str) -> bool:
-    """Return True if the text has the spelling as a whole word."""
-    return re.search(rf"(?<![\w.-]){re.escape(spelling)}(?![\w-]|\.\w)", text) is not None
 
 
 def _spellings(flags: Sequence[GivenFlag]) -> Iterator[tuple[int, list[str]]]:

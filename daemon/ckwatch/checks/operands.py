@@ -11,9 +11,8 @@ from collections.abc import Collection
 
 from ckwatch.checks.rules.checker import ELEMENT_TYPES, MATRIX_LAYOUTS
 from ckwatch.checks.rules.rule import folded
-from ckwatch.model.contractions import Contraction
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
-from ckwatch.model.kernels import ParameterValue, Tensor, Unit
+from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.tensors import DTYPES, LAYOUTS
 from ckwatch.model.text import Span
 
@@ -52,8 +51,10 @@ def operand_mismatches(unit: Unit, mentioned: Collection[str]) -> dict[str, Diag
         given: ParameterValue | None
         key, what = _SAYS.get(folded(name), ("", ""))
         if key:
-            tensor = tensors[_tensor_name(operation.contraction, key)]
-            expected, given = _expected(tensor, what), _given(value, what)
+            roles = {"a": operation.contraction.x, "b": operation.contraction.w, "c": operation.contraction.y}
+            tensor, given = tensors[roles[key].tensor], _given(value, what)
+            of_layout = what == "layout"
+            expected = LAYOUTS.get(tensor.layout, tensor.layout) if of_layout else DTYPES[tensor.dtype].ck_name
             words = f"{tensor.name} of the operation is {expected}"
         elif folded(name) == "ndimspatial":
             key, what = "dimensions", "dimension"
@@ -64,14 +65,6 @@ def operand_mismatches(unit: Unit, mentioned: Collection[str]) -> dict[str, Diag
         if given is not None and expected is not None and given != expected:
             found[name] = _mismatch(unit, name, what, f"`{name}` is {value}, and {words}", key)
     return found
-
-
-def _tensor_name(contraction: Contraction, key: str) -> str:
-    return {"a": contraction.x, "b": contraction.w, "c": contraction.y}[key].tensor
-
-
-def _expected(tensor: Tensor, what: str) -> str:
-    return DTYPES[tensor.dtype].ck_name if what == "dtype" else LAYOUTS.get(tensor.layout, tensor.layout)
 
 
 def _given(value: ParameterValue, what: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, position_in
 from ckwatch.model.diagnostics import Related
-from ckwatch.model.source_map import Origin, OriginStep, SiteKind, SourceMap
+from ckwatch.model.source_map import Origin, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span
 
 ReadLine = Callable[[str, int], str | None]
@@ -217,7 +217,16 @@ def source_span(read_line: ReadLine, message: ClangMessage) -> Span | None:
 
 
 def _chain(origin: Origin) -> list[Related]:
-    return [Related(_link_text(link), link.site.span) for link in origin.chain if link.site.kind in _LINKS]
+    found = []
+    for link in origin.chain:
+        if (text := _LINKS.get(link.site.kind)) is not None:
+            label = link.site.label
+            if link.site.kind is SiteKind.LOOP and link.iteration >= 0:
+                text = f"in round {link.iteration + 1} of the loop `{label}`"
+            elif label:
+                text = f"{text}: `{label}`"
+            found.append(Related(text, link.site.span))
+    return found
 
 
 _LINKS = {
@@ -228,11 +237,3 @@ _LINKS = {
     SiteKind.CALL: "called here",
     SiteKind.FILTER: "filtered here",
 }
-
-
-def _link_text(link: OriginStep) -> str:
-    label = link.site.label
-    if link.site.kind is SiteKind.LOOP and link.iteration >= 0:
-        return f"in round {link.iteration + 1} of the loop `{label}`"
-    text = _LINKS[link.site.kind]
-    return f"{text}: `{label}`" if label else text

@@ -91,16 +91,13 @@ def _families(kernel: Kernel) -> Families:
 
 
 def _warning(kernel: Kernel, shape: Shape, refusals: Refusals) -> Diagnostic:
-    first, *others = dict.fromkeys(_words(one) for why in refusals.values() for one in why)
+    every = (one for why in refusals.values() for one in why)
+    first, *others = dict.fromkeys(f"{one.reason}; write {one.fix}" if one.fix else one.reason for one in every)
     places = {one.name: one.span for one in kernel.instances if one.name in refusals}
     related = [Related(f"refused by `{name}`", span) for name, span in list(places.items())[:NAMED]]
     related += [Related(f"also: {other}", None) for other in others[:NAMED]]
     message = f"{_counted(list(refusals), len(kernel.instances))}: {first}"
     return Diagnostic(Severity.WARNING, Source.RULE, "rule/refused-shape", message, shape.span, tuple(related))
-
-
-def _words(refusal: Refusal) -> str:
-    return f"{refusal.reason}; write {refusal.fix}" if refusal.fix else refusal.reason
 
 
 def _counted(names: list[str], total: int) -> str:

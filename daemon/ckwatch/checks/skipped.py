@@ -55,7 +55,7 @@ def skipped_text(total: int, codes: Iterable[str]) -> str:
 
     `codes`: of the first rule that each of them breaks.
     """
-    counted = Counter(map(condition_of, codes)).most_common()
+    counted = Counter(_conditions().get(code, code) for code in codes).most_common()
     shown = [f"{number} × {condition}" for condition, number in counted[:REASONS_SHOWN]]
     left = sum(number for _, number in counted[REASONS_SHOWN:])
     reasons = ", ".join([*shown, *([f"{left} × other rules"] if left else [])])
@@ -63,11 +63,6 @@ def skipped_text(total: int, codes: Iterable[str]) -> str:
     if skipped < total:
         return f"{skipped} of {total} combinations are skipped, which break rules: {reasons}"
     return f"{f'all {total} combinations break' if total > 1 else 'the only combination breaks'} rules: {reasons}"
-
-
-def condition_of(code: str) -> str:
-    """Return the condition of the rule with this code, or the code itself if there is no such rule."""
-    return _conditions().get(code, code)
 
 
 @cache

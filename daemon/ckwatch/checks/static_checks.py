@@ -23,6 +23,7 @@ from ckwatch.checks.rules.argument_types import SourceNames, violated_type
 from ckwatch.checks.rules.candidates import substituted
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.instances import rendered_instances
+from ckwatch.checks.rules.rule import folded
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.parameter_types import ParameterDeclaration, ParameterType, ValueKind
@@ -144,14 +145,9 @@ def unused_parameters(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:
     """
     if "parameters" in rendered.mentioned:
         return ()
+    known = {folded(name): name for name in sorted(rendered.mentioned)}
     unused = sorted(unit.instance.parameters.keys() - rendered.mentioned)
-    return tuple(_unused_parameter(unit, name, rendered.mentioned) for name in unused)
-
-
-def _unused_parameter(unit: Unit, name: str, template_names: frozenset[str]) -> Diagnostic:
-    folded = {candidate.replace("_", "").lower(): candidate for candidate in sorted(template_names)}
-    near = difflib.get_close_matches(name.replace("_", "").lower(), folded, n=1, cutoff=0.75)
-    return _misspelt(unit, name, folded[near[0]] if near else None)
+    return tuple(_misspelt(unit, name, _nearest(name, known)) for name in unused)
 
 
 def _misspelt(unit: Unit, name: str, meant: str | None) -> Diagnostic:
@@ -314,9 +310,13 @@ def _slip_of(unit: Unit, name: str, outcome: RenderOutcome) -> str | None:
     """The parameter of the instance that is probably the missing `name`: like it, and none that is known otherwise."""
     known = {declared for one in outcome.declared for declared, _ in _types_of(one)}
     others = {given for one in unit.kernel.instances if name in one.parameters for given in one.parameters}
-    free = {given.replace("_", "").lower(): given for given in unit.instance.parameters.keys() - known - others}
-    near = difflib.get_close_matches(name.replace("_", "").lower(), free, n=1, cutoff=0.75)
-    return free[near[0]] if near else None
+    return _nearest(name, {folded(given): given for given in unit.instance.parameters.keys() - known - others})
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str | None:
+    """The one of `known` names, by how they are folded, that `name` was probably meant to be."""
+    near = difflib.get_close_matches(folded(name), known, n=1, cutoff=0.75)
+    return known[near[0]] if near else None
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
@@ -15,7 +15,6 @@ from ckwatch.model.verification import (
     FindingKind,
     ProblemOutcome,
     Verification,
-    VerifiedProblem,
 )
 
 SHOWN_FINDINGS = 8
@@ -30,43 +29,27 @@ def verification_diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """Make diagnostics of a verification of `unit`, whose instance stands at `instance`. `placed`: the places of
     findings belong to the present text; otherwise findings are shown at the instance alone."""
-    problems = _unexplained(found)
-    wrong = [one for one in problems if one.outcome is ProblemOutcome.WRONG]
-    unknown = [one for one in problems if one.outcome is ProblemOutcome.NOT_VERIFIED]
-    groups = _by_line(found, placed=placed)
-    shown = [_at_instance(found, one, unit, instance, placed=placed) for one in groups[:SHOWN_FINDINGS]]
-    if wrong:
-        shown.insert(0, _of_problems(found, wrong, unit, instance, Severity.ERROR, WRONG_RESULT, "wrong"))
-    elif unknown and not found.findings:
-        level = Severity.INFORMATION
-        shown.append(_of_problems(found, unknown, unit, instance, level, NOT_VERIFIED, "not verified"))
+    told = _Told(found, unit, instance, placed)
+    groups = told.by_line()
+    shown = [told.at_instance(one) for one in groups[:SHOWN_FINDINGS]]
+    problems = told.of_problems()
+    shown = [*problems, *shown] if problems and problems[0].code == WRONG_RESULT else [*shown, *problems]
     more = len(groups) - SHOWN_FINDINGS
     if more > 0:
-        text = f"{_where(found)}: and {count(more, 'more finding')}"
-        shown.append(_diagnostic(unit, Severity.INFORMATION, "verify/more", text, instance))
+        shown.append(told.diagnostic(Severity.INFORMATION, "verify/more", f": and {count(more, 'more finding')}"))
     if placed:
-        shown += [_at_place(found, one, unit, instance, one[0].place) for one in groups if one[0].place is not None]
+        shown += [told.at_place(one, one[0].place) for one in groups if one[0].place is not None]
     return tuple(shown)
-
-
-def _unexplained(found: Verification) -> tuple[VerifiedProblem, ...]:
-    """The problems but those of which a finding says why the kernel was stopped."""
-    stopped = {one.problem for one in found.findings if one.kind in STOPS}
-    return tuple(one for one in found.problems if one.outcome is not ProblemOutcome.WRONG or one.name not in stopped)
 
 
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
     """The same for a list: each finding once, at its place where that is known, else at the instance."""
-    problems = verification_diagnostics(replace(found, findings=(), problems=_unexplained(found)), unit, instance)
-    if found.findings:
-        problems = tuple(one for one in problems if one.code != NOT_VERIFIED)
+    told = _Told(found, unit, instance, placed=True)
     return (
-        *problems,
+        *told.of_problems(),
         *(
-            _at_instance(found, one, unit, instance, placed=True)
-            if one[0].place is None
-            else _at_place(found, one, unit, instance, one[0].place)
-            for one in _by_line(found, placed=True)
+            told.at_instance(one) if one[0].place is None else told.at_place(one, one[0].place)
+            for one in told.by_line()
         ),
     )
 
@@ -101,85 +84,74 @@ def evidence(finding: EmulatedFinding) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _by_line(found: Verification, *, placed: bool) -> list[list[EmulatedFinding]]:
-    """The findings of one kind and line together, the first one first: one mistake shows at many instructions."""
-    groups: dict[object, list[EmulatedFinding]] = {}
-    for one in found.findings:
-        line = (one.place.path, one.place.start.line) if placed and one.place is not None else id(one)
-        groups.setdefault((one.kind, line), []).append(one)
-    return list(groups.values())
-
-
 def _instruction(text: str | None, address: int | None) -> str:
     return "" if not text else text if address is None else f"{address:#x}: {text}"
 
 
-def _at_instance(
-    found: Verification, findings: Sequence[EmulatedFinding], unit: str, instance: Span, *, placed: bool
-) -> Diagnostic:
-    finding = findings[0]
-    related = _first(findings)
-    if placed:
-        related += [] if finding.place is None else [Related(f"by {finding.instruction}", finding.place)]
-        related += _other(finding)
-    return _finding(found, finding, unit, instance, related)
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is said of one verification."""
 
+    found: Verification
+    unit: str
+    instance: Span
+    placed: bool
 
-def _at_place(
-    found: Verification, findings: Sequence[EmulatedFinding], unit: str, instance: Span, place: Span
-) -> Diagnostic:
-    related = [*_first(findings), *_other(findings[0]), Related("in this instance", instance)]
-    return _finding(found, findings[0], unit, place, related)
+    def by_line(self) -> list[list[EmulatedFinding]]:
+        """The findings of one kind and line together, the first one first: one mistake shows at many instructions."""
+        groups: dict[object, list[EmulatedFinding]] = {}
+        for one in self.found.findings:
+            line = (one.place.path, one.place.start.line) if self.placed and one.place is not None else id(one)
+            groups.setdefault((one.kind, line), []).append(one)
+        return list(groups.values())
 
+    def at_instance(self, findings: Sequence[EmulatedFinding]) -> Diagnostic:
+        finding = findings[0]
+        by = [Related(f"by {finding.instruction}", finding.place)] if finding.place is not None else []
+        return self._finding(findings, self.instance, [*by, *_other(finding)] if self.placed else [])
 
-def _first(findings: Sequence[EmulatedFinding]) -> list[Related]:
-    more = f"; {count(len(findings) - 1, 'more instruction')} of this line" if len(findings) > 1 else ""
-    return [Related(f"{who(findings[0])}{more}", None)]
+    def at_place(self, findings: Sequence[EmulatedFinding], place: Span) -> Diagnostic:
+        return self._finding(findings, place, [*_other(findings[0]), Related("in this instance", self.instance)])
+
+    def _finding(self, findings: Sequence[EmulatedFinding], span: Span, related: Sequence[Related]) -> Diagnostic:
+        finding = findings[0]
+        more = f"; {count(len(findings) - 1, 'more instruction')} of this line" if len(findings) > 1 else ""
+        text, code = f", {finding.problem}: {finding.message}", f"verify/{finding.kind.value}"
+        related = (Related(f"{who(finding)}{more}", None), *related)
+        return self.diagnostic(severity_of(finding), code, text, evidence(finding), span, related)
+
+    def of_problems(self) -> list[Diagnostic]:
+        """One for the problems with wrong results but those of which a finding says why the kernel was stopped; without
+        findings, for those that were not verified."""
+        stopped = {one.problem for one in self.found.findings if one.kind in STOPS}
+        for outcome, severity, code, what in (
+            (ProblemOutcome.WRONG, Severity.ERROR, WRONG_RESULT, "wrong"),
+            (ProblemOutcome.NOT_VERIFIED, Severity.INFORMATION, NOT_VERIFIED, "not verified"),
+        ):
+            problems = [one for one in self.found.problems if one.outcome is outcome]
+            if outcome is ProblemOutcome.WRONG:
+                problems = [one for one in problems if one.name not in stopped]
+            if problems and (outcome is ProblemOutcome.WRONG or not self.found.findings):
+                total = len(self.found.problems)
+                others = f" ({what} on {len(problems)} of {total} shapes)" if len(problems) > 1 else ""
+                lines = [f"{one.name} ({one.shape}): {one.message or what}" for one in problems]
+                return [self.diagnostic(severity, code, f", {lines[0]}{others}", "\n".join(lines))]
+        return []
+
+    def diagnostic(
+        self, severity: Severity, code: str, text: str, detail: str = "", span: Span | None = None,
+        related: Sequence[Related] = (),
+    ) -> Diagnostic:  # fmt: skip
+        message = f"{self.found.device.replace(':', ' ')}{text}"
+        return Diagnostic(
+            *(severity, Source.VERIFY, code, message, span or self.instance, tuple(related)),
+            detail=detail,
+            units=(self.unit,),
+            unit_count=1,
+        )
 
 
 def _other(finding: EmulatedFinding) -> list[Related]:
     if finding.other_place is None:
         return []
     return [Related(f"the other instruction: {finding.other_instruction or 'not known'}", finding.other_place)]
-
-
-def _finding(
-    found: Verification, finding: EmulatedFinding, unit: str, span: Span, related: Sequence[Related]
-) -> Diagnostic:
-    message = f"{_where(found)}, {finding.problem}: {finding.message}"
-    code = f"verify/{finding.kind.value}"
-    return _diagnostic(unit, severity_of(finding), code, message, span, related, evidence(finding))
-
-
-def _of_problems(
-    found: Verification,
-    problems: Sequence[VerifiedProblem],
-    unit: str,
-    instance: Span,
-    severity: Severity,
-    code: str,
-    what: str,
-) -> Diagnostic:
-    first = problems[0]
-    others = f" ({what} on {len(problems)} of {len(found.problems)} shapes)" if len(problems) > 1 else ""
-    message = f"{_where(found)}, {first.name} ({first.shape}): {first.message or what}{others}"
-    detail = "\n".join(f"{one.name} ({one.shape}): {one.message or what}" for one in problems)
-    return _diagnostic(unit, severity, code, message, instance, (), detail)
-
-
-def _where(found: Verification) -> str:
-    return found.device.replace(":", " ")
-
-
-def _diagnostic(
-    unit: str,
-    severity: Severity,
-    code: str,
-    message: str,
-    span: Span,
-    related: Sequence[Related] = (),
-    detail: str = "",
-) -> Diagnostic:
-    return Diagnostic(
-        severity, Source.VERIFY, code, message, span, tuple(related), detail=detail, units=(unit,), unit_count=1
-    )

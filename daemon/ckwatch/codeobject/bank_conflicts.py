@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -326,11 +326,7 @@ def _turns(
         words = range(traits(instruction.mnemonic).bytes // _WORD_BYTES)
         first = [distance // _WORD_BYTES for distance in distances]
         # a lane's own words fall into different banks: at best each group takes one turn
-        turns = [_fullest({first[lane] + word for lane in group for word in words}) for group in groups]
+        used = ({first[lane] + word for lane in group for word in words} for group in groups)
+        turns = [max(Counter(word % _BANKS for word in different).values()) for different in used]
         known[key] = sum(turns) / len(turns)
     return known[key]
-
-
-def _fullest(words: Iterable[int]) -> int:
-    """The most of these different words that one bank holds."""
-    return max(Counter(word % _BANKS for word in words).values())

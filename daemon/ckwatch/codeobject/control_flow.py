@@ -1,7 +1,7 @@
 """The control flow of a kernel: basic blocks, their successors and dominators, and natural loops.
 
-A natural loop belongs to a back edge: a branch to a block that dominates the one it leaves. Dominators as in Cooper,
-Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". Loops that share their header are one.
+A natural loop belongs to a back edge: a branch to a block that dominates the one it leaves. Loops that share their
+header are one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class NaturalLoop:
 @dataclass(frozen=True, slots=True)
 class ControlFlow:
     """A function's control flow. `indirect` are instructions whose target is not known, `irreducible` counts
-    branches backwards that make no natural loop."""
+    branches backwards that make no natural loop. `dominators` has for each block a bit for each one that every way to
+    it passes, itself among them."""
 
     blocks: tuple[BasicBlock, ...]
     loops: tuple[NaturalLoop, ...]
@@ -59,10 +60,8 @@ class ControlFlow:
 
     def dominating(self, block: int) -> list[int]:
         """The blocks that every way to `block` passes, the entry first, `block` last."""
-        path = [block]
-        while 0 <= self.dominators[path[-1]] != path[-1]:
-            path.append(self.dominators[path[-1]])
-        return path[::-1]
+        found = [one for one in range(len(self.blocks)) if self.dominators[block] >> one & 1]
+        return sorted(found, key=lambda one: self.dominators[one].bit_count())
 
 
 def control_flow_of(instructions: Sequence[Instruction]) -> ControlFlow:
@@ -129,47 +128,38 @@ def _blocks(instructions: Sequence[Instruction], targets: dict[int, int]) -> lis
 
 
 def _dominators(blocks: Sequence[BasicBlock]) -> tuple[list[int], list[int]]:
-    """Reverse postorder numbers and immediate dominators; an entry dominates itself."""
+    """Reverse postorder numbers and the bits of each block's dominators; an entry has itself alone."""
     count = len(blocks)
     visited = [False] * count
-    entries: list[int] = []
+    entries: set[int] = set()
     postorder: list[int] = []
     for entry in range(count):
         if not visited[entry]:
-            entries.append(entry)
+            entries.add(entry)
             postorder.extend(_postorder(blocks, entry, visited))
-    # The entries hang on a root of their own, numbered `count`, which comes first.
-    order = [0] * count + [-1]
+    order = [0] * count
     for position, block in enumerate(reversed(postorder)):
         order[block] = position
-    sources: list[list[int]] = [[] for _ in range(count)]
-    for block, found in enumerate(blocks):
-        for successor in found.successors:
-            sources[successor].append(block)
-    for entry in entries:
-        sources[entry].append(count)
-    dominator: list[int] = [-1] * count + [count]
+    sources = _sources(blocks)
+    dominators = [1 << block if block in entries else (1 << count) - 1 for block in range(count)]
     changed = True
     while changed:
         changed = False
         for block in reversed(postorder):
-            known = [source for source in sources[block] if dominator[source] >= 0]
-            new = known[0]
-            for other in known[1:]:
-                new = _meet(new, other, dominator, order)
-            if dominator[block] != new:
-                dominator[block] = new
-                changed = True
-    return order[:count], [block if dominator[block] == count else dominator[block] for block in range(count)]
+            found = 0 if block in entries else (1 << count) - 1
+            for source in sources[block] if found else ():
+                found &= dominators[source]
+            if dominators[block] != found | 1 << block:
+                dominators[block], changed = found | 1 << block, True
+    return order, dominators
 
 
-def _meet(one: int, other: int, dominator: Sequence[int], order: Sequence[int]) -> int:
-    while one != other:
-        while order[one] > order[other]:
-            one = dominator[one]
-        while order[other] > order[one]:
-            other = dominator[other]
-    return one
+def _sources(blocks: Sequence[BasicBlock]) -> list[list[int]]:
+    sources: list[list[int]] = [[] for _ in blocks]
+    for block, found in enumerate(blocks):
+        for successor in found.successors:
+            sources[successor].append(block)
+    return sources
 
 
 def _postorder(blocks: Sequence[BasicBlock], entry: int, visited: list[bool]) -> list[int]:
@@ -192,17 +182,14 @@ def _postorder(blocks: Sequence[BasicBlock], entry: int, visited: list[bool]) ->
 def _loops(
     blocks: Sequence[BasicBlock], order: Sequence[int], dominators: Sequence[int]
 ) -> tuple[tuple[NaturalLoop, ...], int]:
-    sources: list[list[int]] = [[] for _ in blocks]
-    for block, found in enumerate(blocks):
-        for successor in found.successors:
-            sources[successor].append(block)
+    sources = _sources(blocks)
     bodies: dict[int, set[int]] = {}
     irreducible = 0
     for block, found in enumerate(blocks):
         for header in found.successors:
             if order[header] > order[block]:
                 continue
-            if not _dominates(header, block, dominators):
+            if not dominators[block] >> header & 1:
                 irreducible += 1
                 continue
             body = bodies.setdefault(header, {header})
@@ -237,9 +224,3 @@ def _loops(
             )
         )
     return tuple(loops), irreducible
-
-
-def _dominates(header: int, block: int, dominators: Sequence[int]) -> bool:
-    while block != header and dominators[block] != block:
-        block = dominators[block]
-    return block == header

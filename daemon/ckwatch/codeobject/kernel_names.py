@@ -66,13 +66,10 @@ def is_helper(symbol: str) -> bool:
     base = name.children[0] if name.kind is NameNodeKind.TEMPLATE else name
     if base.kind is not NameNodeKind.NAME or not base.children:
         return False
-    return base.text in _HELPERS.get(_outermost(base), ())
-
-
-def _outermost(name: NameNode) -> str:
-    while name.children:
-        name = name.children[0]
-    return name.text
+    outermost = base
+    while outermost.children:
+        outermost = outermost.children[0]
+    return base.text in _HELPERS.get(outermost.text, ())
 
 
 def readable_names(symbols: Iterable[str]) -> dict[str, str]:
@@ -142,7 +139,7 @@ def _template(node: NameNode, variants: Sequence[NameNode], depth: int) -> str:
     name = last_name(node)
     arguments = node.children[1:]
     others = [other.children[1:] for other in variants if _same_template(node, other)]
-    labels = () if depth else _labels(name)
+    labels = next((labels for prefix, labels in _PARAMETERS if not depth and name.startswith(prefix)), ())
     if depth and node.size <= _LONGEST:
         whole = _list(arguments, [(argument,) for argument in arguments], (), depth)
         if len(name) + len(whole) <= _SHORT:
@@ -178,7 +175,3 @@ def _list(
         if text:
             texts.append(f"{label}={text}" if label else text)
     return ", ".join(texts)
-
-
-def _labels(kernel: str) -> Sequence[str | None]:
-    return next((labels for prefix, labels in _PARAMETERS if kernel.startswith(prefix)), ())

@@ -102,11 +102,10 @@ def listing_of(
         if chain not in places:
             places[chain] = (significant_calls(chain), place_in_template(chain, rendered) if rendered else None)
         shown, place = places[chain]
-        explanation = explain(instruction.mnemonic, instruction.text.partition(" ")[2])
         rows.append(
             ListingRow(
                 instruction=instruction,
-                explanation="" if explanation is None else explanation.text,
+                explanation=explain(instruction.mnemonic, instruction.text.partition(" ")[2]) or "",
                 frames=chain,
                 steps=shown,
                 place=place,

@@ -36,19 +36,14 @@ class ListingText:
     rows: tuple[int | None, ...]
 
 
-def listing_text_of(
-    listing: Listing,
-    *,
-    roots: Mapping[str, str] | None = None,
-    comments: bool = False,
-) -> ListingText:
+def listing_text_of(listing: Listing, *, roots: Mapping[str, str] | None = None) -> ListingText:
     """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
     Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
-    `roots` are folders that paths are shown below (`source_lines.short_path`). With `comments` all that is no
-    instruction or label begins with `;`, as editors want it. An explanation is given once in each fold.
+    `roots` are folders that paths are shown below (`source_lines.short_path`). All that is no instruction or label
+    begins with `;`, as editors want it. An explanation is given once in each fold.
     """
-    layout = _Layout(listing, roots or {}, comments=comments)
+    layout = _Layout(listing, roots or {})
     layout.head()
     layout.region(0, len(listing.rows), ())
     return ListingText(
@@ -61,12 +56,11 @@ def listing_text_of(
 class _Layout:
     """Writes a document from top to bottom."""
 
-    def __init__(self, listing: Listing, roots: Mapping[str, str], *, comments: bool = False) -> None:
+    def __init__(self, listing: Listing, roots: Mapping[str, str]) -> None:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
         self.folds: list[IsaFold] = []
-        self._comment = "; " if comments else ""
         self._roots = roots
         self._parts: Counter[int] = Counter()
         self._chains = [self._chain(row.loop) for row in listing.rows]
@@ -75,9 +69,9 @@ class _Layout:
 
     def head(self) -> None:
         rows = self.listing.rows
-        self._write(f"{self._comment}{self.listing.name}: {_count(len(rows), 'instruction')}")
+        self._write(f"; {self.listing.name}: {_count(len(rows), 'instruction')}")
         for note in self.listing.notes:
-            self._write(f"{self._comment}  {note}")
+            self._write(f";   {note}")
 
     def region(self, start: int, end: int, around: tuple[int, ...]) -> None:
         """Rows [start, end) as a run of straight code and loops; `around` are the loops that are open."""
@@ -92,7 +86,7 @@ class _Layout:
                 self._instructions(first, last)
                 continue
             label = self._heading(first, last, inner)
-            self._write(f"{'  ' * depth}{self._comment}▾ {label}")
+            self._write(f"{'  ' * depth}; ▾ {label}")
             if straight:
                 self._instructions(first, last)
             else:
@@ -144,8 +138,7 @@ class _Layout:
                 text = f"{row.instruction.mnemonic} {self._labels[row.target]}"
             explanation = "" if row.explanation in explained else row.explanation
             explained.add(explanation)
-            if explanation:
-                explanation = f"{self._comment}{explanation}"
+            explanation = explanation and f"; {explanation}"
             line = f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {explanation}"
             self._write(line.rstrip(), index)
 
@@ -206,8 +199,8 @@ class IsaView:
 
 def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
-    document = listing_text_of(listing, roots=roots, comments=True)
-    general = _explanations(listing)
+    document = listing_text_of(listing, roots=roots)
+    general = {name: explain(name) or "" for name in sorted({row.instruction.mnemonic for row in listing.rows})}
     end, heading = len(document.lines) - 1, document.lines[0].removeprefix("; ")
     lines = tuple(
         _view_line(number, listing.rows[row], general, rendered)
@@ -222,12 +215,6 @@ def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapp
         has_lines=any(row.frames for row in listing.rows),
         notes=listing.notes,
     )
-
-
-def _explanations(listing: Listing) -> dict[str, str]:
-    """Describe each known mnemonic in the listing, whatever its operands."""
-    names = sorted({row.instruction.mnemonic for row in listing.rows})
-    return {name: "" if (found := explain(name)) is None else found.text for name in names}
 
 
 def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaLine:

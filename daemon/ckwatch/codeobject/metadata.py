@@ -8,7 +8,7 @@ are exactly is in the absolute symbol `KERNEL.num_vgpr`, which clang emits since
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,9 @@ from ckwatch.compile.elf import (
     SHT_SYMTAB,
     ElfError,
     ElfFile,
+    ElfHeader,
     ElfNote,
     ElfSymbol,
-    machine,
 )
 
 NT_AMDGPU_METADATA = 32
@@ -35,7 +35,8 @@ NT_AMD_HSA_METADATA = 10
 """The note of code object version 2, whose content is YAML."""
 
 _DESCRIPTOR_BYTES = 64
-_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
+_ABI_VERSIONS = (1, 2, 3, 4)
+"""Of the versions 3 to 6 of code objects."""
 _ARCH_OF_MACHINE = {
     0x2C: "gfx900", 0x2F: "gfx906", 0x30: "gfx908", 0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950",
     0x33: "gfx1010", 0x34: "gfx1011", 0x35: "gfx1012", 0x42: "gfx1013",
@@ -47,39 +48,6 @@ _ARCH_OF_MACHINE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObject:
-    """A code object, taken apart as far as anything here looks at it.
-
-    `version` is that of the code object's format, None for one that is not known. `machine` is the processor that the
-    file's header names, empty for one that is not known.
-    """
-
-    version: int | None
-    machine: str
-    notes: tuple[ElfNote, ...]
-    symbols: Mapping[str, ElfSymbol]
-    descriptors: Mapping[str, bytes]
-    """The 64 bytes of each kernel's descriptor, by the kernel's symbol (without `.kd`)."""
-
-
-def read_code_object(data: bytes) -> CodeObject:
-    """Takes a code object apart. Raises ValueError, with a sentence, for what is none and for a damaged one."""
-    _check_header(data)
-    try:
-        file = ElfFile(data)
-        symbols = {symbol.name: symbol for kind in (SHT_DYNSYM, SHT_SYMTAB) for symbol in file.symbols(kind)}
-        return CodeObject(
-            version=_VERSIONS.get(file.abi_version),
-            machine=_ARCH_OF_MACHINE.get(file.header.flags & 0xFF, ""),
-            notes=tuple(file.notes()),
-            symbols=symbols,
-            descriptors=dict(_descriptors(file, symbols)),
-        )
-    except ElfError as error:
-        raise ValueError(f"The code object {error.problem}.") from error
-
-
 def _check_header(data: bytes) -> None:
     if data[:24] == b"__CLANG_OFFLOAD_BUNDLE__" or data[:4] == b"CCOB":
         raise ValueError("This is an offload bundle, not a code object.")
@@ -89,7 +57,7 @@ def _check_header(data: bytes) -> None:
         raise ValueError("The code object is cut short.")
     if data[4:6] != b"\x02\x01":
         raise ValueError("This is no 64-bit little-endian ELF file, so no code object.")
-    if (found := machine(data)) != EM_AMDGPU:
+    if (found := ElfHeader.read(data).machine) != EM_AMDGPU:
         raise ValueError(f"This is an ELF file for another machine ({found}), not for AMDGPU ({EM_AMDGPU}).")
 
 
@@ -132,11 +100,20 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
 
     Raises ValueError, with a sentence, for what is no code object and for one that is damaged.
     """
-    file = read_code_object(data)
-    metadata = _metadata_map(file)
-    arch = _arch(metadata, file)
+    _check_header(data)
+    try:
+        file = ElfFile(data)
+        symbols = {symbol.name: symbol for kind in (SHT_DYNSYM, SHT_SYMTAB) for symbol in file.symbols(kind)}
+        descriptors = dict(_descriptors(file, symbols))
+        metadata = _metadata_map(tuple(file.notes()))
+    except ElfError as error:
+        raise ValueError(f"The code object {error.problem}.") from error
+    target = metadata.get("amdhsa.target")  # `amdgcn-amd-amdhsa--gfx942:xnack-`
+    arch = _ARCH_OF_MACHINE.get(file.header.flags & 0xFF, "")
+    if isinstance(target, str):
+        arch = target.split("-", 4)[-1].partition(":")[0]
     notes: list[str] = []
-    if file.version is None:
+    if file.abi_version not in _ABI_VERSIONS:
         notes.append("The code object's version is not known: its figures are read as those of version 6.")
     if not arch:
         notes.append("The code object does not tell its arch.")
@@ -150,20 +127,20 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
         if not isinstance(kernel, dict) or not _kernel_symbol(kernel):
             notes.append("The metadata has a kernel without a name.")
             continue
-        found, missing = _kernel_resources(kernel, names[_kernel_symbol(kernel)], file, arch)
+        found, missing = _kernel_resources(kernel, names[_kernel_symbol(kernel)], symbols, arch)
         notes.extend(missing)
         if found is not None:
             kernels.append(found)
     return CodeObjectMetadata(
         arch=arch,
         kernels=tuple(kernels),
-        cu_mode=_cu_mode(file, arch),
+        cu_mode=_cu_mode(descriptors, arch),
         notes=tuple(notes),
     )
 
 
-def _metadata_map(file: CodeObject) -> Mapping[str, Any]:
-    for note in file.notes:
+def _metadata_map(notes: Sequence[ElfNote]) -> Mapping[str, Any]:
+    for note in notes:
         if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
             try:
                 # unpackb allocates nothing for a damaged count, which Unpacker would.
@@ -175,17 +152,9 @@ def _metadata_map(file: CodeObject) -> Mapping[str, Any]:
             if not isinstance(value, dict):
                 raise ValueError("The code object's metadata is damaged: expected a map.")
             return value
-    if any(note.kind == NT_AMD_HSA_METADATA for note in file.notes):
+    if any(note.kind == NT_AMD_HSA_METADATA for note in notes):
         raise ValueError("This is a code object of version 2, whose metadata is not read: compile it again.")
     raise ValueError("The code object has no metadata.")
-
-
-def _arch(metadata: Mapping[str, Any], file: CodeObject) -> str:
-    """Of the metadata's target (`amdgcn-amd-amdhsa--gfx942:xnack-`), else of the file's header."""
-    target = metadata.get("amdhsa.target")
-    if not isinstance(target, str):
-        return file.machine
-    return target.split("-", 4)[-1].partition(":")[0]
 
 
 def _kernel_symbol(kernel: Mapping[str, Any]) -> str:
@@ -198,7 +167,7 @@ def _kernel_symbol(kernel: Mapping[str, Any]) -> str:
 
 
 def _kernel_resources(
-    kernel: Mapping[str, Any], name: str, file: CodeObject, arch: str
+    kernel: Mapping[str, Any], name: str, symbols: Mapping[str, ElfSymbol], arch: str
 ) -> tuple[KernelResources | None, list[str]]:
     symbol = _kernel_symbol(kernel)
     counts: dict[str, int] = {}
@@ -212,7 +181,7 @@ def _kernel_resources(
     if missing:
         return None, [f"{name}: the metadata lacks {', '.join(missing)}."]
     agprs = counts[".agpr_count"]
-    vgprs, note = _architectural(counts[".vgpr_count"], agprs, file, symbol, arch)
+    vgprs, note = _architectural(counts[".vgpr_count"], agprs, symbols.get(f"{symbol}.num_vgpr"), arch)
     resources = KernelResources(
         symbol=symbol,
         name=name,
@@ -231,12 +200,11 @@ def _kernel_resources(
     return resources, [f"{name}: {note}"] if note else []
 
 
-def _architectural(total: int, agprs: int, file: CodeObject, symbol: str, arch: str) -> tuple[int, str]:
+def _architectural(total: int, agprs: int, exact: ElfSymbol | None, arch: str) -> tuple[int, str]:
     """How many architectural VGPRs there are, and a note where it is not exact."""
     if not agprs:
         return total, ""
     limits = limits_of(arch)
-    exact = file.symbols.get(f"{symbol}.num_vgpr")
     if limits is not None and not limits.unified_vgprs:
         return (exact.value, "") if exact else (total, "VGPR is at most what is shown: AGPR may be the larger number.")
     if exact is not None and (exact.value + 3 & ~3) + agprs == total:
@@ -244,12 +212,12 @@ def _architectural(total: int, agprs: int, file: CodeObject, symbol: str, arch: 
     return max(0, total - agprs), "VGPR is rounded up to a multiple of 4: the code object is stripped."
 
 
-def _cu_mode(file: CodeObject, arch: str) -> frozenset[str]:
+def _cu_mode(descriptors: Mapping[str, bytes], arch: str) -> frozenset[str]:
     limits = limits_of(arch)
     if limits is None or not limits.wgp_mode:
         return frozenset()
     return frozenset(
         symbol
-        for symbol, descriptor in file.descriptors.items()
+        for symbol, descriptor in descriptors.items()
         if not int.from_bytes(descriptor[_RSRC1_AT : _RSRC1_AT + 4], "little") & _WGP_MODE
     )

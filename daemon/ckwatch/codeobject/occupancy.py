@@ -276,7 +276,10 @@ def _next_step(kernel: _Kernel, limits: ArchLimits, waves: int, workgroups: int)
         steps.append(f"only {workgroups} {fit}{of}: {held} of {waves} waves")
     if (step := _step(kernel, limits, workgroups + 1)) is not None:
         gain = f"{step.workgroups} workgroups" if step.waves is None else f"{step.waves} wave{'s' * (step.waves != 1)}"
-        steps.append(f"{' and '.join(_fewer(step))} fewer → {gain}")
+        sgprs, lds = step.sgprs.excess, step.lds_bytes.excess
+        words = {f"{step.vgprs.excess} {step.vgpr_word}": step.vgprs.excess, f"{sgprs} SGPR": sgprs}
+        words[f"{lds:,} byte{'s' * (lds != 1)} of LDS"] = lds
+        steps.append(f"{' and '.join(word for word, excess in words.items() if excess)} fewer → {gain}")
     return "; ".join(steps)
 
 
@@ -297,13 +300,6 @@ def _step(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> OccupancyStep
         lds_bytes=ResourceUse(kernel.lds_bytes, lds),
     )
     return step if any(use.excess for use in (step.vgprs, step.sgprs, step.lds_bytes)) else None
-
-
-def _fewer(step: OccupancyStep) -> list[str]:
-    """List the excess of each resource."""
-    vgprs, sgprs, lds = step.vgprs.excess, step.sgprs.excess, step.lds_bytes.excess
-    words = {f"{vgprs} {step.vgpr_word}": vgprs, f"{sgprs} SGPR": sgprs, f"{lds:,} byte{'s' * (lds != 1)} of LDS": lds}
-    return [word for word, excess in words.items() if excess]
 
 
 def _in_blocks(size: int, block: int) -> int:

@@ -2,8 +2,7 @@
 
 A code object has no lines unless it was compiled for them (`ckwatch.compile.line_tables`): line tables change no
 instruction and cost a second compile. `llvm-symbolizer` then prints for each address the source line and the calls that
-were inlined around it (`symbolizer_calls`, `call_chains_of`). Without a symbolizer, `llvm-objdump` prints the innermost
-line alone (`OBJDUMP_ARGUMENTS`, `innermost_lines_of`). As the second compile has the same instructions
+were inlined around it (`symbolizer_calls`, `call_chains_of`). As the second compile has the same instructions
 (`same_instructions`), its lines are carried over to the artifact (`transfer_call_chains`), and from the compiled text
 to one with the same tokens in other places (`move_call_chains`).
 
@@ -29,9 +28,6 @@ from ckwatch.codeobject.disassembly import DisassembledFunction
 _SYMBOLIZER_ARGUMENTS = ("--inlines", "--output-style=JSON", "--demangle", "--no-debuginfod")
 _ADDRESSES_PER_CALL = 500
 
-OBJDUMP_ARGUMENTS = ("-d", "--no-show-raw-insn", "--line-numbers", "--no-debuginfod")
-"""Arguments of llvm-objdump for `innermost_lines_of`; its instructions read as those of a disassembly without lines."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
@@ -55,12 +51,9 @@ _HOUSEKEEPING = re.compile(
 )
 _CALL = "operator()"
 _ABSENT = ("", "??", "<invalid>")
-_UNIT = re.compile(r"^; (?P<path>.+):(?P<line>\d+)(?: \(discriminator \d+\))?$")
 _OPERATOR = re.compile(r"\boperator *(?:\(\)|\[\]|<=>|->\*?|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)")
 _ADDRESS_BEGIN = '{"Address":'
 _ADDRESS = re.compile(re.escape(_ADDRESS_BEGIN))  # in a string its quotes would be escaped
-_INSTRUCTION = re.compile(r"// ([0-9A-Fa-f]{6,16}):")
-_HEADER = re.compile(r"^[0-9a-fA-F]{8,16} <.+>:$")
 
 
 def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tuple[str, ...]]:
@@ -94,26 +87,6 @@ def call_chains_of(printed: str) -> dict[int, CallChain]:
             continue
         if frames:
             found[address] = frames
-    return found
-
-
-def innermost_lines_of(disassembly: str) -> dict[int, CallChain]:
-    """The innermost line of each address in what llvm-objdump printed (`OBJDUMP_ARGUMENTS`).
-
-    It prints a line where it changes: instructions that have none count to the line before them.
-    """
-    found: dict[int, CallChain] = {}
-    frames: CallChain = ()
-    for line in disassembly.splitlines():
-        unit = _UNIT.match(line)
-        if unit is not None:
-            frames = (SourceFrame("", posixpath.normpath(unit["path"]), int(unit["line"])),)
-        elif _HEADER.match(line):
-            frames = ()
-        elif frames:
-            instruction = _INSTRUCTION.search(line)
-            if instruction is not None:
-                found[int(instruction[1], 16)] = frames
     return found
 
 

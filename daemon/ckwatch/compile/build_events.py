@@ -11,9 +11,7 @@ from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 
 if TYPE_CHECKING:  # loaded when something must be compiled
-    from ckwatch.compile.compile_job import OnStageUsed
     from ckwatch.compile.driver_plan import PassSide
-    from ckwatch.compile.passes import OnPassLine
 
 CompileElsewhere = Callable[[CompileRequest, Path], Awaitable[CompileOutcome]]
 """Compiles into the folder, as `compile_source`, on another machine."""
@@ -89,13 +87,3 @@ OnBuildEvent = Callable[[BuildEvent], None]
 
 def ignore(_event: BuildEvent) -> None:
     """Take no notice."""
-
-
-def compiler_sinks(on_event: OnBuildEvent) -> tuple[OnPassLine | None, OnStageUsed | None]:
-    """A sink for the compilers' lines and processor time; it drops them where events are ignored."""
-    if on_event is ignore:
-        return None, None
-    return (
-        lambda side, line: on_event(CompilerSaid(side, line)),
-        lambda stage, seconds: on_event(ProcessorUsed(stage, seconds)),
-    )

@@ -6,7 +6,7 @@ A builder with hipcc makes one with nvcc when the first CUDA source is asked for
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +45,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import Artifact, StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.store.turns import Turns
-from ckwatch.compile.toolchain.nvcc import NvccToolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.targets import Language
@@ -53,7 +53,6 @@ from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
-    from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
     from ckwatch.compile.store.shared_store import SharedStore  # loaded where one is set
 
@@ -110,7 +109,9 @@ class Builder:
         launch: Launcher = run_process,
         make_ladder: Callable[[], StagedCompiler] | None = None,
         shared: Callable[[], SharedStore | None] = lambda: None,
+        find_nvcc: Callable[[Mapping[str, str]], NvccToolchain] = find_nvcc,
     ) -> None:
+        self._find_nvcc = find_nvcc
         self._toolchain = toolchain
         self._make_ladder = make_ladder
         self._ladder_made: StagedCompiler | None = None
@@ -145,9 +146,7 @@ class Builder:
             )
         async with self._finding_nvcc:
             if self._cuda is None:
-                from ckwatch.compile.toolchain.nvcc import find_nvcc
-
-                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
+                nvcc = await anyio.to_thread.run_sync(self._find_nvcc, self._toolchain.environment)
                 nvcc = replace(nvcc, workspace=self._toolchain.roots.get("workspace"))
                 self._cuda = Builder(nvcc, self._store, launch=self._launch, shared=self._shared)
         return self._cuda
@@ -246,7 +245,7 @@ class Builder:
             return request.arch
         async with self._host_arch:
             if self._host is None:
-                self._host = await native_cpu(self._toolchain, self._store.folder)
+                self._host = await anyio.to_thread.run_sync(native_cpu, self._toolchain, self._store.folder)
             return self._host
 
     def _find_now(self, key: str, look: ContentSnapshot | None) -> BuildOutcome | None:
@@ -332,11 +331,11 @@ class Builder:
             return await options.elsewhere(request, folder)
         if (ladder := self.ladder) is not None:
             return await ladder.compile(request, folder, options, on_event, checked=checked)
-        from ckwatch.compile.single_call import compile_at_once  # loaded when something must be compiled
+        from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
-        return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
+        return await compile_source(request, self._toolchain, folder=folder, launch=self._launch, on_event=on_event)
 
-    async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
+    async def check(self, request: CompileRequest, on_event: OnBuildEvent = ignore) -> HostPassReport | None:
         """Report the host pass, which the next `build` of the same request does not repeat.
 
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
@@ -348,7 +347,7 @@ class Builder:
             return None
         key = await self.key(request)
         async with self._flight(key):
-            return await self._checks.check(key, request, ladder, on_said)
+            return await self._checks.check(key, request, ladder, on_event)
 
     def _publish(
         self, build: _Build, outcome: CompileOutcome, folder: Path, ended_ns: int

@@ -6,20 +6,21 @@ import errno
 import hashlib
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ckwatch.checks.clang_output import ClangMessage, MessageKind, parse_clang_log, transient_kind
+from ckwatch.compile.build_events import CompilerSaid, OnBuildEvent, ProcessorUsed, ignore
 from ckwatch.compile.dependencies import missing_headers
+from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.render.tokens import device_text, token_key
-from ckwatch.system.async_processes import ExitReason, Launcher, OnLine, ProcessResult
+from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult
 from ckwatch.system.processes import signal_name
 
 _FAULTS: Mapping[MessageKind, tuple[CompileFault, str]] = {
@@ -35,27 +36,23 @@ _CRASH_SIGNALS = frozenset(
 )
 
 
-OnStageUsed = Callable[[str, float], None]
-"""Gets, now and then, what a process of a compile does, and how many seconds of the processor it has used."""
-
-
 @dataclass(slots=True)
 class CompileJob:
     """The processes of one compile in its `folder`, whose spellings are `prefixes`; `rename` maps other paths to the
-    names under which they are reported."""
+    names under which they are reported. `on_event` gets what they print and use, under the pass `side` if it is one."""
 
     request: CompileRequest
     toolchain: CompilerToolchain
     folder: Path
     launch: Launcher
-    on_line: OnLine | None
     prefixes: tuple[str, ...]
+    on_event: OnBuildEvent = ignore
+    side: PassSide | None = None
     begun_ns: int = field(default_factory=steady_ns)
     clock_s: float = field(default_factory=time.monotonic)
     commands: list[CompilerCommand] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     rename: dict[str, str] = field(default_factory=dict)
-    on_used: OnStageUsed | None = None
 
     def own_names(self, text: str) -> str:
         """`text` with the files of this job called by their bare names."""
@@ -65,16 +62,15 @@ class CompileJob:
             text = text.replace(path, name)
         return text
 
-    def hand_on(self, line: str) -> None:
-        """Pass a line to `on_line`, if it is set."""
-        if self.on_line is not None and not line.startswith(_ECHOED_COMMAND):
-            self.on_line(self.own_names(line))
+    def _hand_on(self, line: str) -> None:
+        if not line.startswith(_ECHOED_COMMAND):
+            self.on_event(CompilerSaid(self.side, self.own_names(line)))
 
     async def run(self, arguments: list[str], stage: str = "") -> ProcessResult:
         """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not
         tell."""
         stage = stage or Path(arguments[0]).name
-        on_used = self.on_used
+        heard = self.on_event is not ignore
         begun_s = time.monotonic() - self.clock_s
         finished = await self.launch(
             arguments,
@@ -83,8 +79,8 @@ class CompileJob:
             timeout_s=self.request.timeout_s,
             stalled_s=self.request.stalled_s,
             nice=self.request.nice,
-            on_line=None if self.on_line is None else self.hand_on,
-            on_used=None if on_used is None else partial(on_used, stage),
+            on_line=self._hand_on if heard else None,
+            on_used=(lambda seconds: self.on_event(ProcessorUsed(stage, seconds))) if heard else None,
         )
         self.commands.append(
             CompilerCommand(

@@ -198,14 +198,6 @@ def _string(strings: bytes, at: int) -> str:
     return strings[at : end if end >= 0 else len(strings)].decode("utf-8", "replace")
 
 
-def machine(data: bytes) -> int | None:
-    """The `e_machine` of a 64-bit little-endian ELF file, None for anything else."""
-    try:
-        return ElfHeader.read(data).machine
-    except ElfError:
-        return None
-
-
 def names_interpreter(path: Path) -> bool | None:
     """Return True if a dynamically linked file names a program that loads it; None for any other file. Reads only its
     header and its table of segments."""

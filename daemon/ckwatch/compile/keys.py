@@ -11,22 +11,18 @@ processor; the answer is kept beside the store, so that a build of what is known
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import anyio.to_thread
-
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.header_sets import PathRoots, digest
+from ckwatch.compile.toolchain.probe import ProbeCache
 from ckwatch.model.errors import ToolchainError
 from ckwatch.render.tokens import token_key
-from ckwatch.system.async_processes import run_process
-from ckwatch.system.durable_files import replace_file
-from ckwatch.system.user_files import read_file
+from ckwatch.system.processes import ProcessStartError, run_blocking
 
 _LINE_TABLES = re.compile(r"-g(?!0$|pubnames$|no-)[-\w=]*|-fsave-optimization-record.*|-Rpass.*|-fcoverage-mapping.*")
 
@@ -67,7 +63,6 @@ def request_key(
     return digest(parts)
 
 
-_CPU_MEMO = "host-cpu.json"
 _CPU = re.compile(r'"-target-cpu" "([^"]+)"')
 _FEATURE = re.compile(r'"-target-feature" "([^"]+)"')
 _CPUINFO = re.compile(
@@ -75,57 +70,33 @@ _CPUINFO = re.compile(
 )
 
 
-async def native_cpu(toolchain: CompilerToolchain, memo_folder: Path | None = None) -> str:
+def native_cpu(toolchain: CompilerToolchain, memo_folder: Path | None = None) -> str:
     """The resolved host processor, `znver3-1a2b3c4d`: its name for clang and a hash of its features.
 
-    Raises ToolchainError when clang cannot tell.
+    Raises ToolchainError when clang cannot tell. Blocks; call from a worker thread.
     """
-    processor = await anyio.to_thread.run_sync(_cpuinfo)
+    processor = ""
+    with suppress(OSError):  # the kernel's description of the first one
+        first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
+        processor = "\n".join(_CPUINFO.findall(first))
     question = hashlib.sha256(f"{toolchain.identity}\n{processor}".encode()).hexdigest()
-    known = await anyio.to_thread.run_sync(_read_memo, memo_folder)
-    if question in known:
-        return known[question]
-    arguments = [
-        str(toolchain.clangxx),
-        *toolchain.cpp_arguments,
-        "-march=native",
-        "-x",
-        "c++",
-        "-E",
-        "-###",
-        "/dev/null",
-    ]
-    done = await run_process(arguments, environment=toolchain.environment, folder=Path("/"), timeout_s=60)
-    cpu = _CPU.search(done.stderr)
-    if cpu is None:
-        raise ToolchainError(
-            f"{toolchain.clangxx} does not know this processor (-march=native)", done.stderr.strip()[-400:] or None
-        )
-    features = hashlib.sha256("\n".join(sorted(_FEATURE.findall(done.stderr))).encode()).hexdigest()
-    answer = f"{cpu[1]}-{features[:8]}"
-    await anyio.to_thread.run_sync(_write_memo, memo_folder, {**known, question: answer})
+    memo = ProbeCache(None if memo_folder is None else memo_folder / "host-cpu.json")
+    answer = memo.ask(question, (), lambda: _ask_clang(toolchain))
+    memo.save()
     return answer
 
 
-def _cpuinfo() -> str:
-    """Return the kernel's description of the first processor; empty if it has none."""
-    with suppress(OSError):
-        first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
-        return "\n".join(_CPUINFO.findall(first))
-    return ""
-
-
-def _read_memo(folder: Path | None) -> dict[str, str]:
-    if folder is not None:
-        with suppress(OSError, ValueError):
-            known = json.loads(read_file(folder / _CPU_MEMO))
-            if isinstance(known, dict):
-                return {str(question): str(answer) for question, answer in known.items()}
-    return {}
-
-
-def _write_memo(folder: Path | None, known: dict[str, str]) -> None:
-    if folder is not None:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / _CPU_MEMO, json.dumps(known).encode(), flushed=False)
+def _ask_clang(toolchain: CompilerToolchain) -> str:
+    options = ("-march=native", "-x", "c++", "-E", "-###", "/dev/null")
+    arguments = [str(toolchain.clangxx), *toolchain.cpp_arguments, *options]
+    try:
+        said = run_blocking(arguments, environment=toolchain.environment, timeout_s=60).stderr
+    except (ProcessStartError, TimeoutError) as error:
+        raise ToolchainError(f"{toolchain.clangxx} cannot be asked for this processor: {error}") from error
+    cpu = _CPU.search(said)
+    if cpu is None:
+        raise ToolchainError(
+            f"{toolchain.clangxx} does not know this processor (-march=native)", said.strip()[-400:] or None
+        )
+    features = hashlib.sha256("\n".join(sorted(_FEATURE.findall(said))).encode()).hexdigest()
+    return f"{cpu[1]}-{features[:8]}"

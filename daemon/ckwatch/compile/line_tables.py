@@ -61,7 +61,7 @@ async def compile_with_lines(
     """Compile the device code of `request` in the empty folder `folder`, with the passes and precompiled headers of
     `ladder` where there are any, and store it. Raises ToolchainError when a program cannot be started."""
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, run_process, None, prefixes)
+    job = CompileJob(request, toolchain, folder, run_process, prefixes)
     if problem is not None:
         return LinedCode(None, unwritten(job, problem))
     plan = None if ladder is None else await ladder.plan(_with_lines(request))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +25,6 @@ from ckwatch.compile.store.entries import CompilerCommand, LostArtifactError, St
 from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
-
-OnPassLine = Callable[[PassSide | None, str], None]
-"""Gets each line that a pass prints, as it is printed; None: one call makes both."""
 
 OBJECT_OF = {PassSide.HOST: "host.o", PassSide.DEVICE: "device.o"}
 
@@ -72,7 +68,8 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     if complaint is not None:
         raise HeaderRefusedError(complaint)
     more = () if header is None else header.headers
-    opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
+    known = {*more, *(() if header is None else (str(header.source), str(header.file)))}
+    opened = await anyio.to_thread.run_sync(_opened_headers, listed, job.folder, known)
     headers = tuple(sorted({*opened, *more}))
     return PassResult(side, job, headers, None if finished.succeeded else unfinished(job, finished, headers))
 
@@ -117,10 +114,6 @@ def _complaint(finished: ProcessResult, header: PrecompiledHeader) -> str | None
     complaints = [line for line in errors[:1] if any(word in line for word in words)]
     complaints += [line for line in errors if "unknown argument" in line and "-fno-cxx-modules" in line]
     return complaints[0] if complaints else None
-
-
-def _files_of(header: PrecompiledHeader | None) -> tuple[str, ...]:
-    return () if header is None else (str(header.source), str(header.file))
 
 
 def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.build_events import OnBuildEvent
 from ckwatch.compile.request import CompileRequest, CompilerToolchain, CompileStatus
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
@@ -15,7 +16,6 @@ from ckwatch.compile.store.header_sets import HeaderObserver, PathRoots
 from ckwatch.compile.work_folder import remove_work_folder
 
 if TYPE_CHECKING:
-    from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
 
 LIMIT = 64
@@ -41,10 +41,10 @@ class PendingHostPasses:
         self._kept: dict[str, PendingHostPass] = {}
 
     async def check(
-        self, key: str, request: CompileRequest, ladder: StagedCompiler, on_said: OnPassLine | None
+        self, key: str, request: CompileRequest, ladder: StagedCompiler, on_event: OnBuildEvent
     ) -> HostPassReport | None:
         """Run the host pass unless it is kept, and keep it; None where a compile cannot be taken apart."""
-        checked = await self.take(key, request) or await self._run(request, ladder, on_said)
+        checked = await self.take(key, request) or await self._run(request, ladder, on_event)
         if checked is None:
             return None
         failure = checked.host.failure
@@ -56,7 +56,7 @@ class PendingHostPasses:
         return HostPassReport(checked.ok, checked.host.log, transient)
 
     async def _run(
-        self, request: CompileRequest, ladder: StagedCompiler, on_said: OnPassLine | None
+        self, request: CompileRequest, ladder: StagedCompiler, on_event: OnBuildEvent
     ) -> PendingHostPass | None:
         try:
             folder = await anyio.to_thread.run_sync(self._store.work_folder)
@@ -64,7 +64,7 @@ class PendingHostPasses:
             return None
         checked = None
         try:
-            checked = await ladder.check(request, folder, on_said)
+            checked = await ladder.check(request, folder, on_event)
         finally:
             if checked is None:
                 await remove_work_folder(folder)

@@ -46,7 +46,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderObserver, HeaderSet, PathRoots
-from ckwatch.compile.work_folder import environment_of
+from ckwatch.compile.work_folder import environment_of, remove_work_folder
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock
@@ -60,7 +60,7 @@ _FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*(?:["<](?P<name>[^">]+))?', re.MULTILINE)
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
-_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*")
+_COMMENTS = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 
 
 def include_prefix(source: str) -> str:
@@ -69,13 +69,13 @@ def include_prefix(source: str) -> str:
     They are blank lines, comments and directives, every condition closed.
     """
     lines = source.splitlines(keepends=True)
+    plain = _COMMENTS.sub(lambda comment: re.sub(r"\S", " ", comment[0]), source).splitlines()
     end = depth = 0
-    included = in_comment = continued = False
-    for number, line in enumerate(lines, 1):
+    included = continued = False
+    for number, (line, code) in enumerate(zip(lines, plain, strict=True), 1):
         if not continued:
-            in_comment, rest = _code(line, in_comment=in_comment)
-            directive = _DIRECTIVE.match(rest)
-            if rest.strip() and directive is None:
+            directive = _DIRECTIVE.match(code)
+            if code.strip() and directive is None:
                 break
             word = "" if directive is None else directive[1]
             depth += (word in _OPENING) - (word == "endif")
@@ -118,17 +118,6 @@ def family_of(source: str) -> str:
 def differing_lines(source: str, other: str) -> int:
     """In how many lines the two differ; a parameter that an instantiation depends on usually has one of its own."""
     return len({*source.splitlines()} ^ {*other.splitlines()})
-
-
-def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:
-    """Return the code of `line` outside of comments, and True if a comment is open behind it."""
-    if in_comment:
-        _, closed, line = line.partition("*/")
-        if not closed:
-            return True, ""
-    rest = _COMMENTS.sub(" ", line)
-    before, opened, _ = rest.partition("/*")
-    return bool(opened), before
 
 
 PCH_FLAGS = ("-fno-cxx-modules",)
@@ -427,7 +416,7 @@ class HeaderWarmup:
             work = await anyio.to_thread.run_sync(self._store.work_folder)
         except (OSError, StoreError):
             return False
-        made, listed = folder / f"{HEADER_NAME}.{os.getpid()}", work / "headers.txt"
+        made, listed = work / HEADER_NAME, work / "headers.txt"
         command = plan.pass_command(
             wanted.side, source=str(folder / SOURCE_NAME), output=str(made), headers=str(listed), cuid="",
             emit="-emit-pch", more=(*PCH_FLAGS, INSTANTIATE_FLAG),
@@ -450,8 +439,7 @@ class HeaderWarmup:
             take = partial(self._publish, wanted, request, made, listed, begun_ns)
             return await anyio.to_thread.run_sync(take)
         finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(partial(_remove_unpublished, made, work))
+            await remove_work_folder(work)
 
     def _publish(self, wanted: HeaderSpec, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
         names = parse_header_list(os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES)))
@@ -492,9 +480,3 @@ def _try_lock_at(path: Path) -> int | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         return try_lock(path)
     return None
-
-
-def _remove_unpublished(made: Path, work: Path) -> None:
-    with suppress(OSError):
-        made.unlink(missing_ok=True)
-    shutil.rmtree(work, ignore_errors=True)

@@ -8,19 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ckwatch.compile.store.entries import Artifact, ArtifactRecord, CompilerCommand, wall_s
+from ckwatch.compile.store.entries import Artifact, ArtifactRecord, CompilerCommand, ProductKind, wall_s
 from ckwatch.model.targets import Language
-
-
-class ProductKind(StrEnum):
-    """A kind of file that a compile can produce."""
-
-    SHARED_OBJECT = "shared-object"
-    OBJECT = "object"
-    CODE_OBJECT = "code-object"
-    DEPENDENCIES = "dependencies"
-    RUNNER = "runner"
-
 
 USUAL_PRODUCTS = frozenset(
     {ProductKind.SHARED_OBJECT, ProductKind.OBJECT, ProductKind.CODE_OBJECT, ProductKind.DEPENDENCIES}

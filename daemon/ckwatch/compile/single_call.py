@@ -20,10 +20,9 @@ import anyio.to_thread
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import elf
-from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, compiler_sinks
+from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, ignore
 from ckwatch.compile.compile_job import (
     CompileJob,
-    OnStageUsed,
     fault_of,
     not_exported,
     source_id,
@@ -38,13 +37,13 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     CompileStatus,
-    ProductKind,
 )
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import EXPORTS, HEADER_LIST, TEMPORARY, prepare
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
-from ckwatch.system.async_processes import Launcher, OnLine, ProcessResult, run_process
+from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 
 OBJECT = "kernel.o"
 SHARED_OBJECT = "kernel.so"
@@ -52,35 +51,25 @@ DEPENDENCIES = "kernel.d"
 SOURCE_ID_SYMBOL = "__hip_cuid_"
 
 
-async def compile_at_once(
-    request: CompileRequest, toolchain: CompilerToolchain, folder: Path, launch: Launcher, on_event: OnBuildEvent
-) -> CompileOutcome:
-    """Compile in `folder` as `compile_source`, which tells `on_event`."""
-    on_event(OnePassLeft())
-    on_said, on_used = compiler_sinks(on_event)
-    on_line = None if on_said is None else partial(on_said, None)
-    return await compile_source(request, toolchain, folder=folder, on_line=on_line, launch=launch, on_used=on_used)
-
-
 async def compile_source(
     request: CompileRequest,
     toolchain: CompilerToolchain,
     *,
     folder: Path,
-    on_line: OnLine | None = None,
     launch: Launcher = run_process,
-    on_used: OnStageUsed | None = None,
+    on_event: OnBuildEvent = ignore,
 ) -> CompileOutcome:
     """Compile in the empty folder `folder`, which is the caller's to remove.
 
-    `on_line` gets each line that a compiler writes, as it is written, the source under its bare name; `on_used` gets
-    how much of the processor it has used. Raises ToolchainError when a program cannot be started, CkwatchError for a
+    `on_event` gets each line that a compiler writes, as it is written, the source under its bare name, and how much of
+    the processor it has used. Raises ToolchainError when a program cannot be started, CkwatchError for a
     product that cannot be made. What the compiler says is a value.
     """
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
+    on_event(OnePassLeft())
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes, on_used=on_used)
+    job = CompileJob(request, toolchain, folder, launch, prefixes, on_event)
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))

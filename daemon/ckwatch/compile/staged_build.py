@@ -23,17 +23,15 @@ from ckwatch.compile.build_events import (
     BuildWaits,
     OnBuildEvent,
     OnePassLeft,
-    compiler_sinks,
     ignore,
 )
-from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unwritten
+from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.passes import (
     DEVICE_OBJECT,
     OBJECT_OF,
     HeaderRefusedError,
-    OnPassLine,
     PassResult,
     device_pass_key,
     failed,
@@ -44,7 +42,7 @@ from ckwatch.compile.passes import (
 )
 from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
-from ckwatch.compile.single_call import OBJECT, compile_at_once, compile_command, linked, weaken_source_id
+from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked, weaken_source_id
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
@@ -132,7 +130,7 @@ class StagedCompiler:
         finally:
             await remove_work_folder(folder)
 
-    async def check(self, request: CompileRequest, folder: Path, on_said: OnPassLine | None) -> PendingHostPass | None:
+    async def check(self, request: CompileRequest, folder: Path, on_event: OnBuildEvent) -> PendingHostPass | None:
         """Run the host pass alone, in the empty `folder`; None when compiles cannot be taken apart here."""
         plan = await self.plan(request)
         if plan is None:
@@ -140,7 +138,7 @@ class StagedCompiler:
         prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         if problem is not None:
             return None
-        job = self._job(request, folder, prefixes, PassSide.HOST, on_said)
+        job = CompileJob(request, self._toolchain, folder, self._launch, prefixes, on_event, PassSide.HOST)
         return PendingHostPass(folder, await self.one_pass(job, PassSide.HOST, plan))
 
     async def compile(
@@ -159,15 +157,15 @@ class StagedCompiler:
         """
         plan = await self.plan(request)
         if plan is None:
-            return await compile_at_once(request, self._toolchain, folder, self._launch, on_event)
+            return await compile_source(request, self._toolchain, folder=folder, launch=self._launch, on_event=on_event)
         if options.waiting >= HEADERS_WORTH and self.precompile():
             await self._make_headers(request, plan, on_event)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
             prefixes, problem = checked.host.job.prefixes, None
-        on_said, on_used = compiler_sinks(on_event)
-        jobs = {side: self._job(request, folder, prefixes, side, on_said, on_used) for side in PassSide}
+        how = (request, self._toolchain, folder, self._launch, prefixes, on_event)
+        jobs = {side: CompileJob(*how, side) for side in PassSide}
         if problem is not None:
             return unwritten(jobs[PassSide.HOST], problem)
         passes: dict[PassSide, PassResult] = {} if checked is None else {PassSide.HOST: checked.host}
@@ -246,18 +244,6 @@ class StagedCompiler:
         """Tell a header that has been overtaken from a compiler that takes none at all."""
         if header is not None and not any(word in message for word in _OVERTAKEN):
             self.warming.headers.refuse(message)
-
-    def _job(
-        self,
-        request: CompileRequest,
-        folder: Path,
-        prefixes: tuple[str, ...],
-        side: PassSide,
-        on_said: OnPassLine | None,
-        on_used: OnStageUsed | None = None,
-    ) -> CompileJob:
-        on_line = None if on_said is None else partial(on_said, side)
-        return CompileJob(request, self._toolchain, folder, self._launch, on_line, prefixes, on_used=on_used)
 
     async def _joined(self, job: CompileJob, plan: CompilePlan, passes: list[PassResult]) -> CompileOutcome:
         """The code object into the host's object, and that linked."""

@@ -32,7 +32,8 @@ async def build_runner(
     hip = language is Language.HIP
     arguments = toolchain.hip_arguments if hip else toolchain.cpp_arguments
     compiler = [str(toolchain.clangxx), *arguments]
-    includes = [flag for include in _hip_include(toolchain, hip) for flag in ("-isystem", str(include))]
+    rocm = toolchain.roots.get("rocm") if hip else None
+    includes = [] if rocm is None else ["-isystem", str(rocm / "include")]
     compiled = await run_process(
         [*compiler, "-x", "c++", *_FLAGS, *includes, "-c", "runner.cpp", "-o", "runner.o"],
         environment=toolchain.environment,
@@ -49,12 +50,6 @@ async def build_runner(
         timeout_s=TIMEOUT_S,
     )
     _require(linked, "the runner does not link")
-
-
-def _hip_include(toolchain: CompilerToolchain, hip: bool) -> list[Path]:
-    """The folder of `hip/hip_runtime.h`."""
-    folder = toolchain.roots.get("rocm")
-    return [folder / "include"] if hip and folder is not None else []
 
 
 def _require(finished: ProcessResult, what: str) -> None:

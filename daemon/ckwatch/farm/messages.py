@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ckwatch.compile.request import CompileFault, CompileRequest, CompilerToolchain, ProductKind
+from ckwatch.compile.request import CompileFault, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.store.entries import CompilerCommand, ProductKind
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.version import __version__
 

@@ -23,10 +23,10 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     CompileStatus,
-    ProductKind,
 )
 from ckwatch.compile.single_call import write_dependencies
 from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots, not_there
 from ckwatch.farm.messages import CompileOptions, FarmCompile, FarmCompiled
 from ckwatch.model.compiler_flags import INCLUDE_FOLDERS, flag_groups, folder_of

@@ -35,8 +35,9 @@ from ckwatch.bench.worker_session import WorkerStart, find_devices, measure
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.build_events import BuildOptions
 from ckwatch.compile.builder import Builder
-from ckwatch.compile.request import BuildOutcome, CompileFault, ProductKind
+from ckwatch.compile.request import BuildOutcome, CompileFault
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain

@@ -24,9 +24,17 @@ def units() -> list[Unit]:
     return [unit for unit in load_workspace(GEMM).units if unit.kernel.name == "gemm_f16"]
 
 
+RENDERER = Renderer((Path(ckwatch_templates.__file__).parent,))
+
+
+@pytest.fixture(scope="module")
+def examples(units: list[Unit]) -> list[tuple[Parameters, str]]:
+    return [(unit.instance.parameters, text_of(unit, unit.instance.parameters)) for unit in units[:4]]
+
+
 def text_of(unit: Unit, parameters: Parameters) -> str:
     instance = replace(unit.instance, parameters=parameters)
-    outcome = Renderer((Path(ckwatch_templates.__file__).parent,)).render(replace(unit, instance=instance))
+    outcome = RENDERER.render(replace(unit, instance=instance))
     assert outcome.rendered is not None
     return outcome.rendered.text
 
@@ -44,8 +52,9 @@ def text_of(unit: Unit, parameters: Parameters) -> str:
         {"NPerBlock": 512, "MPerBlock": 512},
     ],
 )
-def test_refusals_are_those_of_the_rendered_instance(units: list[Unit], changed: Parameters) -> None:
-    examples = [(unit.instance.parameters, text_of(unit, unit.instance.parameters)) for unit in units[:4]]
+def test_refusals_are_those_of_the_rendered_instance(
+    units: list[Unit], examples: list[tuple[Parameters, str]], changed: Parameters
+) -> None:
     rules = PointRules.of(examples, "gfx942")
     assert rules is not None
     parameters = {**units[0].instance.parameters, **changed}

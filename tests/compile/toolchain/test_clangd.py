@@ -12,8 +12,6 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile.toolchain import clangd as room
-from ckwatch.compile.toolchain import debian
 from ckwatch.compile.toolchain.clangd import ClangdProgram, fetch_clangd, find_clangd, major_to_fetch
 from ckwatch.compile.toolchain.debian_programs import DebianProgram
 from ckwatch.compile.toolchain.discover import discover
@@ -41,6 +39,12 @@ def make_fetched(env: Mapping[str, str], major: int) -> Path:
     made = make_clangd(tree / f"usr/lib/llvm-{major}/bin/clangd", major)
     (tree / "ckwatch-program.json").write_text(json.dumps({"layout": 1, "root": str(tree), "packages": []}))
     return made
+
+
+def have_apt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("apt-get", "apt-cache", "dpkg-deb"):
+        make_program(folder / name, "exit 9")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 
 @pytest.fixture
@@ -179,27 +183,25 @@ async def test_what_is_fetched_is_found(
         assert (wanted.package, folder / "clangd-22-0123abcd" / wanted.path) == ("clangd-22", made[0])
         return made[0]
 
-    monkeypatch.setattr(debian, "require_tools", lambda _: None)
-    monkeypatch.setattr(room, "fetch_program", fetch)
+    have_apt(tmp_path / "apt", monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home/.cache"))
-    assert await fetch_clangd(22, mirror="http://m", force=True) == made[0]
+    assert await fetch_clangd(22, mirror="http://m", force=True, fetch=fetch) == made[0]
     assert path_of(find_clangd(rocm, env)) == made[0]
     assert options == [{"mirror": "http://m", "force": True}]
 
 
-async def test_a_fetch_that_fails_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fetch_that_fails_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hints: list[str | None] = []
 
     async def fail(*_: object, **__: object) -> Path:
         raise ToolchainError("the disk is full", hints[-1])
 
     own = "Install clangd 21 and put it on PATH, or name it: `clangd` in [toolchain] of ckwatch.toml."
-    monkeypatch.setattr(debian, "require_tools", lambda _: None)
-    monkeypatch.setattr(room, "fetch_program", fail)
+    have_apt(tmp_path, monkeypatch)
     for hint, said in ((None, own), ("Free some space.", f"Free some space.\nOr: {own}")):
         hints.append(hint)
         with pytest.raises(ToolchainError) as caught:
-            await fetch_clangd(21)
+            await fetch_clangd(21, fetch=fail)
         assert (caught.value.message, caught.value.hint) == ("cannot fetch clangd 21: the disk is full", said)
 
 

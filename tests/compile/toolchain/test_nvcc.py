@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,10 @@ def make_cuda(root: Path, version: str = "13.0") -> Path:
     return root
 
 
-def find(tmp_path: Path, **env: str) -> NvccToolchain:
+def find(tmp_path: Path, packages: Callable[[str], list[Path]] = lambda _name: [], **env: str) -> NvccToolchain:
     make_program(tmp_path / "host/g++", "echo 'g++ 12.2.0'")
     plain = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/host"}
-    return find_nvcc({**plain, **env}, usual=tmp_path / "usual")
+    return find_nvcc({**plain, **env}, usual=tmp_path / "usual", packages=packages)
 
 
 def test_the_order_of_the_search(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_the_order_of_the_search(tmp_path: Path) -> None:
     assert find(tmp_path, PATH=path, CUDA_HOME=str(tmp_path / "nowhere")).nvcc == on_path / "bin/nvcc"
 
 
-def test_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package(tmp_path: Path) -> None:
     make_cuda(tmp_path / "site/nvidia/cu13")
     (tmp_path / "site/cutlass_library/source/include/cutlass").mkdir(parents=True)
     include = tmp_path / "site/cutlass_library/source/include"
@@ -51,16 +52,14 @@ def test_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 2\n#define CUTLASS_PATCH 0 \n"
     )
     folders = {"nvidia": tmp_path / "site/nvidia", "cutlass_library": tmp_path / "site/cutlass_library"}
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc._package_folders", lambda name: [folders[name]])
-    found = find(tmp_path)
+    found = find(tmp_path, lambda name: [folders[name]])
     assert found.nvcc == tmp_path / "site/nvidia/cu13/bin/nvcc"
     assert found.include_folders == (include,)
     assert found.cutlass is not None
     assert found.cutlass.version == "4.2.0"
 
 
-def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.compile.toolchain.nvcc._package_folders", lambda _name: [])
+def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         find(tmp_path)
     assert "no CUDA compiler found" in caught.value.message
@@ -107,13 +106,9 @@ async def test_the_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert (checks["CUDA"].state, checks["CUTLASS"].state) == (CheckState.OK, state)
 
 
-def test_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = [H200]
-    monkeypatch.setattr("ckwatch.compile.toolchain.devices.nvidia_devices", lambda _env: devices)
-    monkeypatch.setattr("ckwatch.compile.toolchain.devices.amd_devices", list)
-    assert native_arch(Language.CU) == "sm_90a"
-    devices[:] = [DetectedDevice("cuda:0", "NVIDIA L40S", "sm_89")]
-    assert native_arch(Language.CU) == "sm_89"
-    devices.clear()
-    assert native_arch(Language.CU) == "sm_90a"
-    assert native_arch(Language.HIP) is None
+def test_native(tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path)}
+    for printed, arch in (("0, NVIDIA H200, 9.0, 0", "sm_90a"), ("0, NVIDIA L40S, 8.9, 0", "sm_89"), ("", "sm_90a")):
+        make_program(tmp_path / "nvidia-smi", f"echo '{printed}'")
+        assert native_arch(Language.CU, env) == arch
+    assert native_arch(Language.HIP, env, kfd=tmp_path) is None

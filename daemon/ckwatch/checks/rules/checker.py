@@ -107,10 +107,7 @@ def value_of(
 ) -> Value | None:
     """Return the value of a parameter or definition of a device operation for an instance, or None if it cannot be
     determined."""
-    try:
-        return _InstanceValues(OPERATIONS[device_operation], arguments, arch.partition(":")[0], {}).lookup(name)
-    except (UnknownValueError, ZeroDivisorError):
-        return None
+    return _InstanceValues(OPERATIONS[device_operation], arguments, arch.partition(":")[0], {}).known(name)
 
 
 def _broken(
@@ -168,6 +165,13 @@ class _InstanceValues:
             self._known[name] = self._find(name)
         return self._known[name]
 
+    def known(self, name: str) -> Value | None:
+        """The value of `name`; None for one without."""
+        try:
+            return self.lookup(name)
+        except (UnknownValueError, ZeroDivisorError):
+            return None
+
     def breaks(self, rule: Rule) -> bool:
         """Return True if the rule certainly applies and certainly fails."""
         try:
@@ -214,13 +218,6 @@ class _InstanceValues:
         if parameter.default:
             return _read_argument(parameter, _literal(parameter.default))
         raise UnknownValueError(name)
-
-
-def _shown(values: _InstanceValues, name: str) -> str:
-    try:
-        return str(values.lookup(name))
-    except (UnknownValueError, ZeroDivisorError):
-        return name
 
 
 def is_readable(parameter: TemplateParameter, argument: ParameterValue | str) -> bool:
@@ -280,14 +277,17 @@ def _violation(
 
 
 def _explanation(operation: DeviceOperation, rule: Rule, values: _InstanceValues) -> str:
-    lines = [_NAMED_VALUE.sub(lambda found: _shown(values, found[1]), rule.explanation)]
+    def shown(found: re.Match[str]) -> str:
+        value = values.known(found[1])
+        return found[1] if value is None else str(value)
+
+    lines = [_NAMED_VALUE.sub(shown, rule.explanation)]
     for definition in operation.definitions_of(rule.expression.names):
-        try:
-            value = values.lookup(definition.name)
-        except (UnknownValueError, ZeroDivisorError):
+        value = values.known(definition.name)
+        if value is None:
             continue
-        shown = "S<" + ", ".join(map(str, value)) + ">" if isinstance(value, tuple) else value
-        lines.append(f"{definition.name} = {definition.formula} = {shown}: {definition.meaning}.")
+        written = "S<" + ", ".join(map(str, value)) + ">" if isinstance(value, tuple) else value
+        lines.append(f"{definition.name} = {definition.formula} = {written}: {definition.meaning}.")
     if values.target == HOST:
         lines.append("The values are those of the compiler's host pass.")
     return "\n".join(lines)

@@ -42,14 +42,6 @@ def integers(lookup: Lookup, *names: str) -> tuple[int, ...]:
     return tuple(int(value) for value in values)  # type: ignore[arg-type]
 
 
-def _product(values: tuple[int, ...]) -> int:
-    return math.prod(values)
-
-
-def _size(values: tuple[int, ...] | tuple[str, ...]) -> int:
-    return len(values)
-
-
 def _is_permutation(values: tuple[int, ...]) -> int:
     return sorted(values) == list(range(len(values)))
 
@@ -58,8 +50,8 @@ FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "min": min,
     "max": max,
     "lcm": math.lcm,
-    "product": _product,
-    "size": _size,
+    "product": math.prod,
+    "size": len,
     "is_permutation": _is_permutation,
 }
 
@@ -108,10 +100,8 @@ class Expression:
     def names_behind(self, lookup: Lookup) -> tuple[str, ...]:
         """The names that the value hangs on, in their order: those of branches that are taken, of operands that decide,
         and of the terms of a maximum that break the condition by themselves, or are it."""
-        found: dict[str, None] = {}
         tree = _parse(self.text)
-        for name in _names_behind(tree, tree, lookup):
-            found[name] = None
+        found = {*_names_behind(tree, tree, lookup)}
         return tuple(name for name in self.names if name in found)
 
     def substituted(self, lookup: Lookup) -> str:
@@ -132,7 +122,7 @@ class Expression:
     def _side(self, node: ast.expr, lookup: Lookup) -> str:
         text = _substitute(self._source(node), _parse(self._source(node)), lookup)
         try:
-            value = _shown(_evaluate(node, lookup))
+            value = _shown(_compiled(node)(lookup))
         except ZeroDivisorError:
             return f"{text} divides by zero"
         except UnknownValueError:
@@ -211,10 +201,6 @@ def _compiled(node: ast.expr) -> Callable[[Lookup], Any]:
     raise ValueError(ast.dump(node))
 
 
-def _evaluate(node: ast.expr, lookup: Lookup) -> Any:
-    return _compiled(node)(lookup)
-
-
 def _element(text: str, base: Callable[[Lookup], Any], position: Callable[[Lookup], Any]) -> Callable[[Lookup], Any]:
     def evaluate(lookup: Lookup) -> Any:
         values, index = base(lookup), position(lookup)
@@ -287,7 +273,7 @@ def _decides(term: ast.expr, of: ast.Call, tree: ast.expr, lookup: Lookup) -> bo
 
 def _value_or_none(node: ast.expr, lookup: Lookup) -> Any:
     try:
-        return _evaluate(node, lookup)
+        return _compiled(node)(lookup)
     except (UnknownValueError, ZeroDivisorError):
         return None
 
@@ -316,7 +302,7 @@ def _substitute(text: str, tree: ast.expr, lookup: Lookup) -> str:
         elif not isinstance(node, ast.Name):
             continue
         try:
-            value = _shown(_evaluate(node, lookup))
+            value = _shown(_compiled(node)(lookup))
         except (UnknownValueError, ZeroDivisorError):
             continue
         replacements[(node.col_offset, node.end_col_offset or node.col_offset)] = value

@@ -108,14 +108,10 @@ def _operation_section(operation: DeviceOperation, before: Sequence[DeviceOperat
     return "\n".join(parts) + "\n"
 
 
-def _general(explanation: str) -> str:
-    """An explanation without the values of one instance."""
-    return explanation.replace("{target}", "The arch").replace("{", "").replace("}", "")
-
-
 def _rule_section(rule: Rule) -> str:
+    explanation = rule.explanation.replace("{target}", "The arch").replace("{", "").replace("}", "")
     where = "code generation" if rule.codegen else "host and device" if rule.host else "device only"
-    lines = [f"### `{rule.slug}`\n", f"`{rule.condition}`\n", _general(rule.explanation), ""]
+    lines = [f"### `{rule.slug}`\n", f"`{rule.condition}`\n", explanation, ""]
     if rule.when != "1":
         lines.append(f"- Applies when `{rule.when}`.")
     outcome = "found by " + where if rule.severity == "error" else "a warning: it compiles"

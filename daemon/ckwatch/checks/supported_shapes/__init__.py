@@ -14,7 +14,6 @@ from ckwatch.checks.supported_shapes.moe_gemm import MOE_GEMM
 from ckwatch.checks.supported_shapes.normalization import NORMALIZATION
 from ckwatch.checks.supported_shapes.universal_gemm import UNIVERSAL_GEMM
 from ckwatch.model.kernel_problem import KernelProblem
-from ckwatch.model.kernels import ParameterValue
 
 __all__ = [
     "FAMILIES",
@@ -51,12 +50,11 @@ def named_as_ck(parameters: Parameters) -> Parameters:
     for operation in OPERATIONS.values():
         names = {name: operation.canonical(name) for name in parameters}
         if parameters and all(names.values()):
-            return {str(names[name]): _bare(value) for name, value in parameters.items()}
+            return {
+                str(names[name]): value.rpartition("::")[2] if isinstance(value, str) else value
+                for name, value in parameters.items()
+            }
     return parameters
-
-
-def _bare(value: ParameterValue) -> ParameterValue:
-    return value.rpartition("::")[2] if isinstance(value, str) else value
 
 
 def unsupported_reason(parameters: Parameters, problem: KernelProblem) -> str:

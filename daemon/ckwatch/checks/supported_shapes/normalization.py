@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
-from ckwatch.model.kernel_problem import ComputedRows, KernelProblem
+from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import DTYPES, INT32_MAX
 
 _PARAMETERS = frozenset({"Repeat_N", "ThreadPerBlock_N", "Vector_N"})
@@ -31,18 +31,14 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
         yield Refusal(f"N = {n} is above {width}, and kTwoPass is false", f"Repeat_N = {-(-n // (threads * vector))}")
     if parameters.get("kPadN") is False and n % block_n:
         yield Refusal(f"N = {n} is not a multiple of {width}, and kPadN is false", "kPadN = true")
-    for name, stride, size in _strides(problem, rows):
+    for role, view in rows.tensors:
+        if role not in _MATRICES:
+            continue
+        name, stride, size = view.buffer, view.strides[0], DTYPES[problem.buffer(view.buffer).dtype].size_bytes
         if (m + block_m) * stride + block_n > INT32_MAX // size:
             yield Refusal(f"{name} reaches beyond 2 GiB")
         if stride * size % min(_DWORD, size * vector):
             yield Refusal(f"the rows of {name} are not aligned for vectors")
-
-
-def _strides(problem: KernelProblem, rows: ComputedRows) -> Iterator[tuple[str, int, int]]:
-    """Of each tensor of rows its name, from one row to the next, and bytes of an element."""
-    for role, view in rows.tensors:
-        if role in _MATRICES:
-            yield view.buffer, view.strides[0], DTYPES[problem.buffer(view.buffer).dtype].size_bytes
 
 
 def _number(parameters: Parameters, name: str) -> int:

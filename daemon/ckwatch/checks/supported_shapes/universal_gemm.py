@@ -202,14 +202,10 @@ def _stages_of_v2(case: GemmCase) -> int:
     return min(8, max(2, -(-(32768 // workgroups) // loaded)))
 
 
-def _matrices(case: GemmCase) -> Iterator[Refusal]:
-    if case.gemm.y.matrices > MOST_MATRICES:
-        most = f"{MOST_MATRICES}, the most that a grid has along an axis"
-        yield Refusal(f"B = {case.gemm.y.matrices} is above {most}")
-
-
 def _large(case: GemmCase) -> Iterator[Refusal]:
-    grid = case.grid
+    grid, matrices = case.grid, case.gemm.y.matrices
+    if matrices > MOST_MATRICES:
+        yield Refusal(f"B = {matrices} is above {MOST_MATRICES}, the most that a grid has along an axis")
     sizes = (
         ("X", case.x.bytes_for(grid.m * grid.k)),
         ("W", case.w.bytes_for(grid.n * grid.k)),
@@ -227,7 +223,6 @@ _CHECKS: tuple[Callable[[GemmCase], Iterator[Refusal]], ...] = (
     unpadded_depth,
     _vectors,
     too_few_rounds,
-    _matrices,
     _large,
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -11,10 +10,8 @@ import anyio.to_thread
 
 from ckwatch.codeobject.disassembly import DisassembledFunction, functions
 from ckwatch.codeobject.source_lines import (
-    OBJDUMP_ARGUMENTS,
     CallChain,
     call_chains_of,
-    innermost_lines_of,
     symbolizer_calls,
 )
 from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool
@@ -25,14 +22,6 @@ _TIME_LIMIT_S = 60.0
 _PROCESSES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LineTable:
-    """The call chains by address. `innermost_only`: the innermost line of each is all that is known."""
-
-    frames: Mapping[int, CallChain]
-    innermost_only: bool = False
-
-
 async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> DisassembledFunction:
     """The kernel's instructions, none where the disassembly has none. Raises ToolchainError when objdump fails."""
     arguments = [str(tools.objdump), "-d", f"--disassemble-symbols={symbol}", str(code_object)]
@@ -41,19 +30,12 @@ async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> Disas
     return found[0] if found else DisassembledFunction(symbol, 0, ())
 
 
-async def source_lines_of(code_object: Path, tools: LlvmTools, function: DisassembledFunction) -> LineTable:
-    """Return the source lines of a function's instructions. Raises ToolchainError when the tools fail."""
+async def source_lines_of(code_object: Path, tools: LlvmTools, function: DisassembledFunction) -> dict[int, CallChain]:
+    """Return the call chains of a function's instructions, by address. Raises ToolchainError when the tools fail."""
     folder = code_object.parent
     symbolizer = tools.objdump.with_name("llvm-symbolizer")
     if not await anyio.to_thread.run_sync(symbolizer.is_file):
-        arguments = [
-            str(tools.objdump),
-            *OBJDUMP_ARGUMENTS,
-            f"--disassemble-symbols={function.symbol}",
-            str(code_object),
-        ]
-        text = (await _output(arguments, tools, folder)).stdout
-        return LineTable(await anyio.to_thread.run_sync(innermost_lines_of, text), innermost_only=True)
+        raise ToolchainError("the toolchain has no llvm-symbolizer")
     addresses = [instruction.address for instruction in function.instructions]
     frames: dict[int, CallChain] = {}
     limiter = anyio.CapacityLimiter(_PROCESSES)
@@ -73,7 +55,7 @@ async def source_lines_of(code_object: Path, tools: LlvmTools, function: Disasse
             tasks.start_soon(ask, call)
     if failures:
         raise failures[0]
-    return LineTable(frames)
+    return frames
 
 
 async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path) -> ProcessResult:

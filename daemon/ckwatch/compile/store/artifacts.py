@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -248,7 +248,7 @@ class ArtifactStore:
         leftovers = remove_leftovers(self.folder / "runs")
         now = time.time()
         sized: list[tuple[float, int, Path]] = []
-        for entry in self._all_entries():
+        for entry in self._entries.glob("??/*/*"):
             with suppress(OSError):
                 sized.append((self._last_use(entry), folder_size(entry), entry))
         total = sum(size for _, size, _ in sized)
@@ -270,7 +270,7 @@ class ArtifactStore:
 
     def count(self) -> int:
         """How many artifacts there are, failed ones too."""
-        return sum(1 for _ in self._all_entries())
+        return sum(1 for _ in self._entries.glob("??/*/*"))
 
     def remove_leftovers(self) -> int:
         """Remove what processes that were killed have left, their compilers too; returns how many there were."""
@@ -279,7 +279,7 @@ class ArtifactStore:
     def verify(self) -> list[Path]:
         """Read every entry whole, whatever is remembered of it; removes and returns the damaged ones."""
         damaged = []
-        for entry in self._all_entries():
+        for entry in self._entries.glob("??/*/*"):
             artifact = self._read(entry)
             if artifact is None or not _matches(artifact, digest_file) or self.header_set(entry.name) is None:
                 damaged.append(entry)
@@ -297,9 +297,6 @@ class ArtifactStore:
         except OSError:
             return []
         return [entry for _, entry in sorted(found, reverse=True)]
-
-    def _all_entries(self) -> Iterator[Path]:
-        yield from self._entries.glob("??/*/*")
 
     def _last_use(self, entry: Path) -> float:
         """Seconds since the epoch; 0 for an entry that has gone."""
@@ -377,7 +374,7 @@ class ArtifactStore:
         replace_file(file, headers.to_json(), temporary=run.new_name())
 
     def _remove_unused_header_sets(self) -> None:
-        used = {entry.name for entry in self._all_entries()}
+        used = {entry.name for entry in self._entries.glob("??/*/*")}
         now, grace_s = time.time(), max(self._grace_s, 1.0)
         for file in self._header_sets.glob("??/*.json"):
             # A set is written before its entry: a young one may be waiting for it.

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
@@ -19,6 +20,16 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 FORMAT = 1
 META = "meta.json"
 LOG = "log.txt"
+
+
+class ProductKind(StrEnum):
+    """A kind of file that a compile can produce."""
+
+    SHARED_OBJECT = "shared-object"
+    OBJECT = "object"
+    CODE_OBJECT = "code-object"
+    DEPENDENCIES = "dependencies"
+    RUNNER = "runner"
 
 
 class LostArtifactError(CkwatchError):

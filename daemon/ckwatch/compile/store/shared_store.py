@@ -28,10 +28,9 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ckwatch.compile.dependencies import format_dependency_file
-from ckwatch.compile.request import ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import ContentSnapshot
-from ckwatch.compile.store.entries import LOG, Artifact, StoreError
+from ckwatch.compile.store.entries import LOG, Artifact, ProductKind, StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.compile.store.packed_entries import (
     PACKED_LIMIT_BYTES,
@@ -307,10 +306,11 @@ def _installed(entry: UnpackedEntry, headers: HeaderSet, store: ArtifactStore, r
     folder = store.work_folder()
     try:
         products = {kind: folder / name for kind, name in artifact.products.items()}
+        # the rule for make, in which headers have the paths that they have here
+        target, paths = artifact.products.get(ProductKind.SHARED_OBJECT, ""), map(roots.expand, headers.present)
+        rule = format_dependency_file(target, tuple(sorted(paths))).encode("utf-8", "surrogateescape")
         for kind, path in products.items():
-            path.write_bytes(
-                _dependencies(artifact, headers, roots) if kind == ProductKind.DEPENDENCIES else contents[path.name]
-            )
+            path.write_bytes(rule if kind == ProductKind.DEPENDENCIES else contents[path.name])
         return store.publish(
             artifact.key,
             headers,
@@ -324,13 +324,6 @@ def _installed(entry: UnpackedEntry, headers: HeaderSet, store: ArtifactStore, r
         raise StoreError(f"the artifact store in {store.folder} cannot be written: {error}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _dependencies(artifact: Artifact, headers: HeaderSet, roots: PathRoots) -> bytes:
-    """The rule for make, in which headers have the paths that they have here."""
-    target = artifact.products.get(ProductKind.SHARED_OBJECT, "")
-    paths = tuple(sorted(map(roots.expand, headers.present)))
-    return format_dependency_file(target, paths).encode("utf-8", "surrogateescape")
 
 
 class _Remote:

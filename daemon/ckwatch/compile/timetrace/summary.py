@@ -133,7 +133,7 @@ class TraceSummary:
 def summarize(trace: Any) -> TraceSummary:
     """The summary of a decoded trace. Raises TimeTraceError for anything that is none."""
     reading = _Reader()
-    for begin, end, stage, template in sorted(_intervals(trace), key=_outermost_first):
+    for begin, end, stage, template in sorted(_intervals(trace), key=lambda one: (one[0], -one[1])):
         reading.take(begin, end, stage, template)
     reading.end()
     return TraceSummary({stage: reading.stages[stage] / _US_PER_S for stage in CompilerStage}, reading.templates())
@@ -171,11 +171,6 @@ def _intervals(trace: Any) -> Iterator[_Interval]:
             yield int(begin), int(begin) + int(duration), stage, template
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise TimeTraceError(f"an event is malformed: {str(event)[:80]}") from error
-
-
-def _outermost_first(interval: _Interval) -> tuple[int, int]:
-    begin, end, _, _ = interval
-    return begin, -end
 
 
 @dataclass(slots=True)

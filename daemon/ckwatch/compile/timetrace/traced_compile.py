@@ -75,7 +75,7 @@ async def trace_compile(
     errors: list[ToolchainError] = []
 
     async def run(side: PassSide) -> None:
-        job = CompileJob(request, toolchain, folder, run_process, None, prefixes)
+        job = CompileJob(request, toolchain, folder, run_process, prefixes)
         try:
             async with limiter:
                 finished = await job.run(_command(request, toolchain, side))

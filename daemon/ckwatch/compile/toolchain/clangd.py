@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +85,12 @@ def find_clangd(
 
 
 async def fetch_clangd(
-    major: int, progress: OnProgress = lambda _: None, *, mirror: str | None = None, force: bool = False
+    major: int,
+    progress: OnProgress = lambda _: None,
+    *,
+    mirror: str | None = None,
+    force: bool = False,
+    fetch: Callable[..., Awaitable[Path]] = fetch_program,
 ) -> Path:
     """Fetch clangd from Debian into the cache folder, unless that was done before and no `force`; returns the program.
 
@@ -97,7 +102,7 @@ async def fetch_clangd(
     kept = rf"{llvm}/bin/clangd|{llvm}/lib/clang/\d+/include/.+|usr/lib/clang/.+"
     wanted = DebianProgram(f"clangd-{major}", f"{llvm}/bin/clangd", kept, _TREE_BYTES)
     try:
-        return await fetch_program(_folder(os.environ), wanted, progress, mirror=mirror, force=force)
+        return await fetch(_folder(os.environ), wanted, progress, mirror=mirror, force=force)
     except ToolchainError as error:
         hint = f"{error.hint}\nOr: {_own(major)}" if error.hint else _own(major)
         raise ToolchainError(f"cannot fetch clangd {major}: {error.message}", hint) from error

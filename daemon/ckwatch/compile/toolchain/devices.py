@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,20 +89,21 @@ def cpu_device(cpuinfo: Path = Path("/proc/cpuinfo")) -> DetectedDevice:
     return DetectedDevice("cpu", f"{found[1].strip() if found else 'CPU'}, {cores} logical cores", os.uname().machine)
 
 
-def has_hip_python() -> bool:
-    """Return True if hip-python can be imported; it is not imported, since that would not show that HIP works."""
-    try:
-        return importlib.util.find_spec("rocm.bindings.hip") is not None or importlib.util.find_spec("hip") is not None
-    except (ImportError, ValueError):
-        return False
+def is_importable(*names: str) -> bool:
+    """Return True if one of these modules is there; it is not imported, since that would not show that it works."""
+    for name in names:
+        with suppress(ImportError, ValueError):
+            if importlib.util.find_spec(name) is not None:
+                return True
+    return False
 
 
-def native_arch(language: Language, env: Mapping[str, str] | None = None) -> str | None:
+def native_arch(language: Language, env: Mapping[str, str] | None = None, *, kfd: Path = _KFD) -> str | None:
     """The arch of the machine's first GPU of a language's vendor; without one `CUDA_ARCH` for CUDA, and None for HIP.
 
     CUDA's is the one with all of the device's instructions (`sm_90a`) where there is such. It may ask nvidia-smi.
     """
     if language is not Language.CU:
-        return next((device.arch for device in amd_devices() if device.arch), None)
+        return next((device.arch for device in amd_devices(kfd) if device.arch), None)
     found = next((device.arch for device in nvidia_devices(os.environ if env is None else env)), CUDA_ARCH)
     return f"{found}a" if f"{found}a" in ARCHS else found

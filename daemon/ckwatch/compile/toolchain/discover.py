@@ -188,7 +188,10 @@ def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
     hipcc = hipcc or root / "bin" / "hipcc"
     if not os.access(hipcc, os.X_OK):
         raise _UnusableError(f"{root} has no bin/hipcc")
-    folders = [root / "lib/llvm/bin", root / "llvm/bin", *_debian_llvm(root)]
+    # Debian keeps several LLVMs side by side; the one for HIP has the device libraries.
+    debian = [path.parents[4] / "bin" for path in root.glob("lib/llvm-*/lib/clang/*/amdgcn/bitcode")]
+    debian.sort(key=lambda path: int(re.sub(r"\D", "", path.parent.name) or 0), reverse=True)
+    folders = [root / "lib/llvm/bin", root / "llvm/bin", *debian]
     llvm = next((folder for folder in folders if os.access(folder / "clang++", os.X_OK)), None)
     if llvm is None:
         raise _UnusableError(f"{root} has hipcc and no clang++ (looked in lib/llvm/bin and llvm/bin)")
@@ -208,12 +211,6 @@ def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
         if not (llvm / tool).is_file():
             raise _UnusableError(f"{llvm} has no {tool}")
     return _RocmFiles(root, hipcc, llvm, bitcode)
-
-
-def _debian_llvm(root: Path) -> list[Path]:
-    """Debian keeps several LLVMs side by side; the one for HIP has the device libraries."""
-    found = [path.parents[4] / "bin" for path in root.glob("lib/llvm-*/lib/clang/*/amdgcn/bitcode")]
-    return sorted(found, key=lambda path: int(re.sub(r"\D", "", path.parent.name) or 0), reverse=True)
 
 
 def _assemble(
@@ -238,7 +235,9 @@ def _assemble(
     version_text = cache.ask("clang --version", clang_files, lambda: ask_program(command, environment))
     first_line = version_text.strip().splitlines()[0] if version_text.strip() else "unknown"
     hip = hip_version(root)
-    library = next((path for path in _hip_libraries(root) if path.exists()), None)
+    name = "libamdhip64.so"
+    libraries = (root / "lib" / name, *root.glob(f"lib/*-linux-gnu/{name}"), root / "lib64" / name)
+    library = next((path for path in libraries if path.exists()), None)
     if library is not None:  # else Debian's hipcc makes the relative folder `lib` a search path of the linker
         environment["HIP_LIB_PATH"] = str(library.parent)
     installed = installations.current(installations.toolchains_folder(env))
@@ -290,11 +289,7 @@ def _compiler_files(llvm: Path) -> list[Path]:
     """The files that decide what clang and its linker do: the programs and LLVM's own shared libraries."""
     programs = {(llvm / name).resolve() for name in ("clang", "lld") if (llvm / name).exists()}
     found = (*(llvm.parent / "lib").glob("lib*.so*"), *llvm.parents[1].glob("*-linux-gnu/lib*.so*"))
-    return sorted(programs | {path.resolve() for path in found if _is_compiler_library(path.name)})
-
-
-def _is_compiler_library(name: str) -> bool:
-    return name.startswith(("libLLVM", "libclang-cpp"))
+    return sorted(programs | {path.resolve() for path in found if path.name.startswith(("libLLVM", "libclang-cpp"))})
 
 
 def _identity(
@@ -312,12 +307,6 @@ def _identity(
         version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.MULTILINE)
         content += version + hip
     return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def _hip_libraries(root: Path) -> Iterator[Path]:
-    yield root / "lib/libamdhip64.so"
-    yield from root.glob("lib/*-linux-gnu/libamdhip64.so")
-    yield root / "lib64/libamdhip64.so"
 
 
 def rocm_version(root: Path) -> str | None:

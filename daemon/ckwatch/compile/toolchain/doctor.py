@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -26,7 +24,7 @@ from ckwatch.compile.toolchain.composable_kernel import (
     SOURCES_ORIGIN,
     find_sources,
 )
-from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, has_hip_python
+from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, is_importable
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
@@ -34,14 +32,6 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain, cuda_install_hint, fin
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.installation import command_for_packages
-
-
-def _is_importable(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-
 
 # The archs with matrix cores that Composable Kernel's XDL instances run on.
 XDL_ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
@@ -108,7 +98,9 @@ async def examine(
         found = DoctorCheck("compiler", state, error.message, error.hint or ROCM_INSTALL_HINT)
         clangd = await anyio.to_thread.run_sync(_clangd_check_for_cuda, env, named_clangd)
         return DoctorReport((found, *clangd, *cuda, *_device_checks(devices)), devices, (), None)
-    checks = [_compiler_check(toolchain)]
+    rocm = f"ROCm {toolchain.rocm_version}, " if toolchain.rocm_version else ""
+    detail = f"{rocm}HIP {toolchain.hip_version}, {toolchain.clang_version}, {toolchain.source}: {toolchain.root}"
+    checks = [DoctorCheck("compiler", CheckState.OK, detail)]
     checks += [DoctorCheck("passed over", CheckState.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
     checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
@@ -133,12 +125,6 @@ async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
     both = known & present
     others = sorted(both - set(XDL_ARCHS), key=lambda arch: (len(arch), arch))
     return (*(arch for arch in XDL_ARCHS if arch in both), *others)
-
-
-def _compiler_check(toolchain: Toolchain) -> DoctorCheck:
-    rocm = f"ROCm {toolchain.rocm_version}, " if toolchain.rocm_version else ""
-    detail = f"{rocm}HIP {toolchain.hip_version}, {toolchain.clang_version}, {toolchain.source}: {toolchain.root}"
-    return DoctorCheck("compiler", CheckState.OK, detail)
 
 
 def _arch_check(toolchain: Toolchain, supported: tuple[str, ...], arch: str) -> DoctorCheck:
@@ -216,15 +202,11 @@ def _clangd_check_for_cuda(env: Mapping[str, str], configured: Path | None) -> t
 def _smoke_checks(toolchain: Toolchain, archs: tuple[str, ...]) -> list[Awaitable[DoctorCheck]]:
     kernel = "#include <hip/hip_runtime.h>\n__global__ void k(float* p) { p[threadIdx.x] = sqrtf(p[0]); }\n"
     library = "#include <ck/ck.hpp>\n#include <ck/utility/data_type.hpp>\n" if toolchain.ck is not None else ""
-    checks: list[Callable[[], Awaitable[DoctorCheck]]] = [
-        partial(_compile, toolchain, f"compile for {arch}", library + kernel, arch)
-        for arch in archs
-        if arch.startswith("gfx")
-    ]
-    return [check() for check in checks]
+    return [_compile(toolchain, arch, library + kernel) for arch in archs if arch.startswith("gfx")]
 
 
-async def _compile(toolchain: Toolchain, name: str, text: str, arch: str) -> DoctorCheck:
+async def _compile(toolchain: Toolchain, arch: str, text: str) -> DoctorCheck:
+    name = f"compile for {arch}"
     async with anyio.TemporaryDirectory(prefix="ckwatch-") as folder:
         source = Path(folder, "smoke.hip")
         await anyio.Path(source).write_text(text)
@@ -264,7 +246,7 @@ def cuda_checks(
                 DoctorCheck("CUTLASS", CheckState.OK, f"{headers.version}, {headers.origin}: {headers.folder}")
             )
     if any(device.name.startswith("cuda:") for device in devices):
-        if _is_importable("cuda.bindings"):
+        if is_importable("cuda.bindings"):
             checks.append(DoctorCheck("cuda-bindings", CheckState.OK, "importable"))
         else:
             fix = command_for_packages("cuda-bindings", "nvidia-ml-py")
@@ -281,7 +263,7 @@ def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
     if not os.access("/dev/kfd", os.R_OK | os.W_OK):
         fix = "sudo usermod -aG render,video $USER, then log in again"
         return [DoctorCheck("AMD GPU", CheckState.NOTE, "you may not open /dev/kfd", fix)]
-    if not has_hip_python():
+    if not is_importable("rocm.bindings.hip", "hip"):
         fix = command_for_packages("hip-python")
         return [DoctorCheck("hip-python", CheckState.NOTE, "not installed: kernels cannot be timed", fix)]
     return [DoctorCheck("hip-python", CheckState.OK, "importable")]

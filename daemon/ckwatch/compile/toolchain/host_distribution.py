@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import anyio.from_thread
 
-from ckwatch.compile.toolchain.debian import AptPackage, PrivateApt
+from ckwatch.compile.toolchain.debian import PrivateApt
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.unpack import unpack_deb
 from ckwatch.model.errors import ToolchainError
@@ -90,7 +90,9 @@ async def add_host_parts(root: Path, downloads: Path, clangxx: Path) -> tuple[st
             closure = await apt.resolve([name], suite=None)
             packages = await apt.locate([found for found in closure if found[0].startswith(name)])
             await apt.download(packages, on_bytes=lambda _: None)
-            debs = [apt.archives / package.file_name for package in packages if _intact(apt, package)]
+            if wrong := [package.file_name for package in packages if not apt.is_intact(package)]:
+                raise ToolchainError(f"{wrong[0]} does not match its hash")
+            debs = [apt.archives / package.file_name for package in packages]
             if name == "libomp5":
                 await anyio.to_thread.run_sync(_add_openmp, debs, root / "host")
                 await _complete_openmp(root / "host/lib", clangxx)
@@ -99,12 +101,6 @@ async def add_host_parts(root: Path, downloads: Path, clangxx: Path) -> tuple[st
         except ToolchainError as error:
             problems.append(f"{name}: {error.message}")
     return tuple(problems)
-
-
-def _intact(apt: PrivateApt, package: AptPackage) -> bool:
-    if apt.is_intact(package):
-        return True
-    raise ToolchainError(f"{package.file_name} does not match its hash")
 
 
 def _add_openmp(debs: list[Path], host: Path) -> None:

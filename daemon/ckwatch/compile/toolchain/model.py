@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from ckwatch.workspace.settings import ToolchainSection
 
 _HIDDEN_INPUTS = frozenset(
     {
@@ -34,27 +37,18 @@ class ToolchainSource(StrEnum):
     INSTALLED = "installed by ckwatch"
 
 
-class ToolchainChoice(Protocol):
-    """The `[toolchain]` section of a workspace: folders and programs that win over what discovery finds."""
-
-    @property
-    def rocm(self) -> Path | None: ...
-    @property
-    def ck(self) -> Path | None: ...
-    @property
-    def ck_tile(self) -> Path | None: ...
-    @property
-    def clangd(self) -> Path | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class FixedToolchainChoice:
-    """A `ToolchainChoice` without a workspace: nothing chosen, unless given."""
+    """What `[toolchain]` of a workspace chooses, without one: nothing, unless given."""
 
     rocm: Path | None = None
     ck: Path | None = None
     ck_tile: Path | None = None
     clangd: Path | None = None
+
+
+ToolchainChoice: TypeAlias = "ToolchainSection | FixedToolchainChoice"
+"""Folders and programs that win over what discovery finds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -81,43 +81,6 @@ class NvccToolchain:
         return {} if self.workspace is None else {"workspace": self.workspace}
 
 
-def find_nvcc(env: Mapping[str, str] | None = None, *, usual: Path = Path("/usr/local/cuda")) -> NvccToolchain:
-    """The nvcc that this environment leads to.
-
-    Raises `ToolchainError` when there is none, with the places that were searched, when it does not run, and when it
-    has no host compiler.
-    """
-    env = os.environ if env is None else env
-    looked: list[str] = []
-    for source, nvcc in _candidates(env, usual):
-        if nvcc is not None and os.access(nvcc, os.X_OK) and nvcc.is_file():
-            return _assemble(source, nvcc, env)
-        looked.append(f"{source}: {'not set' if nvcc is None else f'no {nvcc}'}")
-    raise ToolchainError("no CUDA compiler found\n" + "\n".join(f"  {line}" for line in looked), cuda_install_hint())
-
-
-def find_cutlass() -> HeaderLibrary | None:
-    """The headers of the package `nvidia-cutlass` in this Python, None where it is not installed."""
-    for folder in _package_folders("cutlass_library"):
-        include = folder / "source/include"
-        if (include / "cutlass/cutlass.h").is_file():
-            return HeaderLibrary(include, _cutlass_version(include), "the package nvidia-cutlass")
-    return None
-
-
-def _candidates(env: Mapping[str, str], usual: Path) -> Iterator[tuple[str, Path | None]]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        root = env.get(variable)
-        yield variable, Path(root).absolute() / "bin/nvcc" if root else None
-    on_path = shutil.which("nvcc", path=env.get("PATH", os.defpath))
-    yield "nvcc on PATH", Path(on_path).absolute() if on_path else None
-    yield str(usual), usual / "bin/nvcc"
-    found = [
-        nvcc for folder in _package_folders("nvidia") for nvcc in sorted(folder.glob("cu*/bin/nvcc"), reverse=True)
-    ]
-    yield "the package nvidia-cuda-nvcc", found[0] if found else None
-
-
 def _package_folders(name: str) -> list[Path]:
     """Return the folders of a package of this Python, without importing it."""
     try:
@@ -127,7 +90,49 @@ def _package_folders(name: str) -> list[Path]:
     return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec is not None else []
 
 
-def _assemble(source: str, nvcc: Path, env: Mapping[str, str]) -> NvccToolchain:
+def find_nvcc(
+    env: Mapping[str, str] | None = None,
+    *,
+    usual: Path = Path("/usr/local/cuda"),
+    packages: Callable[[str], list[Path]] = _package_folders,
+) -> NvccToolchain:
+    """The nvcc that this environment leads to, or the folders of Python's `packages`.
+
+    Raises `ToolchainError` when there is none, with the places that were searched, when it does not run, and when it
+    has no host compiler.
+    """
+    env = os.environ if env is None else env
+    looked: list[str] = []
+    for source, nvcc in _candidates(env, usual, packages):
+        if nvcc is not None and os.access(nvcc, os.X_OK) and nvcc.is_file():
+            return _assemble(source, nvcc, env, packages)
+        looked.append(f"{source}: {'not set' if nvcc is None else f'no {nvcc}'}")
+    raise ToolchainError("no CUDA compiler found\n" + "\n".join(f"  {line}" for line in looked), cuda_install_hint())
+
+
+def find_cutlass(packages: Callable[[str], list[Path]] = _package_folders) -> HeaderLibrary | None:
+    """The headers of the package `nvidia-cutlass` in this Python, None where it is not installed."""
+    for folder in packages("cutlass_library"):
+        include = folder / "source/include"
+        if (include / "cutlass/cutlass.h").is_file():
+            return HeaderLibrary(include, _cutlass_version(include), "the package nvidia-cutlass")
+    return None
+
+
+def _candidates(
+    env: Mapping[str, str], usual: Path, packages: Callable[[str], list[Path]]
+) -> Iterator[tuple[str, Path | None]]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        root = env.get(variable)
+        yield variable, Path(root).absolute() / "bin/nvcc" if root else None
+    on_path = shutil.which("nvcc", path=env.get("PATH", os.defpath))
+    yield "nvcc on PATH", Path(on_path).absolute() if on_path else None
+    yield str(usual), usual / "bin/nvcc"
+    found = [nvcc for folder in packages("nvidia") for nvcc in sorted(folder.glob("cu*/bin/nvcc"), reverse=True)]
+    yield "the package nvidia-cuda-nvcc", found[0] if found else None
+
+
+def _assemble(source: str, nvcc: Path, env: Mapping[str, str], packages: Callable[[str], list[Path]]) -> NvccToolchain:
     environment = without_hidden_inputs(env)
     chosen = environment.pop("NVCC_CCBIN", "")
     named = shutil.which(chosen or "g++", path=env.get("PATH", os.defpath))
@@ -149,7 +154,7 @@ def _assemble(source: str, nvcc: Path, env: Mapping[str, str]) -> NvccToolchain:
         clangxx=host,
         version=version[1] if version else "of an unknown version",
         host_version=host_said.splitlines()[0] if host_said else "unknown",
-        cutlass=find_cutlass(),
+        cutlass=find_cutlass(packages),
         identity="nvcc-" + hashlib.sha256(content.encode()).hexdigest()[:27],
         arguments=("-ccbin", str(host)) if chosen else (),
         environment=MappingProxyType(environment),

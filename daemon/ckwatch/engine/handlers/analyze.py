@@ -25,7 +25,7 @@ from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, headline, main_kernel
 from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warnings_of
 from ckwatch.codeobject.tools.analyze import analyze
-from ckwatch.compile.request import ProductKind
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from anyio import CapacityLimiter, to_thread
 
+from ckwatch.compile.build_events import CompilerSaid
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.core.effects import Check
 from ckwatch.core.events import CheckFinished
@@ -38,7 +39,10 @@ class CheckHandler:
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         place = placing(effect, text, header_warnings, compiler_inputs(workspace, effect.unit, text))
         async with reporting_for(effect, place, self._post) as lines:
-            result = await compiler.builder.check(request, lines.add_line)
+            result = await compiler.builder.check(
+                request,
+                lambda event: lines.add_line(event.side, event.line) if isinstance(event, CompilerSaid) else None,
+            )
         if result is None or result.ok or result.transient:
             return CheckFinished(effect.work, at=time.time())
         found = await to_thread.run_sync(place, result.log, limiter=self._threads)

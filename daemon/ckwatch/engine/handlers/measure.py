@@ -38,7 +38,8 @@ from ckwatch.bench.stats.stopping import StoppingRule
 from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import OnMessage, Worker, WorkerStart, find_devices, measure
 from ckwatch.compile.elf import code_digest
-from ckwatch.compile.request import CompileRequest, ProductKind
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import MAIN, MeasureFinished, ShapeTiming
 from ckwatch.engine.build_tools import BuildTools

@@ -19,7 +19,7 @@ from typing import Protocol
 import anyio
 from anyio import to_thread
 
-from ckwatch.compile.request import ProductKind
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.core.effects import Verify
 from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State

@@ -14,7 +14,7 @@ from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport
-from ckwatch.compile.request import ProductKind
+from ckwatch.compile.store.entries import ProductKind
 from ckwatch.core.events import MAIN, AnalyzeRequested
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer

@@ -24,9 +24,9 @@ from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_in
 from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
 from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.compile.request import CompileRequest, ProductKind
+from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import read_entry
+from ckwatch.compile.store.entries import ProductKind, read_entry
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
@@ -169,11 +169,9 @@ class SourceLines:
         function = await disassemble(lined, toolchain, known.function.symbol)
         if not await to_thread.run_sync(same_instructions, function, known.function):
             return "no source lines: with line tables the compiler makes other code of this kernel"
-        lines = await source_lines_of(lined, toolchain, function)
-        known.frames = await to_thread.run_sync(transfer_call_chains, lines.frames, function, known.function)
+        frames = await source_lines_of(lined, toolchain, function)
+        known.frames = await to_thread.run_sync(transfer_call_chains, frames, function, known.function)
         known.source, known.path = request.source, request.language.source_name
-        if lines.innermost_only:
-            known.notes = ("there is no llvm-symbolizer: of each instruction only the innermost line is known",)
         return ""
 
     async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:

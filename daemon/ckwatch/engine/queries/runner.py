@@ -16,9 +16,9 @@ from ckwatch.bench.numerics.tolerance import (
     range_of,
     tolerance_floor,
 )
-from ckwatch.compile.request import CompilerToolchain, ProductKind
+from ckwatch.compile.request import CompilerToolchain
 from ckwatch.compile.standalone_runner import build_runner
-from ckwatch.compile.store.entries import verified
+from ckwatch.compile.store.entries import ProductKind, verified
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.errors import CkwatchError, TemplateError
