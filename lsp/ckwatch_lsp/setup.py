@@ -85,6 +85,12 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     add_provider(session, TemplateCalls(session, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
     RequestHandlers(session).register(editor)
+    editor.add_request(types.TEXT_DOCUMENT_DID_OPEN, lambda params: session.opened(params.text_document))
+    editor.add_request(
+        types.TEXT_DOCUMENT_DID_CHANGE,
+        lambda params: session.changed(params.text_document.uri, params.text_document.version, params.content_changes),
+    )
+    editor.add_request(types.TEXT_DOCUMENT_DID_CLOSE, lambda params: session.closed(params.text_document.uri))
 
 
 def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentKind) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
-from ckwatch_lsp.session.documents import TextChange
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.session.documents import TextChange, difference
 
 
 def shifted(given: Range, edits: Iterable[TextChange]) -> Range | None:
@@ -72,12 +72,3 @@ class EditHistory:
         if text == self.saved or max(len(text), len(self.saved)) > COMPARED:
             return []
         return [difference(self.saved, text)]
-
-
-def difference(old: str, new: str) -> TextChange:
-    """The smallest single edit from one text to another."""
-    first = common_prefix(old, new)
-    last = common_prefix(old[first:][::-1], new[first:][::-1])
-    lines = LineIndex(old)
-    before = lines.range(first, len(old) - last)
-    return TextChange(before, advance(before.start, new[first : len(new) - last]))

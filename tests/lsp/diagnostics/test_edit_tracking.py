@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, difference, shifted
-from ckwatch_lsp.session.documents import TextChange, TextDocument
+from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.session.documents import TextChange, TextDocument, difference
 
 
 def marked(text: str) -> tuple[str, Range]:
