@@ -13,6 +13,7 @@ from ckwatch_lsp.commands.daemon import DaemonCommands, ServerStatusNotifier
 from ckwatch_lsp.commands.running_tasks import DaemonProgress, RunningTasks
 from ckwatch_lsp.commands.tune import TuneCommand
 from ckwatch_lsp.commands.units import ChooseInstanceCommand, UnitsCommand
+from ckwatch_lsp.commands.virtual_documents import VirtualDocumentCommands
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.provider import CppProvider
 from ckwatch_lsp.cpp.questions import CppQuestions
@@ -26,7 +27,6 @@ from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
-from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
 from ckwatch_lsp.kernel_files.adapter.provider import KernelFileProvider
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -39,10 +39,11 @@ from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
 from ckwatch_lsp.templates.adapter.calls import TemplateCalls
 from ckwatch_lsp.templates.adapter.hover import TemplateHovers
+from ckwatch_lsp.templates.adapter.kernel_file_names import KernelFileNames
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.adapter.provider import TemplateProvider
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
-from ckwatch_lsp.virtual_documents.provider import VirtualDocumentCommands, VirtualDocumentProvider
+from ckwatch_lsp.virtual_documents.provider import VirtualDocumentProvider
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
 TEMPLATE, KERNEL_FILE, SETTINGS = DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS
@@ -78,9 +79,10 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     session.listeners += [answers, library]
     parsed, values = ParsedKernelFiles(active), RenderedValues(session)
     add_provider(session, KernelFileProvider(session, parsed, answers), KERNEL_FILE, SETTINGS)
-    add_provider(session, KernelFileNavigation(session, parsed, answers), KERNEL_FILE)
+    templates = TemplateProvider(session, active, library, values)
+    add_provider(session, KernelFileNames(session, parsed, answers, library, templates), KERNEL_FILE)
     add_provider(session, KernelFileActions(session, parsed, answers), KERNEL_FILE)
-    add_provider(session, TemplateProvider(session, active, library, values), TEMPLATE)
+    add_provider(session, templates, TEMPLATE)
     add_provider(session, TemplateHovers(active, library, values), TEMPLATE)
     add_provider(session, TemplateCalls(session, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++

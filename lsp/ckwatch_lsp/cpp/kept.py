@@ -72,7 +72,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
             if not self._can_refresh:
                 with anyio.move_on_after(CPP_BESIDE.seconds):
                     await fetching.wait()
-        edits = self._questions.edits_since(document, kept.revision)
+        edits = document.edits_since(kept.revision)
         if edits and kept.pieces:
             revision, pieces = document.revision, kept.pieces
             moved = await to_thread.run_sync(_moved, pieces, edits)
@@ -138,7 +138,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
         self, document: TextDocument, kept: _Kept[Piece], found: CppFound | None, about: tuple[int, str, int]
     ) -> None:
         pieces = [] if found is None else await to_thread.run_sync(self._convert, found)
-        edits = self._questions.edits_since(document, kept.revision)
+        edits = document.edits_since(kept.revision)
         before = await to_thread.run_sync(_moved, kept.pieces, edits)
         kept.pieces, kept.revision, kept.about, kept.unit = pieces, about[0], about, about[1]
         if before != pieces:

@@ -73,7 +73,7 @@ class CppProvider(LanguageProvider):
         self._questions = questions
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, questions, "tokens", _tokens)
         self._hints: KeptPieces[Json] = KeptPieces(session, questions, "hints", _hints)
-        session.listeners += [questions, self._tokens, self._hints]
+        session.listeners += [self._tokens, self._hints]
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None

@@ -16,11 +16,11 @@ from ckwatch.wire.cpp import CppAnswer, CppQuestion
 from ckwatch_lsp.cpp.conversion import ShownText
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.readiness import Readiness
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.active_units import ActiveUnits
-from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextChange, TextDocument, is_saved
+from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextDocument, is_saved
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import OutdatedError, RefusedError, SessionListener
+from ckwatch_lsp.session.providers import OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
 
@@ -57,7 +57,7 @@ class CppFound:
         return self.answer.result
 
 
-class CppQuestions(SessionListener):
+class CppQuestions:
     """Nothing is asked that cannot be answered: without a unit, in the first lines of an old text, of a text that the
     daemon does not have."""
 
@@ -74,7 +74,6 @@ class CppQuestions(SessionListener):
         self._headers = headers
         self._documents = documents
         self._readiness = readiness
-        self._histories: dict[str, EditHistory] = {}
 
     async def ask(
         self,
@@ -216,7 +215,7 @@ class CppQuestions(SessionListener):
         if position is None:
             return []
         reach = Range(position, position if end is None else end)
-        moved = shifted(reach, self.edits_since(document, revision))
+        moved = shifted(reach, document.edits_since(revision))
         if moved is None:
             return None
         return [moved.start] if end is None else [moved.start, moved.end]
@@ -232,19 +231,6 @@ class CppQuestions(SessionListener):
             return text_digest(text) == digest
         revision = document.revision
         return await to_thread.run_sync(text_digest, text) == digest and document.revision == revision
-
-    def edits_since(self, document: TextDocument, revision: int) -> list[TextChange]:
-        """The edits of an open document after `revision`."""
-        history = self._histories.get(document.uri)
-        return [] if history is None else history.since(revision)
-
-    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
-        """Places that were asked about move."""
-        self._histories.setdefault(document.uri, EditHistory("")).note(document.revision, edits)
-
-    def closed(self, document: TextDocument) -> None:
-        """Nobody asks about it any more."""
-        self._histories.pop(document.uri, None)
 
 
 def problem_of(found: CppFound | None) -> RefusedError | None:

@@ -297,8 +297,7 @@ class DiagnosticsDelivery(SessionListener):
         session.start(self._run, self._deliver_others)
 
     def opened(self, document: TextDocument) -> None:
-        """Its places are followed."""
-        self.store.opened(document)
+        """Report what is known of it."""
         self._mark([document.path] if document.path is not None else [])
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
@@ -307,10 +306,6 @@ class DiagnosticsDelivery(SessionListener):
         if self._pulls is not None and document.path is not None:
             self._pulls.edited(document.path)
         self._has_news.set()
-
-    def saved(self, document: TextDocument) -> None:
-        """The file has this text."""
-        self.store.saved(document)
 
     def closed(self, document: TextDocument) -> None:
         """The file counts."""

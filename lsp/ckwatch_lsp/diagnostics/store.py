@@ -16,7 +16,7 @@ from ckwatch.client.events import UnitInBrief
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import File, Unit
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -360,7 +360,6 @@ class DiagnosticStore:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._folders: dict[Path, _Files] = {}
-        self._histories: dict[str, EditHistory] = {}
         self._reported: dict[tuple[Path, str], None] = {}
         self._settled: set[Path] = set()
         self._uncounted: dict[Path, set[str]] = {}
@@ -427,41 +426,23 @@ class DiagnosticStore:
 
     # Documents.
 
-    def opened(self, document: TextDocument) -> None:
-        """Take its text for the saved one until it is saved."""
-        if document.path is not None:
-            self._histories[document.path] = EditHistory(document.text)
-
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:
-        """The files that speak of this one."""
-        path = document.path
-        history = self._histories.get(path or "")
-        if path is None or history is None:
-            return set()
-        history.note(document.revision, edits)
-        return self._shift(path, edits)
-
-    def saved(self, document: TextDocument) -> None:
-        """The file has the document's text."""
-        history = self._histories.get(document.path or "")
-        if history is not None:
-            history.saved = document.text
-
-    def closed(self, document: TextDocument) -> None:
-        """The file counts from now on: the next report is about it."""
+        """Move what is known; the files that speak of this one."""
         path = document.path or ""
-        if self._session.open_at(path) is None and self._histories.pop(path, None) is not None:
-            for files in self._folders.values():
-                if path in files.by_path:
-                    files.by_path[path].state = None
-
-    def _shift(self, path: str, edits: Sequence[TextChange]) -> set[str]:
         concerned = set()
         for files in self._folders.values():
             for other in files.mentioning(path):
                 files.know(other, edited(files.by_path[other].known, {path: edits}))
                 concerned.add(other)
         return concerned
+
+    def closed(self, document: TextDocument) -> None:
+        """The file counts from now on: the next report is about it."""
+        path = document.path or ""
+        if self._session.open_at(path) is None:
+            for files in self._folders.values():
+                if path in files.by_path:
+                    files.by_path[path].state = None
 
     # The daemon.
 
@@ -568,10 +549,10 @@ class DiagnosticStore:
 
     def _unseen(self, path: str, revision: int | None) -> list[TextChange]:
         """The edits of a file since the text that the daemon had: a revision that was sent, else the file's."""
-        document, history = self._session.open_at(path), self._histories.get(path)
-        if document is None or history is None:
+        document = self._session.open_at(path)
+        if document is None:
             return []
-        return history.since_saved(document.text) if revision is None else history.since(revision)
+        return document.edits_since_saved() if revision is None else document.edits_since(revision)
 
 
 def _is_loaded(folder: WorkspaceFolder) -> bool:

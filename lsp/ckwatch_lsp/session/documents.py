@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections import UserDict
+from collections import UserDict, deque
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -17,6 +18,12 @@ from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
 
 SIZE_LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is read for an answer."""
+
+EDITS_KEPT = 2000
+"""Edits of a document that are kept; the daemon is never so far behind."""
+
+COMPARED = 500_000
+"""Characters of a text of which it is found out what of it differs from what is saved."""
 
 
 class DocumentKind(enum.Enum):
@@ -70,6 +77,10 @@ class TextDocument:
         self.version = version
         self.revision = 0
         """Counts changes, also those that come without a version."""
+        self.saved = text
+        """The text that the file has, as far as is known."""
+        self._edits: deque[tuple[int, TextChange]] = deque(maxlen=EDITS_KEPT)
+        """Each with the revision that it led to."""
         self._text: str | None = text
         self._lines = split_lines(text)
         self.codec = PositionCodec(self._lines, encoding)
@@ -90,19 +101,31 @@ class TextDocument:
         """A line without its end; empty past the last."""
         return without_end(self._lines[number]) if number < len(self._lines) else ""
 
-    def change(self, changes: list[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
+    def change(self, changes: Sequence[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
         """Take changes as an editor sends them, in its order; the edits that they are, each in terms of the text before
         it."""
         self.version = version
         self.revision += 1
-        return [self._replace(change) for change in changes]
+        edits = [self._replace(change) for change in changes]
+        self._edits.extend((self.revision, edit) for edit in edits)
+        return edits
+
+    def edits_since(self, revision: int) -> list[TextChange]:
+        """The edits after a revision, in order."""
+        return [edit for at, edit in self._edits if at > revision]
+
+    def edits_since_saved(self) -> list[TextChange]:
+        """The edits that make the saved text the present one: one that covers all differences, or none."""
+        if self.text == self.saved or max(len(self.text), len(self.saved)) > COMPARED:
+            return []
+        return [difference(self.saved, self.text)]
 
     def _replace(self, change: types.TextDocumentContentChangeEvent) -> TextChange:
         if not isinstance(change, types.TextDocumentContentChangePartial):
-            before = self.text
+            whole = self.text
             self._text = change.text
             self._lines[:] = split_lines(change.text)
-            return difference(before, change.text)
+            return difference(whole, change.text)
         before = self.codec.decode_range(change.range)
         first, last = before.start, before.end
         lines = split_lines(

@@ -183,7 +183,7 @@ class Session:
             for listener in self.listeners:
                 listener.opened(document)
 
-    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+    def changed(self, uri: str, version: int | None, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """The editor has changed a document. A change of one that is not open is passed over."""
         document = self.documents.get(uri)
         if document is None:
@@ -201,6 +201,7 @@ class Session:
         document = self.documents.get(uri)
         if document is None:
             return
+        document.saved = document.text
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.wake()
@@ -282,10 +283,6 @@ class Session:
             named = types.OptionalVersionedTextDocumentIdentifier(uri, None if document is None else document.version)
             changes.append(types.TextDocumentEdit(named, list(made)))
         return types.WorkspaceEdit(document_changes=list(changes))
-
-    def providers_for(self, document: TextDocument) -> list[LanguageProvider]:
-        """The providers that answer for a document."""
-        return self.providers.get(document.kind, [])
 
 
 def _workspace_of(path: str) -> Path | None:

@@ -10,12 +10,13 @@ from anyio import to_thread
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import ParameterDetail, Word
 from ckwatch.wire.state import Unit
+from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
-from ckwatch_lsp.templates.adapter.rendered_values import SHOWN_VALUES, RenderedValues, shown_value, up_to_date
+from ckwatch_lsp.templates.adapter.rendered_values import SHOWN_VALUES, RenderedValues, up_to_date
 from ckwatch_lsp.templates.language.index import (
     BlockName,
     BuiltinName,
@@ -220,7 +221,7 @@ class TemplateHovers(LanguageProvider):
         if folder.client is not None:
             known = await self._values.template(folder, top, unit.generation if unit is not None else None)
         meaning = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
-        shown = shown_value(value) if value is not None else None
+        shown = toml_value(value) if value is not None else None
         return parameter_text(
             parameter.name, meaning, shown, unit.id if detail is not None and unit is not None else None
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from anyio import to_thread
 
@@ -84,12 +83,3 @@ def _came_from(segment: Segment, path: str, reach: Range) -> bool:
 
 def _is(span: Span, path: str, reach: Range) -> bool:
     return span.path == path and reach.covers(span.range)
-
-
-def shown_value(value: Any) -> str:
-    """A parameter's value as a kernel file has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(shown_value(each) for each in value)}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
