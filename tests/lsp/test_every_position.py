@@ -30,6 +30,7 @@ from ckwatch_lsp.protocol.server import RequestFailedError
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
 from lsp.editing import ALL
@@ -166,7 +167,7 @@ async def opened() -> AsyncIterator[Asker]:
         folder.connection = ConnectionState.BROKEN  # it has no texts to wait for
         one = unit(timings=(timing(),), figures=figures())
         folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
-        session.on_daemon_change(folder, frozenset({f"unit/{one.id}", "units", "connection"}))
+        session.on_daemon_change(folder, Topics({f"unit/{one.id}", "units", "connection"}))
         asker = Asker(session, editor)
 
         class Heard(logging.Handler):

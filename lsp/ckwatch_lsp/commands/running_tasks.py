@@ -19,6 +19,7 @@ from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 
 class TaskProgress:
@@ -148,15 +149,12 @@ class DaemonProgress(SessionListener):
         self._periods: dict[WorkspaceFolder, _BusyPeriod] = {}
         self._debouncer = Debouncer(session.start, self._show, PROGRESS)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Units have begun or settled."""
         if not self._session.capabilities.progress:
             return
         found = self._periods.setdefault(folder, _BusyPeriod())
-        for topic in topics:
-            kind, _, name = topic.partition("/")
-            if kind != "unit":
-                continue
+        for name in topics.named("unit"):
             unit = folder.units.brief(name)
             if unit is not None and is_worked_on(unit) and not self._tasks.covers(folder, name):
                 found.working[name] = None

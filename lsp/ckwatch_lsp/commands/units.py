@@ -17,12 +17,13 @@ from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
 from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
-from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 CHOICES = 30
 """How many units a message offers."""
@@ -105,9 +106,9 @@ class UnitsCommand(SessionListener):
                 found.append(self._row(folder, unit, documents[path], active=unit.id in active))
         return found
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Units may have changed."""
-        if any(topic.startswith(("unit/", READERS_TOPIC)) or topic in ("connection", "active") for topic in topics):
+        if topics.named("unit") or topics.named("readers") or topics.any_of("connection", "active"):
             self._note(folder)
 
     def opened(self, document: TextDocument) -> None:

@@ -20,6 +20,7 @@ from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 
 class PushDiagnostics(SessionListener):
@@ -312,13 +313,12 @@ class DiagnosticsDelivery(SessionListener):
         self.store.closed(document)
         self._mark([document.path] if document.path is not None else [])
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
         self._mark(self._of_units(folder, topics))
-        elsewhere = (topic.removeprefix("elsewhere/") for topic in topics if topic.startswith("elsewhere/"))
-        self._mark(path for path in elsewhere if self._session.documents.at(path))
-        if self._pushes is not None and topics & {"connection", "workspace"}:
+        self._mark(path for path in topics.named("elsewhere") if self._session.documents.at(path))
+        if self._pushes is not None and topics.any_of("connection", "workspace"):
             self._mark(self._pushes.inherited)
         if self._dirty or self.store.pending:
             self._has_news.set()
@@ -328,10 +328,9 @@ class DiagnosticsDelivery(SessionListener):
         """Sources may report something else."""
         self._mark(self.reports.paths())
 
-    def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
+    def _of_units(self, folder: WorkspaceFolder, topics: Topics) -> list[str]:
         """The open files whose diagnostics from other features may change with units."""
-        names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        return list(self._session.documents.paths() & {folder.units.path(name) for name in names})
+        return list(self._session.documents.paths() & {folder.units.path(name) for name in topics.named("unit")})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)

@@ -20,6 +20,7 @@ from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 RENDERED = frozenset({"jinja", "rule", "kernel-file", "workspace"})
 """Sources whose diagnostics are there when a unit has been rendered; for others a compiler has to run."""
@@ -446,22 +447,21 @@ class DiagnosticStore:
 
     # The daemon.
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Note what changed, for `take`."""
         files = self._folders.setdefault(folder.root, _Files())
         kernel_files = self._kernel_files.setdefault(folder.root, {})
-        for topic in topics:
-            kind, _, name = topic.partition("/")
-            if kind == "file":
-                self._reported[folder.root, name] = None
-            elif kind == "unit" and (kernel_file := folder.units.path(name)) is not None:
+        for path in topics.named("file"):
+            self._reported[folder.root, path] = None
+        for name in topics.named("unit"):
+            if (kernel_file := folder.units.path(name)) is not None:
                 kernel_files[name] = kernel_file
-        if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
+        if topics.any_of("workspace", "connection") or topics.named("unit"):
             for path in files.kept:
                 self._reported.setdefault((folder.root, path), None)
         if folder.root in self._uncounted:
             self._to_count.add(folder.root)
-        if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
+        if topics.any_of("workspace") and folder.workspace is not None and not folder.workspace.busy:
             self._settled.add(folder.root)
             for path in files.of_no_unit:
                 self._reported.setdefault((folder.root, path), None)

@@ -8,21 +8,18 @@ from anyio import to_thread
 
 from ckwatch.model.delays import REFRESH
 from ckwatch_lsp.figures.anchors import FigureAnchors
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
 from ckwatch_lsp.templates.language.tags import Role
 
 CALLS = frozenset({Role.LOAD, Role.ATTRIBUTE, Role.SOURCE})
 """Mentions that may be calls; that it is imported is none, unless under another name (`SOURCE`)."""
-
-AFFECTED_TOPIC = "affected/"
-"""Begins the topic after which macros of the template whose path follows affect other units."""
 
 
 class AffectedUnits(SessionListener):
@@ -58,12 +55,12 @@ class AffectedUnits(SessionListener):
         self._counts.pop(document.uri, None)
         self._callers.pop(document.uri, None)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Other units may read what calls them."""
         documents = self._session.documents
-        if topics & MEMBERSHIP_TOPICS:
+        if topics.moves_units:
             self._ask(each for each in documents.values() if self._session.folder_for(each) is folder)
-        changed = templates_with_other_units(topics)
+        changed = topics.named("readers")
         if changed:
             self._ask(documents[uri] for uri, paths in self._callers.items() if not paths.isdisjoint(changed))
 
@@ -108,7 +105,7 @@ class AffectedUnits(SessionListener):
             found = counts[document.uri]
             if document.uri in self._session.documents and self._counts.get(document.uri) != found:
                 self._counts[document.uri] = found
-                folder.mark_changed(f"{AFFECTED_TOPIC}{document.path}")
+                folder.mark_changed(f"affected/{document.path}")
 
 
 def callers(index: TemplateIndex, macros: Collection[Variable]) -> dict[Variable, set[str]]:

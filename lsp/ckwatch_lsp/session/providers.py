@@ -15,6 +15,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.topics import Topics
 
 
 class SessionListener:
@@ -35,8 +36,8 @@ class SessionListener:
     def closed(self, document: TextDocument) -> None:
         """The editor has closed a document."""
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """The daemon of `folder` has reported changes: `unit/ID`, `file/PATH`, `workspace`, `connection`."""
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
+        """The daemon of `folder` has reported changes."""
 
     def configured(self) -> None:
         """The user has changed the settings."""

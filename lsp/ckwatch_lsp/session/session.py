@@ -33,6 +33,7 @@ from ckwatch_lsp.session.documents import (
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
+from ckwatch_lsp.session.topics import Topics
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Session:
             self.start(folder.run)
         return folder
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """The daemon of `folder` has reported changes."""
         for listener in self.listeners:
             listener.on_daemon_change(folder, topics)

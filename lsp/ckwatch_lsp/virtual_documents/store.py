@@ -28,6 +28,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated, source_text
 
 
@@ -153,7 +154,7 @@ class VirtualDocuments(SessionListener):
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Fetch again what may have changed."""
         for virtual, view in self._views.items():
             if virtual.folder == folder.root and f"unit/{virtual.unit}" in topics:
