@@ -76,11 +76,14 @@ class TaskProgress:
 class RunningTask:
     """A build, timing or search that a command started."""
 
-    def __init__(self, folder: WorkspaceFolder, units: Sequence[Unit], report: Callable[[str, int, int], None]) -> None:
+    def __init__(
+        self, session: Session, title: str, folder: WorkspaceFolder, units: Sequence[Unit], *, endless: bool
+    ) -> None:
         self.folder = folder
         self.units = frozenset(unit.id for unit in units)
-        self.report = report
         self.scope = anyio.CancelScope()
+        self.progress = TaskProgress(session, title, self.scope.cancel, endless=endless)
+        self.report = self.progress.report
 
     @property
     def cancelled(self) -> bool:
@@ -100,17 +103,14 @@ class RunningTasks:
         self, title: str, folder: WorkspaceFolder, units: Sequence[Unit], *, endless: bool = False
     ) -> Iterator[RunningTask]:
         """The task runs as long as the context is open. Cancelling it leaves the context."""
-        scope_of: list[anyio.CancelScope] = []
-        progress = TaskProgress(self._session, title, lambda: scope_of[0].cancel(), endless=endless)
-        task = RunningTask(folder, units, progress.report)
-        scope_of.append(task.scope)
+        task = RunningTask(self._session, title, folder, units, endless=endless)
         self._tasks.append(task)
         try:
             with task.scope:
                 yield task
         finally:
             self._tasks.remove(task)
-            progress.end()
+            task.progress.end()
 
     def covers(self, folder: WorkspaceFolder, unit: str) -> bool:
         """Return True if one of them is about this unit."""

@@ -89,8 +89,7 @@ class UnitsCommand(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._changed: dict[WorkspaceFolder, None] = {}
-        self._debouncer = Debouncer(session.start, self._notify, REFRESH)
+        self._notify_soon = Debouncer(session.start, self._notify, REFRESH)
         session.editor.add_command("ckwatch.units", self.units)
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say
@@ -126,11 +125,9 @@ class UnitsCommand(SessionListener):
 
     def _note(self, folder: WorkspaceFolder | None) -> None:
         if folder is not None and self._session.capabilities.units_changed:
-            self._changed[folder] = None
-            self._debouncer()
+            self._notify_soon(folder)
 
-    async def _notify(self) -> None:
-        changed, self._changed = self._changed, {}
+    async def _notify(self, *changed: WorkspaceFolder) -> None:
         for folder in changed:
             self._session.editor.notify(CHANGED, {"folder": uri_of(folder.root)})
 

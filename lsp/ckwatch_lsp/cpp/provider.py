@@ -16,20 +16,19 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import RENDERED, CppQuestion
 from ckwatch_lsp.cpp.conversion import (
+    TOKEN_TYPES,
     Json,
     ShownText,
     completion_list,
     hover_text,
     in_editor,
-    inlay_hint,
-    semantic_token,
     signature,
     uris_in,
 )
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
-from ckwatch_lsp.protocol.text_parts import SemanticToken
+from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -174,7 +173,13 @@ class CppProvider(LanguageProvider):
         if not wanted or document.kind is DocumentKind.KERNEL_FILE:
             return ()
         return [
-            inlay_hint(hint, document.codec.encode(reach.start))
+            types.InlayHint(
+                position=document.codec.encode(reach.start),
+                label=hint["label"],
+                kind=types.InlayHintKind(hint["kind"]) if hint.get("kind") in (1, 2) else None,
+                padding_left=hint.get("paddingLeft") or None,
+                padding_right=hint.get("paddingRight") or None,
+            )
             for reach, hint in await self._hints.of(document)
             if within.start <= reach.start <= within.end and (wanted == "all" or hint.get("kind") == PARAMETER_HINT)
         ]
@@ -350,10 +355,10 @@ def _is_beside_values(document: TextDocument, position: Position) -> bool:
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
     made = []
     for line, column, length, kind, modifiers in found.result or ():
-        start = found.text.position({"line": line, "character": column})
-        token = semantic_token(Range(start, Position(start.line, start.column + length)), kind, modifiers)
-        if token is not None:
-            made.append((token.range, token))
+        start = Position(line + found.text.below, column)
+        place, shown = Range(start, Position(start.line, column + length)), TOKEN_TYPES.get(kind)
+        if shown is not None:
+            made.append((place, SemanticToken(place, shown, tuple(one for one in modifiers if one in TOKEN_MODIFIERS))))
     return made
 
 

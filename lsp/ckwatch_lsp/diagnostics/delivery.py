@@ -369,7 +369,6 @@ class DiagnosticsDelivery(SessionListener):
         await anyio.sleep(OTHER_FILES.seconds)
 
     async def _update(self, paths: Collection[str]) -> None:
-        if self._pushes is not None:
-            await self._pushes.update(sorted(paths))
-        elif self._pulls is not None:
-            await self._pulls.update(sorted(paths))
+        for each in (self._pushes, self._pulls):
+            if each is not None:
+                await each.update(sorted(paths))

@@ -32,8 +32,6 @@ class AffectedUnits(SessionListener):
         self._counts: dict[str, dict[str, int]] = {}
         self._callers: dict[str, frozenset[str]] = {}
         """The paths of what defines or calls a document's macros, by the URI of the document."""
-        self._asked: dict[str, None] = {}
-        """URIs of the documents whose macros are to be counted."""
         self._count_soon = Debouncer(session.start, self._count, REFRESH)
 
     def count(self, document: TextDocument, macro: str, readers: int) -> int:
@@ -67,11 +65,10 @@ class AffectedUnits(SessionListener):
     def _ask(self, documents: Iterable[TextDocument]) -> None:
         wanted = [each.uri for each in documents if each.kind is DocumentKind.TEMPLATE]
         if wanted:
-            self._asked.update(dict.fromkeys(wanted))
-            self._count_soon()
+            self._count_soon(*wanted)
 
-    async def _count(self) -> None:
-        asked, self._asked = self._asked, {}
+    async def _count(self, *asked: str) -> None:
+        """Count the units that macros of these documents affect."""
         by_folder: dict[WorkspaceFolder, list[TextDocument]] = {}
         for uri in asked:
             document = self._session.documents.get(uri)

@@ -225,11 +225,9 @@ class FiguresRefresher(SessionListener):
         self._informed: dict[str, Sequence[object]] = {}
         self._hints: dict[str, Sequence[object]] = {}
         self._lenses: dict[str, Sequence[object]] = {}
-        self._stale: dict[str, None] = {}
-        """URIs of documents that may show something else."""
         self._showing: dict[str, set[str]] = {}
         """By unit the URIs of the documents that show its figures."""
-        self._debouncer = Debouncer(session.start, self._refresh, REFRESH)
+        self._refresh_soon = Debouncer(session.start, self._refresh, REFRESH)
 
     def opened(self, document: TextDocument) -> None:
         """Expect that figures may arrive after the editor has asked."""
@@ -237,7 +235,7 @@ class FiguresRefresher(SessionListener):
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
-        for shown in (self._informed, self._hints, self._lenses, self._stale):
+        for shown in (self._informed, self._hints, self._lenses):
             shown.pop(document.uri, None)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
@@ -256,12 +254,10 @@ class FiguresRefresher(SessionListener):
         self._mark(self._session.documents)
 
     def _mark(self, uris: Iterable[str]) -> None:
-        self._stale.update(dict.fromkeys(uris))
-        if self._stale:
-            self._debouncer()
+        if stale := tuple(uris):
+            self._refresh_soon(*stale)
 
-    async def _refresh(self) -> None:
-        stale, self._stale = self._stale, {}
+    async def _refresh(self, *stale: str) -> None:
         documents = [each for uri in stale if (each := self._session.documents.get(uri)) is not None]
         capabilities, settings = self._session.capabilities, self._session.settings
         for document in documents:

@@ -55,3 +55,36 @@ TOKEN_MODIFIERS = (
     *("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary"),
     *("deprecated", "static", "abstract"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionCandidate:
+    """Something that could be written: `text`, where that is not `label`. Those of lower `order` come first.
+
+    It replaces what is at `range`, if it has a range of its own. `filter` is what an editor compares with what is
+    written so far. `refused`: a rule speaks against it, as `doc` says.
+    """
+
+    label: str
+    kind: types.CompletionItemKind
+    detail: str = ""
+    doc: str = ""
+    text: str = ""
+    order: int = 1
+    range: Range | None = None
+    filter: str = ""
+    refused: bool = False
+
+
+def completion_item(one: CompletionCandidate, reach: types.Range, order: int) -> types.CompletionItem:
+    """A candidate that replaces `reach`; what is refused is struck through."""
+    return types.CompletionItem(
+        label=one.label,
+        kind=one.kind,
+        detail=one.detail or None,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, one.doc) if one.doc else None,
+        sort_text=f"{order:05}",
+        filter_text=one.filter or None,
+        text_edit=types.TextEdit(reach, one.text or one.label),
+        tags=[types.CompletionItemTag.Deprecated] if one.refused else None,
+    )

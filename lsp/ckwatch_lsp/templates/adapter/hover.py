@@ -8,9 +8,10 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.language import ParameterDetail, Word
+from ckwatch.wire.language import Word
 from ckwatch.wire.state import Unit
 from ckwatch.workspace.toml import toml_value
+from ckwatch_lsp.kernel_files.adapter.conversion import parameter_text
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -33,7 +34,6 @@ from ckwatch_lsp.templates.language.syntax import comment_above
 from ckwatch_lsp.templates.language.tags import Role
 
 SHOWN_PLACES = 4
-SHOWN_RULES = 8
 TENSOR_ATTRIBUTES = "It has `name`, `dtype`, `layout`, `sizes`, `strides` and `buffer`."
 TEXT_LIMIT = 400
 """Characters of a rendered text that are shown."""
@@ -63,30 +63,6 @@ def word_text(word: Word | None) -> str:
     if word is None:
         return ""
     return "\n\n".join(part for part in (_code(word.signature), word.doc) if part)
-
-
-def parameter_text(name: str, detail: ParameterDetail | None, value: str | None, unit: str | None) -> str:
-    """A parameter of the instance: its value in the active one, what it means, and the rules that it takes part in."""
-    head = f"parameter `{name}`"
-    if detail is not None and detail.kind:
-        head += f": {detail.kind}"
-    parts = [head]
-    if value is not None and unit is not None:
-        parts.append(f"`{value}` in `{unit}`")
-    elif unit is not None:
-        parts.append(f"`{unit}` does not set it")
-    if detail is not None:
-        if detail.doc:
-            parts.append(detail.doc)
-        if detail.default is not None:
-            parts.append(f"default: `{detail.default}`")
-        if detail.values:
-            parts.append("one of " + ", ".join(f"`{each}`" for each in detail.values))
-        rules = [f"- `{rule.condition}`: {rule.explanation}" for rule in detail.rules[:SHOWN_RULES]]
-        if len(detail.rules) > SHOWN_RULES:
-            rules.append(f"- and {len(detail.rules) - SHOWN_RULES} rules more")
-        parts += ["\n".join(rules)] if rules else []
-    return "\n\n".join(parts)
 
 
 def printed_text(texts: Sequence[str], unit: str) -> str:
@@ -221,10 +197,10 @@ class TemplateHovers(LanguageProvider):
         if folder.client is not None:
             known = await self._values.template(folder, top, unit.generation if unit is not None else None)
         meaning = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
-        shown = toml_value(value) if value is not None else None
-        return parameter_text(
-            parameter.name, meaning, shown, unit.id if detail is not None and unit is not None else None
-        )
+        facts = []
+        if detail is not None and unit is not None:
+            facts = [f"`{unit.id}` does not set it" if value is None else f"`{toml_value(value)}` in `{unit.id}`"]
+        return parameter_text(parameter.name, meaning, facts)
 
 
 def _keyword(file: TemplateFile, templates: TemplateSet, position: Position) -> tuple[Range, str] | None:
