@@ -17,7 +17,6 @@ from ckwatch_lsp.commands.virtual_documents import VirtualDocumentCommands
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.provider import CppProvider
 from ckwatch_lsp.cpp.questions import CppQuestions
-from ckwatch_lsp.cpp.readiness import Readiness
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
 from ckwatch_lsp.figures.affected_units import AffectedUnits
@@ -70,7 +69,10 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     session.listeners.append(diagnostics)
     add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
     library = TemplateLibrary(session)
-    cpp = cpp_provider(session, active, library, documents)
+    headers = Headers(session, active)
+    session.listeners.append(headers)
+    questions = CppQuestions(session, active, headers, documents)
+    cpp = CppProvider(session, active, library, documents, headers, questions)
     add_provider(session, cpp, DocumentKind.VIRTUAL, DocumentKind.HEADER)
     add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
     add_figures(session, active, library)
@@ -99,16 +101,6 @@ def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentK
     """Have a provider answer for these documents."""
     for kind in kinds:
         session.providers.setdefault(kind, []).append(provider)
-
-
-def cpp_provider(
-    session: Session, active: ActiveUnits, library: TemplateLibrary, documents: VirtualDocuments
-) -> CppProvider:
-    """Answers about C++, and what they need to know of headers."""
-    headers = Headers(session, active)
-    session.listeners.append(headers)
-    questions = CppQuestions(session, active, headers, documents, Readiness(session))
-    return CppProvider(session, active, library, documents, headers, questions)
 
 
 def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary) -> FigurePresenter:

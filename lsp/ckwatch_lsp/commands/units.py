@@ -15,11 +15,10 @@ from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.diagnostics.conversion import plain_range, short_names
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
-from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.documents import TextDocument, editor_range
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -135,13 +134,11 @@ class UnitsCommand(SessionListener):
         self, folder: WorkspaceFolder, unit: Unit, document: TextDocument | None, *, active: bool
     ) -> dict[str, Any]:
         uri = self._session.uri_at(unit.place.path)
-        given = unit.place.range
         text, freshness = line_of(unit, self._session.settings.shape)
-        shown = unconverted(given) if document is None else document.codec.encode_range(given)
         return {
             "folder": uri_of(folder.root), "kernel": unit.kernel, "kernelUri": uri, "instance": unit.instance,
             "arch": unit.arch, "id": unit.id, "uri": uri,
-            "range": plain_range(shown),
+            "range": plain_range(editor_range(document, unit.place.range)),
             "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": freshness,
             "errors": unit.errors, "warnings": unit.warnings, "active": active,
         }  # fmt: skip

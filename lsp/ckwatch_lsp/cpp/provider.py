@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -69,7 +70,7 @@ class CppProvider(LanguageProvider):
         self._library = library
         self._documents = documents
         self._headers = headers
-        self._questions = questions
+        self.questions = questions
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, questions, "tokens", _tokens)
         self._hints: KeptPieces[Json] = KeptPieces(session, questions, "hints", _hints)
         session.listeners += [self._tokens, self._hints]
@@ -86,7 +87,7 @@ class CppProvider(LanguageProvider):
         found: CppFound | None = None
         late = True
         with anyio.move_on_after(CPP_COMPLETION.seconds):
-            found = await self._questions.ask(document, "completion", position, trigger=trigger)
+            found = await self.questions.ask(document, "completion", position, trigger=trigger)
             late = False
         if late:
             return types.CompletionList(is_incomplete=True, items=[])
@@ -98,7 +99,7 @@ class CppProvider(LanguageProvider):
         """Type, value and documentation, and where they differ in other instances."""
         if await self._is_beside_cpp(document, position, writing=False):
             return None
-        found = await self._patiently(self._questions.ask(document, "hover", position))
+        found = await self._patiently(self.questions.ask(document, "hover", position))
         if found is None or found.result is None:
             return None
         several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) != 1
@@ -111,7 +112,7 @@ class CppProvider(LanguageProvider):
     async def _compared(self, document: TextDocument, position: Position, found: CppFound) -> Any:
         """The hover with other instances, as far as they are known soon enough; the daemon goes on comparing for the
         next hover there."""
-        asked = self._questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
+        asked = self.questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
         try:
             compared = await self._patiently(asked, 2 * CPP_BESIDE.seconds)
         except CkwatchError:
@@ -122,40 +123,28 @@ class CppProvider(LanguageProvider):
         """The call around a place, outside of Jinja's tags."""
         if document.kind is DocumentKind.HEADER or await self._is_beside_cpp(document, position):
             return None
-        found = await self._patiently(self._questions.ask(document, "signatures", position))
+        found = await self._patiently(self.questions.ask(document, "signatures", position))
         if found is None or found.result is None:
             return None
         shown = [signature(each, self._session.capabilities) for each in found.result["signatures"]]
         return self._session.editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
 
-    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """In a template, a header, or the rendered source."""
-        return await self._places(document, "definition", position)
-
-    async def type_definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Of its type."""
-        return await self._places(document, "type-definition", position)
-
-    async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Return what overrides or derives from it."""
-        return await self._places(document, "implementation", position)
-
     async def references(
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """In the unit's text and what it includes."""
-        return await self._places(document, "references", position, CPP_USES, declaration=declaration)
+        return await self._places(document, position, "references", CPP_USES, declaration=declaration)
 
     async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
         """Its other places in the document."""
-        found = await self._patiently(self._questions.ask(document, "highlights", position))
+        found = await self._patiently(self.questions.ask(document, "highlights", position))
         return await self._shown(found, document, list[types.DocumentHighlight]) or ()
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """The outline of the C++."""
         if document.kind is DocumentKind.KERNEL_FILE:
             return ()
-        found = await self._patiently(self._questions.ask(document, "symbols"))
+        found = await self._patiently(self.questions.ask(document, "symbols"))
         return await self._shown(found, document, list[types.DocumentSymbol]) or ()
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
@@ -188,7 +177,7 @@ class CppProvider(LanguageProvider):
         """The name. Raises RefusedError where it cannot be changed."""
         if not await self._renames(document, position):
             return None
-        found = await self._questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
+        found = await self.questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
         if found is None or found.result is None:
             raise problem_of(found) or RefusedError("there is no name here")
         return found.text.range(found.result["range"]), found.result["placeholder"]
@@ -201,7 +190,7 @@ class CppProvider(LanguageProvider):
             folder = self._session.folder_of(other.path)
             if folder is not None and folder.client is not None:
                 await folder.overlays.settled(other)
-        found = await self._questions.ask_now(document, "rename", position, CPP_USES, name=name)
+        found = await self.questions.ask_now(document, "rename", position, CPP_USES, name=name)
         edit = await self._shown(found, document, types.WorkspaceEdit)
         if edit is None:
             raise problem_of(found) or RefusedError("nothing would change")
@@ -218,7 +207,7 @@ class CppProvider(LanguageProvider):
         if await self._is_beside_cpp(document, within.start):
             return ()
         found = await self._patiently(
-            self._questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
+            self.questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
         )
         made = []
         for action in await self._shown(found, document, list[types.CodeAction]) or ():
@@ -234,7 +223,7 @@ class CppProvider(LanguageProvider):
         """The function at a place, outside of Jinja's tags."""
         if await self._is_beside_cpp(document, position):
             return ()
-        found = await self._patiently(self._questions.ask(document, "prepare-calls", position))
+        found = await self._patiently(self.questions.ask(document, "prepare-calls", position))
         return await self._shown(found, document, list[types.CallHierarchyItem]) or ()
 
     async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
@@ -255,7 +244,7 @@ class CppProvider(LanguageProvider):
                 return None
         with anyio.move_on_after(CPP_USES.seconds):
             if folder is not None:
-                answer = await self._questions.ask_about_call(folder, question, call)
+                answer = await self.questions.ask_about_call(folder, question, call)
                 about = Asked(folder, answer.unit, None)
                 return await self._in_editor(answer.result or [], await self._text(uri, about, None), about, kind)
         return []
@@ -265,15 +254,20 @@ class CppProvider(LanguageProvider):
         kinds = (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE)
         if document.kind not in kinds or await self._is_beside_cpp(document, position):
             return False
-        return await self._questions.about(document) is not None
+        return await self.questions.about(document) is not None
 
     async def _places(
-        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE, **more: Any
+        self, document: TextDocument, position: Position, question: CppQuestion, limit: Delay = CPP_ALONE, **more: Any
     ) -> list[types.Location]:
+        """Return places in templates, headers, or the rendered source."""
         if await self._is_beside_cpp(document, position, writing=False):
             return []
-        found = await self._patiently(self._questions.ask(document, question, position, **more), limit.seconds)
+        found = await self._patiently(self.questions.ask(document, question, position, **more), limit.seconds)
         return await self._shown(found, document, list[types.Location]) or []
+
+    definition = partialmethod(_places, question="definition")
+    type_definition = partialmethod(_places, question="type-definition")
+    implementation = partialmethod(_places, question="implementation")
 
     async def _shown(self, found: CppFound | None, document: TextDocument, kind: type[Answer]) -> Answer | None:
         """The answer as the editor gets it; None where there is none."""

@@ -316,7 +316,7 @@ class DiagnosticsDelivery(SessionListener):
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
-        self._mark(self._of_units(folder, topics))
+        self._mark(self._session.documents.paths() & {folder.units.path(name) for name in topics.named("unit")})
         self._mark(path for path in topics.named("elsewhere") if self._session.documents.at(path))
         if self._pushes is not None and topics.any_of("connection", "workspace"):
             self._mark(self._pushes.inherited)
@@ -327,10 +327,6 @@ class DiagnosticsDelivery(SessionListener):
     def configured(self) -> None:
         """Sources may report something else."""
         self._mark(self.reports.paths())
-
-    def _of_units(self, folder: WorkspaceFolder, topics: Topics) -> list[str]:
-        """The open files whose diagnostics from other features may change with units."""
-        return list(self._session.documents.paths() & {folder.units.path(name) for name in topics.named("unit")})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
-from ckwatch.workspace.toml import TomlValue
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -90,15 +89,14 @@ def tune_lines(text: str, instances: int) -> list[int]:
     found = set()
     if "tune" in text:  # to read all of a long file takes longer than an answer may
         file = KernelFileText(text)
-        found = {file.toml.line_of(one.table.start) for one in file.sweeps if _is_true(one.table.value("tune"))}
+        tuned = (
+            one.table for one in file.sweeps if (tune := one.table.value("tune")) is not None and tune.read() is True
+        )
+        found = {file.toml.line_of(table.start) for table in tuned}
     text = _without_long_strings(text)
     if instances > 1 and _SHAPE.search(text) is not None and (first := _INSTANCES.search(text)) is not None:
         found.add(text.count("\n", 0, first.start()))
     return sorted(found)
-
-
-def _is_true(value: TomlValue | None) -> bool:
-    return value is not None and value.read() is True
 
 
 def definition_line(text: str) -> int:

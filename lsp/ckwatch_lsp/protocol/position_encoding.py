@@ -81,9 +81,3 @@ class PositionCodec:
     def encode_range(self, given: Range) -> types.Range:
         """The editor's range of ours."""
         return types.Range(self.encode(given.start), self.encode(given.end))
-
-
-def unconverted(given: Range) -> types.Range:
-    """Our range for the editor where the text cannot be read."""
-    start, end = given.start, given.end
-    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))

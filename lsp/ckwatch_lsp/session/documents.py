@@ -146,6 +146,14 @@ def difference(old: str, new: str) -> TextChange:
     return TextChange(before, advance(before.start, new[first : len(new) - last]))
 
 
+def editor_range(document: TextDocument | None, given: Range) -> types.Range:
+    """Our range in the editor's units; as it is where the text cannot be read."""
+    if document is not None:
+        return document.codec.encode_range(given)
+    start, end = given.start, given.end
+    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
+
+
 class OpenDocuments(UserDict[str, TextDocument]):
     """Open documents by URI, as the editor writes it. Two URIs may be of one file."""
 

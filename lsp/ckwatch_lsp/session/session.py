@@ -19,7 +19,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
@@ -28,6 +27,7 @@ from ckwatch_lsp.session.documents import (
     OpenDocuments,
     TextChange,
     TextDocument,
+    editor_range,
     read_text,
 )
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -271,8 +271,7 @@ class Session:
 
     async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""
-        document = await self.text_at(path)
-        return unconverted(given) if document is None else document.codec.encode_range(given)
+        return editor_range(await self.text_at(path), given)
 
     def workspace_edit(self, edits: Mapping[str, Sequence[types.TextEdit]]) -> types.WorkspaceEdit:
         """Edits by URI, with the versions of open documents where the editor takes them."""

@@ -127,16 +127,10 @@ class VirtualDocuments(SessionListener):
         self._views: dict[VirtualUri, _OpenView] = {}
         self.files = files
 
-    def known(self, virtual: VirtualUri) -> VirtualText | None:
-        """The last text; None where it was not requested yet."""
-        view = self._views.get(virtual)
-        return None if view is None else view.text
-
     def of(self, document: TextDocument) -> tuple[VirtualUri, VirtualText] | None:
-        """Return the content of a document of ours."""
-        virtual = document.virtual
-        text = None if virtual is None else self.known(virtual)
-        return None if virtual is None or text is None else (virtual, text)
+        """Return the content of a document of ours, as it was requested last."""
+        view = None if document.virtual is None else self._views.get(document.virtual)
+        return None if document.virtual is None or view is None or view.text is None else (document.virtual, view.text)
 
     async def text(self, virtual: VirtualUri) -> VirtualText:
         """The text as it is now. Raises CkwatchError where there is no such unit."""
@@ -144,9 +138,9 @@ class VirtualDocuments(SessionListener):
         if folder is None:
             raise CkwatchError(f"{virtual.folder} is not an open workspace")
         unit = folder.units.get(virtual.unit)
-        if unit is None and self.known(virtual) is None:
-            raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
         view = self._views.get(virtual)
+        if unit is None and (view is None or view.text is None):
+            raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
         if view is None:
             view = self._views[virtual] = _OpenView(self._session.start, partial(self._follow, folder, virtual))
         async with view.lock:

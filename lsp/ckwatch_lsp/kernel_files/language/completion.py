@@ -113,7 +113,8 @@ def _keys(
             order = at if key.required else 100 + at
             detail = ("required, " if key.required else "") + key.type
             text = name + ("" if has_equals else " = ")
-            yield CompletionCandidate(name, Kind.Property, detail, _doc(key), text, order, spot.range, name)
+            doc = key.doc + (f"\n\nDefault: `{key.default}`" if key.default else "")
+            yield CompletionCandidate(name, Kind.Property, detail, doc, text, order, spot.range, name)
 
 
 def _parameter_keys(
@@ -255,7 +256,3 @@ def _tables_within(document: KernelFileText, spot: CursorContext) -> Iterator[st
             yield table.path[depth]
         elif spot.table.index is not None:
             return
-
-
-def _doc(key: KeyDescription) -> str:
-    return key.doc + (f"\n\nDefault: `{key.default}`" if key.default else "")

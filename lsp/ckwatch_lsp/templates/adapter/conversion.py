@@ -122,7 +122,8 @@ def complete(
     known = {name: parameters.get(name, "") for name in names} | parameters
     around = CompletionContext(tuple(known.items()), tuple(sorted(templates.names)), _families(templates))
     found = completion(templates.index, file.path, position, around)
-    if not found.candidates or (_typed_space(context) and found.where not in WORTH_A_SPACE):
+    typed = context.trigger_character if context is not None else None
+    if not found.candidates or (typed in (" ", "=") and found.where not in WORTH_A_SPACE):
         return None
     reach = document.codec.encode_range(found.range)
     shown = (replace(one, doc=one.doc.partition("\n\n")[0]) for one in _ordered(found))
@@ -137,10 +138,6 @@ def _ordered(found: TemplateCompletion) -> list[CompletionCandidate]:
         found.candidates,
         key=lambda each: (each.order, each.kind is not argument, each.order > 1 and each.kind is variable),
     )
-
-
-def _typed_space(context: types.CompletionContext | None) -> bool:
-    return context is not None and context.trigger_character in (" ", "=")
 
 
 def _families(templates: TemplateSet) -> tuple[str, ...]:

@@ -51,7 +51,9 @@ def described(templates: TemplateSet, entity: Entity) -> str:
                 templates, [(each.path, each.range.start.line) for each in places]
             )
         case TemplateTarget(name, path):
-            return f"template `{name}`\n\n{_file_link(path)}" if path is not None else f"there is no template `{name}`"
+            return (
+                f"template `{name}`\n\n[{path}]({_uri(path)})" if path is not None else f"there is no template `{name}`"
+            )
         case BuiltinName(kind, name):
             return word_text(index.words.of(kind).get(name))
         case InstanceParameter():
@@ -115,10 +117,6 @@ def _places(templates: TemplateSet, places: Iterable[tuple[str, int]]) -> str:
     shown = [f"[{templates.name_of(path)}:{line + 1}]({_uri(path)}#L{line + 1})" for path, line in found[:SHOWN_PLACES]]
     more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
     return ", ".join(shown) + more
-
-
-def _file_link(path: str) -> str:
-    return f"[{path}]({_uri(path)})"
 
 
 def _uri(path: str) -> str:

@@ -35,7 +35,8 @@ def outline(file: TemplateFile) -> tuple[TextSymbol, ...]:
             continue
         tag = template.tags[mention.tag]
         block = blocks.get(mention.tag)
-        end = template.end_of(block) if block is not None and _has_body(block) else tag.end
+        has_body = block is not None and (block.keyword != "set" or block.closer >= 0)
+        end = template.end_of(block) if block is not None and has_body else tag.end
         detail = signature(file, mention) if kind is types.SymbolKind.Function else ""
         entries.append((tag.start, end, mention.name, kind, detail, mention))
     for link in names.links:
@@ -57,10 +58,6 @@ def signature(file: TemplateFile, macro: Mention) -> str:
 
 
 _HIDING = frozenset(("for", "call", "filter", "set", "with"))
-
-
-def _has_body(block: TemplateBlock) -> bool:
-    return block.keyword != "set" or block.closer >= 0
 
 
 def _first(mention: Mention) -> Mention:
