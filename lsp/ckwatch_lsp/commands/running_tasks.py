@@ -178,20 +178,15 @@ class DaemonProgress(SessionListener):
                 continue
             if found.progress is None:
                 title = "ckwatch" if len(self._periods) == 1 else f"ckwatch, {folder.root.name}"
-                found.progress = TaskProgress(self._session, title, partial(self._cancel, folder))
+                found.progress = TaskProgress(self._session, title, partial(self._session.start, self._cancel, folder))
             settled = len(found.seen) - len(found.working)
             first = folder.units[next(iter(found.working))]
             timing = "" if first.phase in AT_WORK else "timing "
             message = f"{settled + 1} of {len(found.seen)}: {timing}{first.kernel}/{first.instance}"
             found.progress.report(message, settled, len(found.seen))
 
-    def _cancel(self, folder: WorkspaceFolder) -> None:
-        found = self._periods.get(folder)
-        if found is not None and found.working:
-            self._session.start(self._cancel_units, folder, tuple(found.working))
-
-    async def _cancel_units(self, folder: WorkspaceFolder, units: tuple[str, ...]) -> None:
-        present = [unit for unit in units if unit in folder.units]
+    async def _cancel(self, folder: WorkspaceFolder) -> None:
+        present = [unit for unit in self._periods[folder].working if unit in folder.units]
         if present:
             with suppress(CkwatchError):  # one of them has gone, or the daemon
                 await folder.ready.cancel(*present)

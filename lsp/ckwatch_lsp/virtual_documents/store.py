@@ -39,32 +39,27 @@ class VirtualFiles(SessionListener):
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        self._paths: dict[VirtualUri, Path] = {}
+        self.paths: dict[VirtualUri, Path] = {}
 
     def virtual_at(self, path: str | None) -> VirtualUri | None:
         """Return the virtual document of the file at `path`, if it is one of ours."""
-        return next((virtual for virtual, known in self._paths.items() if str(known) == path), None)
+        return next((virtual for virtual, known in self.paths.items() if str(known) == path), None)
 
     async def show(self, virtual: VirtualUri, text: str) -> Path:
         """The file, with this text."""
-        path = self._paths.get(virtual)
+        path = self.paths.get(virtual)
         if path is None:
             path = await to_thread.run_sync(self._place, virtual)
-            self._paths[virtual] = path
+            self.paths[virtual] = path
         content = text.encode("utf-8", "replace")
         await to_thread.run_sync(partial(replace_file, path, content, mode=0o400, flushed=False))
         return path
-
-    async def update(self, virtual: VirtualUri, text: str) -> None:
-        """Write another text, if there is a file."""
-        if virtual in self._paths:
-            await self.show(virtual, text)
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """The folder, and the files by URI."""
         if self._folder is None:
             return {}
-        shown = {virtual.uri: str(path) for virtual, path in self._paths.items()}
+        shown = {virtual.uri: str(path) for virtual, path in self.paths.items()}
         return {"folder": str(self._folder), "files": shown}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -74,7 +69,7 @@ class VirtualFiles(SessionListener):
         for uri, path in state.get("files", {}).items():
             virtual = parse_virtual_uri(uri)
             if virtual is not None:
-                self._paths[virtual] = Path(path)
+                self.paths[virtual] = Path(path)
 
     def remove(self) -> None:
         """Remove all files."""
@@ -189,7 +184,8 @@ class VirtualDocuments(SessionListener):
         view.fetch_soon()
 
     async def _tell(self, virtual: VirtualUri, text: VirtualText) -> None:
-        await self.files.update(virtual, text.text)
+        if virtual in self.files.paths:
+            await self.files.show(virtual, text.text)
         if self._session.capabilities.shows_virtual_documents:
             self._session.editor.refresh_content(virtual.uri)
 

@@ -17,6 +17,7 @@ from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.state import Workspace
 from ckwatch_lsp.cpp.provider import CppProvider
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
+from ckwatch_lsp.session.folders import ConnectionState
 from ckwatch_lsp.session.providers import RefusedError
 from fakes.patience import PATIENCE_S
 from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, hover, location, texts_at
@@ -351,6 +352,7 @@ async def test_actions_and_why_they_are_not_possible() -> None:
         async with desk(able) as made:
             uri = made.open(NAME, TEMPLATE)
             made.cpp.script["actions"] = [actions]
+            made.folder.connection = ConnectionState.BROKEN  # quick fixes wait for no texts of it
             context = types.CodeActionContext([])
             found = await made.of("textDocument/codeAction", uri, range=reach, context=context)
             assert [one.title for one in found] == titles
