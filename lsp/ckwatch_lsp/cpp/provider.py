@@ -226,17 +226,10 @@ class CppProvider(LanguageProvider):
         found = await self._patiently(self.questions.ask(document, "prepare-calls", position))
         return await self._shown(found, document, list[types.CallHierarchyItem]) or ()
 
-    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Its callers, in the unit's text."""
-        return await self._calls(item, "incoming-calls", list[types.CallHierarchyIncomingCall])
-
-    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """The functions that it calls."""
-        return await self._calls(item, "outgoing-calls", list[types.CallHierarchyOutgoingCall])
-
     async def _calls(
         self, item: types.CallHierarchyItem, question: CppQuestion, kind: type[list[Answer]]
     ) -> list[Answer] | None:
+        """Return the callers or callees of a function in the unit's text; None for another provider's item."""
         match item.data:
             case {"language": "cpp", "root": str(root), "uri": str(uri), "call": dict(call)}:
                 folder = self._session.folders.get(Path(root))
@@ -248,6 +241,9 @@ class CppProvider(LanguageProvider):
                 about = Asked(folder, answer.unit, None)
                 return await self._in_editor(answer.result or [], await self._text(uri, about, None), about, kind)
         return []
+
+    incoming_calls = partialmethod(_calls, question="incoming-calls", kind=list[types.CallHierarchyIncomingCall])
+    outgoing_calls = partialmethod(_calls, question="outgoing-calls", kind=list[types.CallHierarchyOutgoingCall])
 
     async def _renames(self, document: TextDocument, position: Position) -> bool:
         """Return True if the place renames names of C++."""

@@ -18,7 +18,7 @@ from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import File, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument
-from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.topics import Topics
 
@@ -489,7 +489,7 @@ class DiagnosticStore:
     def _count(self, root: Path) -> set[str]:
         """Count units again if none waits for its render."""
         folder = self._session.folders.get(root)
-        if folder is None or not _is_loaded(folder) or folder.is_rendering:
+        if folder is None or not folder.is_loaded or folder.is_rendering:
             return set()
         paths = self._uncounted.pop(root)
         files = self._folders.get(root, _Files())
@@ -508,7 +508,7 @@ class DiagnosticStore:
         file = files.by_path.setdefault(path, _File())
         before = {} if file.state is None else file.state.generations
         is_first = file.state is None
-        loaded = _is_loaded(folder)
+        loaded = folder.is_loaded
         edits: dict[str, Sequence[TextChange]] = {}
         broken: dict[str, bool] = {}
         older = (
@@ -553,8 +553,3 @@ class DiagnosticStore:
         if document is None:
             return []
         return document.edits_since_saved() if revision is None else document.edits_since(revision)
-
-
-def _is_loaded(folder: WorkspaceFolder) -> bool:
-    """Return True if there is a daemon that knows its workspace."""
-    return folder.connection is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded

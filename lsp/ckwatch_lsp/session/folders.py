@@ -184,6 +184,11 @@ class WorkspaceFolder:
         return found
 
     @property
+    def is_loaded(self) -> bool:
+        """True if there is a daemon that knows its workspace."""
+        return self.connection is ConnectionState.READY and self.workspace is not None and self.workspace.loaded
+
+    @property
     def is_rendering(self) -> bool:
         """True if any unit is waiting for its render."""
         return any(self.phases[phase] for phase in RENDERING)

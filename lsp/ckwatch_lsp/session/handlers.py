@@ -208,10 +208,10 @@ class RequestHandlers:
                 options = own.get(method, request.options)
                 editor.add_request(method, partial(self.answer, method), options, request.files)
         if able.calls:
-            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
-            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
+            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.ask_all, "incoming_calls", "item"))
+            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.ask_all, "outgoing_calls", "item"))
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
-        editor.add_request(types.WORKSPACE_SYMBOL, self.workspace_symbols)
+        editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
 
     async def answer(self, method: str, params: Any) -> Any:
         """The answer to a request of `REQUESTS`."""
@@ -270,16 +270,11 @@ class RequestHandlers:
             asked.raise_errors(languages, explicit=request.explicit)
         return found
 
-    async def calls(self, ask: str, params: Any) -> list[Any] | None:
-        """callHierarchy/incomingCalls and outgoingCalls"""
-        return await self._ask_all(ask, params.item) or None
-
-    async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        """workspace/symbol"""
-        return await self._ask_all("workspace_symbols", params.query)
-
-    async def _ask_all(self, ask: str, about: object) -> list[Any]:
-        asked = [await _safely(getattr(one, ask)(about)) for one in self._languages() if hasattr(one, ask)]
+    async def ask_all(self, ask: str, about: str, params: Any) -> list[Any]:
+        """The answers of all providers that have the method `ask`, to the field `about` of the request."""
+        asked = [
+            await _safely(getattr(one, ask)(getattr(params, about))) for one in self._languages() if hasattr(one, ask)
+        ]
         return [each for one in asked for each in one]
 
     def _languages(self) -> Iterable[LanguageProvider]:
