@@ -65,18 +65,13 @@ class ChooseInstanceCommand:
         return {"unit": chosen.id}
 
     async def _ask(self, units: Sequence[Unit], active: Unit | None) -> Unit | None:
-        names = titles(units)
+        names = dict(zip(short_names([unit.id for unit in units]), units, strict=True))
         offered = dict(list(names.items())[:CHOICES])
         more = f" (the first {CHOICES} of {len(units)})" if len(units) > CHOICES else ""
         now = "" if active is None else f" It is {active.id} now."
         message = f"Which instance should be shown?{more}{now}"
         chosen = await self._session.editor.choose(types.MessageType.Info, message, tuple(offered))
         return None if chosen is None else offered.get(chosen)
-
-
-def titles(units: Sequence[Unit]) -> dict[str, Unit]:
-    """Each unit by the shortest name that tells it from the others."""
-    return dict(zip(short_names([unit.id for unit in units]), units, strict=True))
 
 
 CHANGED = "ckwatch/unitsChanged"

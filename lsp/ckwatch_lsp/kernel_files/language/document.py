@@ -86,15 +86,10 @@ class KernelFileText:
         """The whole text."""
         return self.toml.text
 
-    @property
-    def top(self) -> TomlTable:
-        """The keys above the first table."""
-        return self.toml.tables[0]
-
     @cached_property
     def template(self) -> TomlValue | None:
         """The string that names the template."""
-        value = self.top.value("template")
+        value = self.toml.tables[0].value("template")
         return value if value is not None and value.kind is TomlKind.STRING else None
 
     @cached_property
