@@ -43,7 +43,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
             files = VirtualFiles()
             session = Session(tasks, files.virtual_at)
             server = CkwatchServer(partial(set_up, session, files), tasks)
-            server.protocol.set_writer(writer)  # type: ignore[arg-type]  # pygls only writes
+            server.protocol.set_writer(writer)
             if before is not None:
                 await replay(server, session, before)
             upgrade = UpgradeWatcher(server, session, reader)

@@ -144,6 +144,10 @@ class MessageWriter:
             if self._waiting:
                 await self._sent.wait()
 
+    def close(self) -> None:
+        """Close the pipe."""
+        self._stream.close()
+
     def _send(self) -> None:
         """Send as much as the editor takes, and the rest when the event loop finds that it takes more."""
         descriptor, loop = self._stream.fileno(), asyncio.get_running_loop()
