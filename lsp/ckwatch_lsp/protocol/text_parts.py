@@ -38,6 +38,24 @@ def document_symbols(codec: PositionCodec, symbols: Iterable[TextSymbol]) -> lis
     ]
 
 
+def line_runs(lines: Iterable[int]) -> list[tuple[int, int]]:
+    """Runs of two or more successive lines, as the first and the last of each."""
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        goes_on = found and found[-1][1] == line - 1
+        found.append((found.pop()[0] if goes_on else line, line))
+    return [run for run in found if run[1] > run[0]]
+
+
+def nested(extents: Iterable[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
+    """The extents that hold an offset, the smallest first, each within the next."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(set(extents), key=lambda one: (one[1] - one[0], one[0])):
+        if start <= offset <= end and (not found or (start <= found[-1][0] and found[-1][1] <= end)):
+            found.append((start, end))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class SemanticToken:
     """A piece of text with one of `TOKEN_TYPES`, on one line, and some of `TOKEN_MODIFIERS`."""
