@@ -208,8 +208,8 @@ class RequestHandlers:
                 options = own.get(method, request.options)
                 editor.add_request(method, partial(self.answer, method), options, request.files)
         if able.calls:
-            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.ask_all, "incoming_calls", "item"))
-            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.ask_all, "outgoing_calls", "item"))
+            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
+            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
         editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
 
@@ -269,6 +269,10 @@ class RequestHandlers:
         if not any(found):
             asked.raise_errors(languages, explicit=request.explicit)
         return found
+
+    async def calls(self, ask: str, params: Any) -> list[Any] | None:
+        """callHierarchy/incomingCalls and outgoingCalls"""
+        return await self.ask_all(ask, "item", params) or None
 
     async def ask_all(self, ask: str, about: str, params: Any) -> list[Any]:
         """The answers of all providers that have the method `ask`, to the field `about` of the request."""

@@ -388,7 +388,7 @@ async def test_calls() -> None:
         assert [one.more["call"] for one in made.cpp.questions("incoming-calls", "outgoing-calls")] == [
             {"item": "add"}
         ] * 2
-        assert await made.ask("callHierarchy/incomingCalls", item=template) == []
+        assert await made.ask("callHierarchy/incomingCalls", item=template) is None
         assert len(made.cpp.questions("incoming-calls")) == 1
 
 
