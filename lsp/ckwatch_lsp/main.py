@@ -42,7 +42,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
         async with anyio.create_task_group() as tasks:
             files = VirtualFiles()
             session = Session(tasks, files.virtual_at)
-            server = CkwatchServer(session, partial(set_up, session, files), tasks)
+            server = CkwatchServer(partial(set_up, session, files), tasks)
             server.protocol.set_writer(writer)
             if before is not None:
                 await replay(server, session, before)
@@ -54,7 +54,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
             tasks.cancel_scope.cancel()
     if upgrade.successor is None:
         files.remove()
-    writer.close()
+    await writer.finish()
     return server.status if upgrade.successor is None else upgrade.successor
 
 

@@ -13,10 +13,10 @@ from ckwatch_lsp.commands.daemon import DaemonCommands, ServerStatusNotifier
 from ckwatch_lsp.commands.running_tasks import DaemonProgress, RunningTasks
 from ckwatch_lsp.commands.tune import TuneCommand
 from ckwatch_lsp.commands.units import ChooseInstanceCommand, UnitsCommand
+from ckwatch_lsp.commands.virtual_documents import VirtualDocumentCommands
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.provider import CppProvider
 from ckwatch_lsp.cpp.questions import CppQuestions
-from ckwatch_lsp.cpp.readiness import Readiness
 from ckwatch_lsp.diagnostics.delivery import DiagnosticsDelivery
 from ckwatch_lsp.diagnostics.quick_fixes import QuickFixes
 from ckwatch_lsp.figures.affected_units import AffectedUnits
@@ -26,7 +26,6 @@ from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
-from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
 from ckwatch_lsp.kernel_files.adapter.provider import KernelFileProvider
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -39,10 +38,11 @@ from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
 from ckwatch_lsp.templates.adapter.calls import TemplateCalls
 from ckwatch_lsp.templates.adapter.hover import TemplateHovers
+from ckwatch_lsp.templates.adapter.kernel_file_names import KernelFileNames
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.adapter.provider import TemplateProvider
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
-from ckwatch_lsp.virtual_documents.provider import VirtualDocumentCommands, VirtualDocumentProvider
+from ckwatch_lsp.virtual_documents.provider import VirtualDocumentProvider
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
 TEMPLATE, KERNEL_FILE, SETTINGS = DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS
@@ -69,7 +69,10 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     session.listeners.append(diagnostics)
     add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
     library = TemplateLibrary(session)
-    cpp = cpp_provider(session, active, library, documents)
+    headers = Headers(session, active)
+    session.listeners.append(headers)
+    questions = CppQuestions(session, active, headers, documents)
+    cpp = CppProvider(session, active, library, documents, headers, questions)
     add_provider(session, cpp, DocumentKind.VIRTUAL, DocumentKind.HEADER)
     add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
     add_figures(session, active, library)
@@ -78,29 +81,26 @@ def set_up(session: Session, files: VirtualFiles, editor: CkwatchServer, params:
     session.listeners += [answers, library]
     parsed, values = ParsedKernelFiles(active), RenderedValues(session)
     add_provider(session, KernelFileProvider(session, parsed, answers), KERNEL_FILE, SETTINGS)
-    add_provider(session, KernelFileNavigation(session, parsed, answers), KERNEL_FILE)
+    templates = TemplateProvider(session, active, library, values)
+    add_provider(session, KernelFileNames(session, parsed, answers, library, templates), KERNEL_FILE)
     add_provider(session, KernelFileActions(session, parsed, answers), KERNEL_FILE)
-    add_provider(session, TemplateProvider(session, active, library, values), TEMPLATE)
+    add_provider(session, templates, TEMPLATE)
     add_provider(session, TemplateHovers(active, library, values), TEMPLATE)
     add_provider(session, TemplateCalls(session, library), TEMPLATE)
     add_provider(session, cpp, TEMPLATE, KERNEL_FILE)  # what Jinja or a kernel file has an answer to is not C++
     RequestHandlers(session).register(editor)
+    editor.add_request(types.TEXT_DOCUMENT_DID_OPEN, lambda params: session.opened(params.text_document))
+    editor.add_request(
+        types.TEXT_DOCUMENT_DID_CHANGE,
+        lambda params: session.changed(params.text_document.uri, params.text_document.version, params.content_changes),
+    )
+    editor.add_request(types.TEXT_DOCUMENT_DID_CLOSE, lambda params: session.closed(params.text_document.uri))
 
 
 def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentKind) -> None:
     """Have a provider answer for these documents."""
     for kind in kinds:
         session.providers.setdefault(kind, []).append(provider)
-
-
-def cpp_provider(
-    session: Session, active: ActiveUnits, library: TemplateLibrary, documents: VirtualDocuments
-) -> CppProvider:
-    """Answers about C++, and what they need to know of headers."""
-    headers = Headers(session, active)
-    session.listeners.append(headers)
-    questions = CppQuestions(session, active, headers, documents, Readiness(session))
-    return CppProvider(session, active, library, documents, headers, questions)
 
 
 def add_figures(session: Session, active: ActiveUnits, library: TemplateLibrary) -> FigurePresenter:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,7 +14,6 @@ import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.toolchain.clangd import ClangdProgram
-from ckwatch.cpp import supervisor as module
 from ckwatch.cpp.clangd import ClangdEndedError, LentText, OvertakenError
 from ckwatch.cpp.supervisor import ClangdLimits, ClangdSupervisor
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -109,42 +108,33 @@ async def test_one_that_dies_each_time(stand_in: ClangdStandIn) -> None:
         assert len(bench.said) == 1
 
 
-async def test_the_pause_before_a_restart(stand_in: ClangdStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_pause_before_a_restart(stand_in: ClangdStandIn) -> None:
     """Twice as long each time, up to a bound, also where clangd dies at its very start."""
-    slept: list[float] = []
-    real = anyio.sleep
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        await real(0 if seconds < 100 else seconds)
-
     stand_in.will("exit", "initialize")
-    async with supervised(stand_in, ClangdLimits(2**40, watch_s=1000.0, first_pause_s=1.0)) as bench:
-        monkeypatch.setattr("ckwatch.cpp.supervisor.anyio.sleep", sleep)
+    limits = ClangdLimits(2**40, watch_s=1000.0, first_pause_s=0.001, longest_pause_s=0.06)
+    async with supervised(stand_in, limits) as bench:
+        pauses = []
         for _ in range(5):
             with pytest.raises(ClangdEndedError):
                 await bench.hover()
-        monkeypatch.undo()
-    pauses = [seconds for seconds in slept if 0 < seconds < 100]
-    assert pauses[:7] == [1, 2, 4, 8, 16, 32, 60]
-    assert set(pauses[7:]) == {60}
-    assert len(bench.said) == 1
+            pauses.append(bench.supervisor._pause_s)
+        assert pauses == [0.002, 0.008, 0.032, 0.06, 0.06], "it is started twice for each question"
+        assert len(bench.said) == 1
 
 
-async def test_one_that_is_not_found_is_looked_for_later(
-    stand_in: ClangdStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with supervised(stand_in) as bench:
+async def test_one_that_is_not_found_is_looked_for_later(stand_in: ClangdStandIn) -> None:
+    async with supervised(stand_in, ClangdLimits(2**40, find_again_s=1000.0)) as bench:
         bench.problem = ToolchainError("no clangd", "install one")
         for _ in range(3):
             with pytest.raises(ToolchainError, match="no clangd"):
                 await bench.hover()
         assert (bench.found, bench.said) == (1, ["there are no answers about C++: no clangd"])
+    async with supervised(stand_in, ClangdLimits(2**40, find_again_s=0.0)) as bench:
+        bench.problem = ToolchainError("no clangd", "install one")
+        with pytest.raises(ToolchainError, match="no clangd"):
+            await bench.hover()
         bench.problem = None
-        later = time.monotonic() + module.FIND_AGAIN_S + 1
-        monkeypatch.setattr("ckwatch.cpp.supervisor.time.monotonic", lambda: later)
         assert await bench.hover() == "Type: `one`"
-        monkeypatch.undo()
         assert (bench.found, bench.said[1:]) == (2, [None])
 
 
@@ -208,10 +198,9 @@ async def test_one_that_holds_too_much(stand_in: ClangdStandIn) -> None:
         assert await bench.hover() == "Type: `one`"
 
 
-async def test_one_that_does_not_read(stand_in: ClangdStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "UNREAD_LIMIT_LENGTH", 5_000_000)
+async def test_one_that_does_not_read(stand_in: ClangdStandIn) -> None:
     stand_in.will("deaf", "textDocument/didOpen")
-    async with supervised(stand_in) as bench:
+    async with supervised(stand_in, replace(QUICK, unread_length=5_000_000)) as bench:
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 large = LentText(f"/lent/{number}.cpp", "one" * 1_000_000, ("clang++",), Path("/"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from jinja2 import Environment
@@ -69,6 +70,12 @@ def unmarked(text: str) -> tuple[str, int]:
     return text[:at] + text[at + 1 :], at
 
 
+@lru_cache(maxsize=256)
+def _file(name: str, text: str) -> TemplateFile:
+    """A template, read once: an index changes none of its files."""
+    return TemplateFile(name, text)
+
+
 def index_of(texts: Mapping[str, str]) -> tuple[TemplateIndex, str, Position]:
     """An index of templates by name, which are their paths too, and the place of the cursor in one of them."""
     files: dict[str, TemplateFile] = {}
@@ -78,7 +85,7 @@ def index_of(texts: Mapping[str, str]) -> tuple[TemplateIndex, str, Position]:
         if CURSOR in text:
             plain, at = unmarked(text)
             path, position = name, TextLines(plain).position(at)
-        files[name] = TemplateFile(name, plain)
+        files[name] = _file(name, plain)
     return TemplateIndex(files, lambda name: name if name in files else None, WORDS), path, position
 
 

@@ -107,7 +107,7 @@ async def test_a_version_that_does_not_start_replaces_nothing() -> None:
     with os.fdopen(into, "wb", buffering=0):
         async with anyio.create_task_group() as tasks:
             session = Session(tasks, lambda _path: None)
-            server = CkwatchServer(session, lambda _server, _params: None, tasks)
+            server = CkwatchServer(lambda _server, _params: None, tasks)
             reader = await message_source(os.fdopen(out, "rb"))
             watcher = UpgradeWatcher(server, session, reader, check_s=0.0, identity=identity, can_start=can_start)
             with anyio.fail_after(PATIENCE_S):

@@ -89,9 +89,6 @@ TEXTS_KEPT = 8
 ON_LOOP_LENGTH = 200_000
 """Messages that are longer are read and written in a thread."""
 
-UNREAD_LIMIT_LENGTH = 64_000_000
-"""Characters of texts that wait for clangd to read them, above which it has stopped to."""
-
 LAST_WORDS_BYTES = 4000
 
 CONTENT_MODIFIED, CANCELLED = -32801, -32800

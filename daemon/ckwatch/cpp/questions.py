@@ -17,27 +17,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.wire.cpp import CppQuestion, CppRequest, Place
 
-METHODS: Mapping[CppQuestion, tuple[str, Forwarding]] = {
-    "hover": ("textDocument/hover", Forwarding.NAVIGATION),
-    "completion": ("textDocument/completion", Forwarding.COMPLETION),
-    "signatures": ("textDocument/signatureHelp", Forwarding.COMPLETION),
-    "definition": ("textDocument/definition", Forwarding.NAVIGATION),
-    "type-definition": ("textDocument/typeDefinition", Forwarding.NAVIGATION),
-    "implementation": ("textDocument/implementation", Forwarding.NAVIGATION),
-    "references": ("textDocument/references", Forwarding.NAVIGATION),
-    "highlights": ("textDocument/documentHighlight", Forwarding.NAVIGATION),
-    "symbols": ("textDocument/documentSymbol", Forwarding.NOTHING),
-    "tokens": ("textDocument/semanticTokens/full", Forwarding.NOTHING),
-    "hints": ("textDocument/inlayHint", Forwarding.NOTHING),
-    "prepare-rename": ("textDocument/prepareRename", Forwarding.EDIT),
-    "rename": ("textDocument/rename", Forwarding.EDIT),
-    "actions": ("textDocument/codeAction", Forwarding.EDIT),
-    "prepare-calls": ("textDocument/prepareCallHierarchy", Forwarding.NAVIGATION),
-    "incoming-calls": ("callHierarchy/incomingCalls", Forwarding.NOTHING),
-    "outgoing-calls": ("callHierarchy/outgoingCalls", Forwarding.NOTHING),
-}
-"""clangd's methods, and the kind of question that the piece of text must forward."""
-
 FROM_ALL_TEXTS = frozenset({"implementation", "incoming-calls", "outgoing-calls"})
 """Methods that clangd answers from all texts it has read; it says of each function where one of them has it. Of
 references and renames what it finds in the asked text is known by itself, and the rest is left out."""
@@ -95,7 +74,7 @@ class Question:
 
     async def answer(self) -> ClangdAnswer:
         """The answer. Raises NotForwardedError, OvertakenError, and CkwatchError for what clangd refuses."""
-        return await _ANSWERS[self.request.question](self, self.positions())
+        return await METHODS[self.request.question][2](self, self.positions())
 
     async def _completion(self, positions: Sequence[Position]) -> ClangdAnswer:
         return await self._made(answers.completions, await self._ask(positions[0], self._context()), positions[0])
@@ -235,25 +214,28 @@ class Question:
             return None  # it was offered, and cannot be made after all
 
 
-_ANSWERS: Mapping[CppQuestion, Callable[[Question, Sequence[Position]], Awaitable[ClangdAnswer]]] = {
-    "hover": Question._hover,
-    "completion": Question._completion,
-    "signatures": Question._signatures,
-    "definition": Question._first_locations,
-    "type-definition": Question._first_locations,
-    "implementation": Question._first_locations,
-    "references": Question._references,
-    "highlights": Question._highlights,
-    "symbols": Question._symbols,
-    "tokens": Question._tokens,
-    "hints": Question._hints,
-    "prepare-rename": Question._prepare_rename,
-    "rename": Question._rename,
-    "actions": Question._actions,
-    "prepare-calls": Question._prepare_calls,
-    "incoming-calls": Question._calls,
-    "outgoing-calls": Question._calls,
+_Answer = Callable[[Question, Sequence[Position]], Awaitable[ClangdAnswer]]
+
+METHODS: Mapping[CppQuestion, tuple[str, Forwarding, _Answer]] = {
+    "hover": ("textDocument/hover", Forwarding.NAVIGATION, Question._hover),
+    "completion": ("textDocument/completion", Forwarding.COMPLETION, Question._completion),
+    "signatures": ("textDocument/signatureHelp", Forwarding.COMPLETION, Question._signatures),
+    "definition": ("textDocument/definition", Forwarding.NAVIGATION, Question._first_locations),
+    "type-definition": ("textDocument/typeDefinition", Forwarding.NAVIGATION, Question._first_locations),
+    "implementation": ("textDocument/implementation", Forwarding.NAVIGATION, Question._first_locations),
+    "references": ("textDocument/references", Forwarding.NAVIGATION, Question._references),
+    "highlights": ("textDocument/documentHighlight", Forwarding.NAVIGATION, Question._highlights),
+    "symbols": ("textDocument/documentSymbol", Forwarding.NOTHING, Question._symbols),
+    "tokens": ("textDocument/semanticTokens/full", Forwarding.NOTHING, Question._tokens),
+    "hints": ("textDocument/inlayHint", Forwarding.NOTHING, Question._hints),
+    "prepare-rename": ("textDocument/prepareRename", Forwarding.EDIT, Question._prepare_rename),
+    "rename": ("textDocument/rename", Forwarding.EDIT, Question._rename),
+    "actions": ("textDocument/codeAction", Forwarding.EDIT, Question._actions),
+    "prepare-calls": ("textDocument/prepareCallHierarchy", Forwarding.NAVIGATION, Question._prepare_calls),
+    "incoming-calls": ("callHierarchy/incomingCalls", Forwarding.NOTHING, Question._calls),
+    "outgoing-calls": ("callHierarchy/outgoingCalls", Forwarding.NOTHING, Question._calls),
 }
+"""clangd's methods, the kind of question that the piece of text must forward, and what becomes of the answer."""
 
 
 def position_of(given: Place) -> Position:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,23 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.compile.toolchain.clangd import ClangdProgram
-from ckwatch.cpp.clangd import UNREAD_LIMIT_LENGTH, Clangd, ClangdEndedError, LentText, OvertakenError
+from ckwatch.cpp.clangd import Clangd, ClangdEndedError, LentText, OvertakenError
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.processes import resident_bytes
 
 log = logging.getLogger(__name__)
-
-FIND_AGAIN_S = 60.0
-"""A clangd that could not be found or fetched is looked for again after so long."""
-
-LONGEST_PAUSE_S = 60.0
 
 IDLE = "it was not used"
 
 
 @dataclass(frozen=True, slots=True)
 class ClangdLimits:
-    """`memory_bytes` is what its process may hold.
+    """`memory_bytes` is what its process may hold, `unread_length` how many characters of texts may wait for it.
 
     It is ended when nobody has asked it for `idle_s`: it holds half a gigabyte. When it has died it is started again
-    after `first_pause_s`, twice as long each time until it has lived for `steady_s`. It says what it can do within
-    milliseconds, at most `start_s`.
+    after `first_pause_s`, twice as long each time, up to `longest_pause_s`, until it has lived for `steady_s`. It says
+    what it can do within milliseconds, at most `start_s`. One that could not be found or fetched is looked for again
+    after `find_again_s`.
     """
 
     memory_bytes: int
@@ -43,6 +40,9 @@ class ClangdLimits:
     first_pause_s: float = 1.0
     steady_s: float = 300.0
     start_s: float = 60.0
+    longest_pause_s: float = 60.0
+    find_again_s: float = 60.0
+    unread_length: int = 64_000_000
 
 
 Find = Callable[[Callable[[str], None]], Awaitable[ClangdProgram]]
@@ -150,7 +150,7 @@ class ClangdSupervisor:
                 self.status = f"clangd has died and is started again in {self._pause_s:.0f} s"
                 await anyio.sleep(self._pause_s)
             self.status = "clangd is being started"
-            self._program = await self._find(self._set_status)
+            self._program = await self._find(partial(setattr, self, "status"))
             clangd = await Clangd.start(self._program.path, self._environment, self._folder, settings=self._settings)
             self._begun = clangd
             self._tasks.start_soon(self._live, clangd)
@@ -159,12 +159,12 @@ class ClangdSupervisor:
         except ClangdEndedError as error:
             self._problem = error  # who asks again waits for the next one
         except CkwatchError as error:
-            self._problem, self._try_again_at = error, time.monotonic() + FIND_AGAIN_S
+            self._problem, self._try_again_at = error, time.monotonic() + self._limits.find_again_s
             self._say(f"there are no answers about C++: {error.message}")
         except Exception as error:  # whatever it is, it must not be the end of the daemon
             log.exception("clangd cannot be started")
             self._problem = CkwatchError(f"clangd cannot be started: {error!r}", "the daemon's log says more")
-            self._try_again_at = time.monotonic() + FIND_AGAIN_S
+            self._try_again_at = time.monotonic() + self._limits.find_again_s
             self._say(f"there are no answers about C++: {self._problem.message}")
         except BaseException:
             self._is_replaced = True  # the daemon ends
@@ -191,9 +191,6 @@ class ClangdSupervisor:
             self._warned = False
             self._warn(None)
 
-    def _set_status(self, text: str) -> None:
-        self.status = text
-
     async def _live(self, clangd: Clangd) -> None:
         began = time.monotonic()
         ended_because: list[str] = []
@@ -210,7 +207,7 @@ class ClangdSupervisor:
             return
         self.deaths += 1
         again = self._pause_s and lived_s <= self._limits.steady_s
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S) if again else self._limits.first_pause_s
+        self._pause_s = min(self._pause_s * 2, self._limits.longest_pause_s) if again else self._limits.first_pause_s
         how = because[0] if because else clangd.how_ended
         log.warning("clangd %s after %.0f s", how, lived_s)
         self._say(f"clangd {how}; answers about C++ come again when it has been restarted")
@@ -234,7 +231,7 @@ class ClangdSupervisor:
                 ended_because.append(
                     f"held {held / 2**30:.1f} GiB, more than `cpp.memory_limit_bytes` of {limit:.1f} GiB, and was ended"
                 )
-            elif clangd.unread_length > UNREAD_LIMIT_LENGTH:
+            elif clangd.unread_length > self._limits.unread_length:
                 ended_because.append("did not read what it was asked, and was ended")
             elif not self._asking and now - self._asked_at > self._limits.idle_s:
                 ended_because.append(IDLE)

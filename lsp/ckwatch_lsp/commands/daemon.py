@@ -17,6 +17,7 @@ from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
 
 LINES = 2000
@@ -86,17 +87,14 @@ class ServerStatusNotifier(SessionListener):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sent: dict[WorkspaceFolder, ServerStatus] = {}
-        self._changed: dict[WorkspaceFolder, None] = {}
-        self._debouncer = Debouncer(session.start, self._notify, REFRESH)
+        self._notify_soon = Debouncer(session.start, self._notify, REFRESH)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:  # noqa: ARG002  # nearly all of them count
         """Notify the editor soon."""
         if self._session.capabilities.server_status:
-            self._changed[folder] = None
-            self._debouncer()
+            self._notify_soon(folder)
 
-    async def _notify(self) -> None:
-        changed, self._changed = self._changed, {}
+    async def _notify(self, *changed: WorkspaceFolder) -> None:
         for folder in changed:
             status = status_of(folder)
             if self._sent.get(folder) != status:

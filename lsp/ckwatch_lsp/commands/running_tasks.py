@@ -19,6 +19,7 @@ from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 
 class TaskProgress:
@@ -75,11 +76,14 @@ class TaskProgress:
 class RunningTask:
     """A build, timing or search that a command started."""
 
-    def __init__(self, folder: WorkspaceFolder, units: Sequence[Unit], report: Callable[[str, int, int], None]) -> None:
+    def __init__(
+        self, session: Session, title: str, folder: WorkspaceFolder, units: Sequence[Unit], *, endless: bool
+    ) -> None:
         self.folder = folder
         self.units = frozenset(unit.id for unit in units)
-        self.report = report
         self.scope = anyio.CancelScope()
+        self.progress = TaskProgress(session, title, self.scope.cancel, endless=endless)
+        self.report = self.progress.report
 
     @property
     def cancelled(self) -> bool:
@@ -99,17 +103,14 @@ class RunningTasks:
         self, title: str, folder: WorkspaceFolder, units: Sequence[Unit], *, endless: bool = False
     ) -> Iterator[RunningTask]:
         """The task runs as long as the context is open. Cancelling it leaves the context."""
-        scope_of: list[anyio.CancelScope] = []
-        progress = TaskProgress(self._session, title, lambda: scope_of[0].cancel(), endless=endless)
-        task = RunningTask(folder, units, progress.report)
-        scope_of.append(task.scope)
+        task = RunningTask(self._session, title, folder, units, endless=endless)
         self._tasks.append(task)
         try:
             with task.scope:
                 yield task
         finally:
             self._tasks.remove(task)
-            progress.end()
+            task.progress.end()
 
     def covers(self, folder: WorkspaceFolder, unit: str) -> bool:
         """Return True if one of them is about this unit."""
@@ -148,15 +149,12 @@ class DaemonProgress(SessionListener):
         self._periods: dict[WorkspaceFolder, _BusyPeriod] = {}
         self._debouncer = Debouncer(session.start, self._show, PROGRESS)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Units have begun or settled."""
         if not self._session.capabilities.progress:
             return
         found = self._periods.setdefault(folder, _BusyPeriod())
-        for topic in topics:
-            kind, _, name = topic.partition("/")
-            if kind != "unit":
-                continue
+        for name in topics.named("unit"):
             unit = folder.units.brief(name)
             if unit is not None and is_worked_on(unit) and not self._tasks.covers(folder, name):
                 found.working[name] = None
@@ -180,20 +178,15 @@ class DaemonProgress(SessionListener):
                 continue
             if found.progress is None:
                 title = "ckwatch" if len(self._periods) == 1 else f"ckwatch, {folder.root.name}"
-                found.progress = TaskProgress(self._session, title, partial(self._cancel, folder))
+                found.progress = TaskProgress(self._session, title, partial(self._session.start, self._cancel, folder))
             settled = len(found.seen) - len(found.working)
             first = folder.units[next(iter(found.working))]
             timing = "" if first.phase in AT_WORK else "timing "
             message = f"{settled + 1} of {len(found.seen)}: {timing}{first.kernel}/{first.instance}"
             found.progress.report(message, settled, len(found.seen))
 
-    def _cancel(self, folder: WorkspaceFolder) -> None:
-        found = self._periods.get(folder)
-        if found is not None and found.working:
-            self._session.start(self._cancel_units, folder, tuple(found.working))
-
-    async def _cancel_units(self, folder: WorkspaceFolder, units: tuple[str, ...]) -> None:
-        present = [unit for unit in units if unit in folder.units]
+    async def _cancel(self, folder: WorkspaceFolder) -> None:
+        present = [unit for unit in self._periods[folder].working if unit in folder.units]
         if present:
             with suppress(CkwatchError):  # one of them has gone, or the daemon
                 await folder.ready.cancel(*present)

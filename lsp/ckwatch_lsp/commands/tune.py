@@ -89,7 +89,7 @@ class TuneCommand:
         async for step in run:
             shape = step.result.shape
             if step.best and step.result.median_us is not None:
-                best[shape] = _best_words(step.result.median_us, step.point.instance)
+                best[shape] = f"{step.result.median_us:.4g} µs {step.point.instance}"
             words = f"{step.measured} measured, {shape}: {best.get(shape, 'nothing yet')}"
             self._running[path] = (task, words)
             task.report(words, 0, 0)
@@ -156,7 +156,3 @@ def summary(run: Tuning) -> tuple[str, bool]:
 def _why_none(run: Tuning) -> str:
     reasons = [result.reason for point in run.record.points for result in point.results if result.reason]
     return reasons[-1].partition("\n")[0] if reasons else ""
-
-
-def _best_words(median_us: float, instance: str) -> str:
-    return f"{median_us:.4g} µs {instance}"

@@ -15,14 +15,14 @@ from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.diagnostics.conversion import plain_range, short_names
 from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
-from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
-from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.documents import TextDocument, editor_range
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 CHOICES = 30
 """How many units a message offers."""
@@ -65,18 +65,13 @@ class ChooseInstanceCommand:
         return {"unit": chosen.id}
 
     async def _ask(self, units: Sequence[Unit], active: Unit | None) -> Unit | None:
-        names = titles(units)
+        names = dict(zip(short_names([unit.id for unit in units]), units, strict=True))
         offered = dict(list(names.items())[:CHOICES])
         more = f" (the first {CHOICES} of {len(units)})" if len(units) > CHOICES else ""
         now = "" if active is None else f" It is {active.id} now."
         message = f"Which instance should be shown?{more}{now}"
         chosen = await self._session.editor.choose(types.MessageType.Info, message, tuple(offered))
         return None if chosen is None else offered.get(chosen)
-
-
-def titles(units: Sequence[Unit]) -> dict[str, Unit]:
-    """Each unit by the shortest name that tells it from the others."""
-    return dict(zip(short_names([unit.id for unit in units]), units, strict=True))
 
 
 CHANGED = "ckwatch/unitsChanged"
@@ -88,8 +83,7 @@ class UnitsCommand(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._changed: dict[WorkspaceFolder, None] = {}
-        self._debouncer = Debouncer(session.start, self._notify, REFRESH)
+        self._notify_soon = Debouncer(session.start, self._notify, REFRESH)
         session.editor.add_command("ckwatch.units", self.units)
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say
@@ -105,9 +99,9 @@ class UnitsCommand(SessionListener):
                 found.append(self._row(folder, unit, documents[path], active=unit.id in active))
         return found
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Units may have changed."""
-        if any(topic.startswith(("unit/", READERS_TOPIC)) or topic in ("connection", "active") for topic in topics):
+        if topics.named("unit") or topics.named("readers") or topics.any_of("connection", "active"):
             self._note(folder)
 
     def opened(self, document: TextDocument) -> None:
@@ -125,11 +119,9 @@ class UnitsCommand(SessionListener):
 
     def _note(self, folder: WorkspaceFolder | None) -> None:
         if folder is not None and self._session.capabilities.units_changed:
-            self._changed[folder] = None
-            self._debouncer()
+            self._notify_soon(folder)
 
-    async def _notify(self) -> None:
-        changed, self._changed = self._changed, {}
+    async def _notify(self, *changed: WorkspaceFolder) -> None:
         for folder in changed:
             self._session.editor.notify(CHANGED, {"folder": uri_of(folder.root)})
 
@@ -137,13 +129,11 @@ class UnitsCommand(SessionListener):
         self, folder: WorkspaceFolder, unit: Unit, document: TextDocument | None, *, active: bool
     ) -> dict[str, Any]:
         uri = self._session.uri_at(unit.place.path)
-        given = unit.place.range
         text, freshness = line_of(unit, self._session.settings.shape)
-        shown = unconverted(given) if document is None else document.codec.encode_range(given)
         return {
             "folder": uri_of(folder.root), "kernel": unit.kernel, "kernelUri": uri, "instance": unit.instance,
             "arch": unit.arch, "id": unit.id, "uri": uri,
-            "range": plain_range(shown),
+            "range": plain_range(editor_range(document, unit.place.range)),
             "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": freshness,
             "errors": unit.errors, "warnings": unit.warnings, "active": active,
         }  # fmt: skip

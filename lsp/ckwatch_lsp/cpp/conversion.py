@@ -12,7 +12,6 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
-from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, SemanticToken
 
 Json = Mapping[str, Any]
 
@@ -28,9 +27,6 @@ the editor."""
 
 _PLACEHOLDER = re.compile(r"(\$\{\d+)")
 _ESCAPED = re.compile(r"\\([$}\\])")
-
-SHOWN_UNITS = 1
-"""Other instances that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +109,8 @@ def hover_text(hover: Json, unit: str, *, several: bool) -> str:
 
 
 def _other(text: str, units: Sequence[str]) -> str:
-    shown = [f"`{name}`" for name in units[:SHOWN_UNITS]]
-    more = len(units) - len(shown)
-    return f"{_quoted(_said(text))} ({', '.join(shown)}{f', and {more} more' if more else ''})"
+    more = f", and {len(units) - 1} more" if len(units) > 1 else ""
+    return f"{_quoted(_said(text))} (`{units[0]}`{more})"
 
 
 def _said(text: str) -> str:
@@ -181,22 +176,3 @@ def signature(given: Json, able: EditorCapabilities) -> Json:
         return [codec.encode(Position(0, at)).character for at in parameter]
 
     return {**given, "parameters": [{"label": shown(each["label"])} for each in given.get("parameters", ())]}
-
-
-def semantic_token(place: Range, kind: str, modifiers: Sequence[str]) -> SemanticToken | None:
-    """A token in the words of the legend."""
-    shown = TOKEN_TYPES.get(kind)
-    marks = tuple(one for one in modifiers if one in TOKEN_MODIFIERS)
-    return None if shown is None else SemanticToken(place, shown, marks)
-
-
-def inlay_hint(hint: Json, at: types.Position) -> types.InlayHint:
-    """A parameter's name or a type."""
-    kind = hint.get("kind")
-    return types.InlayHint(
-        position=at,
-        label=hint["label"],
-        kind=types.InlayHintKind(kind) if kind in (1, 2) else None,
-        padding_left=hint.get("paddingLeft") or None,
-        padding_right=hint.get("paddingRight") or None,
-    )

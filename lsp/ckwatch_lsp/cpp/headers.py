@@ -15,6 +15,7 @@ from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextDoc
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_templates import ROOT
 
 IS_HEADER = "ckwatch/isHeader"
@@ -78,9 +79,9 @@ class Headers(SessionListener):
         built_in = path is not None and _is_built_in(path)
         return {"header": header, "readOnly": path is not None and (built_in or (header and self.is_read_only(path)))}
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Another daemon may have another compiler."""
-        if folder.client is not None and ("connection" in topics or folder not in self._folders):
+        if folder.client is not None and (topics.any_of("connection") or folder not in self._folders):
             self._folders.setdefault(folder, ())
             self._session.start(self._fetch, folder)
 

@@ -15,19 +15,16 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range
 from ckwatch_lsp.cpp.questions import CppFound, CppQuestions
 from ckwatch_lsp.diagnostics.edit_tracking import shifted
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import OutdatedError, SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 _log = logging.getLogger(__name__)
 
 Piece = TypeVar("Piece")
-
-OTHER_UNITS = MEMBERSHIP_TOPICS | {"active"}
-"""Topics after which the text of another unit may answer."""
 
 
 @dataclass(slots=True)
@@ -72,7 +69,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
             if not self._can_refresh:
                 with anyio.move_on_after(CPP_BESIDE.seconds):
                     await fetching.wait()
-        edits = self._questions.edits_since(document, kept.revision)
+        edits = document.edits_since(kept.revision)
         if edits and kept.pieces:
             revision, pieces = document.revision, kept.pieces
             moved = await to_thread.run_sync(_moved, pieces, edits)
@@ -84,9 +81,9 @@ class KeptPieces(SessionListener, Generic[Piece]):
         """Nobody asks any more."""
         self._kept.pop(document.uri, None)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Another text of the unit, another unit, or another daemon may say something else."""
-        other_units = topics & OTHER_UNITS or templates_with_other_units(topics)
+        other_units = topics.moves_units or topics.any_of("active") or topics.named("readers")
         for uri, kept in self._kept.items():
             document = self._session.documents.get(uri)
             if document is None or not (other_units or f"unit/{kept.unit}" in topics):
@@ -138,7 +135,7 @@ class KeptPieces(SessionListener, Generic[Piece]):
         self, document: TextDocument, kept: _Kept[Piece], found: CppFound | None, about: tuple[int, str, int]
     ) -> None:
         pieces = [] if found is None else await to_thread.run_sync(self._convert, found)
-        edits = self._questions.edits_since(document, kept.revision)
+        edits = document.edits_since(kept.revision)
         before = await to_thread.run_sync(_moved, kept.pieces, edits)
         kept.pieces, kept.revision, kept.about, kept.unit = pieces, about[0], about, about[1]
         if before != pieces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -16,20 +17,19 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.cpp import RENDERED, CppQuestion
 from ckwatch_lsp.cpp.conversion import (
+    TOKEN_TYPES,
     Json,
     ShownText,
     completion_list,
     hover_text,
     in_editor,
-    inlay_hint,
-    semantic_token,
     signature,
     uris_in,
 )
 from ckwatch_lsp.cpp.headers import Headers
 from ckwatch_lsp.cpp.kept import KeptPieces
 from ckwatch_lsp.cpp.questions import Asked, CppFound, CppQuestions, problem_of
-from ckwatch_lsp.protocol.text_parts import SemanticToken
+from ckwatch_lsp.protocol.text_parts import TOKEN_MODIFIERS, SemanticToken
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -70,10 +70,10 @@ class CppProvider(LanguageProvider):
         self._library = library
         self._documents = documents
         self._headers = headers
-        self._questions = questions
+        self.questions = questions
         self._tokens: KeptPieces[SemanticToken] = KeptPieces(session, questions, "tokens", _tokens)
         self._hints: KeptPieces[Json] = KeptPieces(session, questions, "hints", _hints)
-        session.listeners += [questions, self._tokens, self._hints]
+        session.listeners += [self._tokens, self._hints]
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -87,7 +87,7 @@ class CppProvider(LanguageProvider):
         found: CppFound | None = None
         late = True
         with anyio.move_on_after(CPP_COMPLETION.seconds):
-            found = await self._questions.ask(document, "completion", position, trigger=trigger)
+            found = await self.questions.ask(document, "completion", position, trigger=trigger)
             late = False
         if late:
             return types.CompletionList(is_incomplete=True, items=[])
@@ -99,7 +99,7 @@ class CppProvider(LanguageProvider):
         """Type, value and documentation, and where they differ in other instances."""
         if await self._is_beside_cpp(document, position, writing=False):
             return None
-        found = await self._patiently(self._questions.ask(document, "hover", position))
+        found = await self._patiently(self.questions.ask(document, "hover", position))
         if found is None or found.result is None:
             return None
         several = document.kind is DocumentKind.TEMPLATE and len(self._active.units(document)) != 1
@@ -112,7 +112,7 @@ class CppProvider(LanguageProvider):
     async def _compared(self, document: TextDocument, position: Position, found: CppFound) -> Any:
         """The hover with other instances, as far as they are known soon enough; the daemon goes on comparing for the
         next hover there."""
-        asked = self._questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
+        asked = self.questions.ask(document, "hover", position, others=True, patience_s=CPP_BESIDE.seconds)
         try:
             compared = await self._patiently(asked, 2 * CPP_BESIDE.seconds)
         except CkwatchError:
@@ -123,40 +123,28 @@ class CppProvider(LanguageProvider):
         """The call around a place, outside of Jinja's tags."""
         if document.kind is DocumentKind.HEADER or await self._is_beside_cpp(document, position):
             return None
-        found = await self._patiently(self._questions.ask(document, "signatures", position))
+        found = await self._patiently(self.questions.ask(document, "signatures", position))
         if found is None or found.result is None:
             return None
         shown = [signature(each, self._session.capabilities) for each in found.result["signatures"]]
         return self._session.editor.structured({**found.result, "signatures": shown}, types.SignatureHelp)
 
-    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """In a template, a header, or the rendered source."""
-        return await self._places(document, "definition", position)
-
-    async def type_definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Of its type."""
-        return await self._places(document, "type-definition", position)
-
-    async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Return what overrides or derives from it."""
-        return await self._places(document, "implementation", position)
-
     async def references(
         self, document: TextDocument, position: Position, *, declaration: bool
     ) -> Sequence[types.Location]:
         """In the unit's text and what it includes."""
-        return await self._places(document, "references", position, CPP_USES, declaration=declaration)
+        return await self._places(document, position, "references", CPP_USES, declaration=declaration)
 
     async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
         """Its other places in the document."""
-        found = await self._patiently(self._questions.ask(document, "highlights", position))
+        found = await self._patiently(self.questions.ask(document, "highlights", position))
         return await self._shown(found, document, list[types.DocumentHighlight]) or ()
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """The outline of the C++."""
         if document.kind is DocumentKind.KERNEL_FILE:
             return ()
-        found = await self._patiently(self._questions.ask(document, "symbols"))
+        found = await self._patiently(self.questions.ask(document, "symbols"))
         return await self._shown(found, document, list[types.DocumentSymbol]) or ()
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
@@ -174,7 +162,13 @@ class CppProvider(LanguageProvider):
         if not wanted or document.kind is DocumentKind.KERNEL_FILE:
             return ()
         return [
-            inlay_hint(hint, document.codec.encode(reach.start))
+            types.InlayHint(
+                position=document.codec.encode(reach.start),
+                label=hint["label"],
+                kind=types.InlayHintKind(hint["kind"]) if hint.get("kind") in (1, 2) else None,
+                padding_left=hint.get("paddingLeft") or None,
+                padding_right=hint.get("paddingRight") or None,
+            )
             for reach, hint in await self._hints.of(document)
             if within.start <= reach.start <= within.end and (wanted == "all" or hint.get("kind") == PARAMETER_HINT)
         ]
@@ -183,7 +177,7 @@ class CppProvider(LanguageProvider):
         """The name. Raises RefusedError where it cannot be changed."""
         if not await self._renames(document, position):
             return None
-        found = await self._questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
+        found = await self.questions.ask_now(document, "prepare-rename", position, CPP_ALONE)
         if found is None or found.result is None:
             raise problem_of(found) or RefusedError("there is no name here")
         return found.text.range(found.result["range"]), found.result["placeholder"]
@@ -196,7 +190,7 @@ class CppProvider(LanguageProvider):
             folder = self._session.folder_of(other.path)
             if folder is not None and folder.client is not None:
                 await folder.overlays.settled(other)
-        found = await self._questions.ask_now(document, "rename", position, CPP_USES, name=name)
+        found = await self.questions.ask_now(document, "rename", position, CPP_USES, name=name)
         edit = await self._shown(found, document, types.WorkspaceEdit)
         if edit is None:
             raise problem_of(found) or RefusedError("nothing would change")
@@ -213,7 +207,7 @@ class CppProvider(LanguageProvider):
         if await self._is_beside_cpp(document, within.start):
             return ()
         found = await self._patiently(
-            self._questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
+            self.questions.ask(document, "actions", within.start, end=within.end), CODE_ACTIONS.seconds
         )
         made = []
         for action in await self._shown(found, document, list[types.CodeAction]) or ():
@@ -229,20 +223,13 @@ class CppProvider(LanguageProvider):
         """The function at a place, outside of Jinja's tags."""
         if await self._is_beside_cpp(document, position):
             return ()
-        found = await self._patiently(self._questions.ask(document, "prepare-calls", position))
+        found = await self._patiently(self.questions.ask(document, "prepare-calls", position))
         return await self._shown(found, document, list[types.CallHierarchyItem]) or ()
-
-    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Its callers, in the unit's text."""
-        return await self._calls(item, "incoming-calls", list[types.CallHierarchyIncomingCall])
-
-    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """The functions that it calls."""
-        return await self._calls(item, "outgoing-calls", list[types.CallHierarchyOutgoingCall])
 
     async def _calls(
         self, item: types.CallHierarchyItem, question: CppQuestion, kind: type[list[Answer]]
     ) -> list[Answer] | None:
+        """Return the callers or callees of a function in the unit's text; None for another provider's item."""
         match item.data:
             case {"language": "cpp", "root": str(root), "uri": str(uri), "call": dict(call)}:
                 folder = self._session.folders.get(Path(root))
@@ -250,25 +237,33 @@ class CppProvider(LanguageProvider):
                 return None
         with anyio.move_on_after(CPP_USES.seconds):
             if folder is not None:
-                answer = await self._questions.ask_about_call(folder, question, call)
+                answer = await self.questions.ask_about_call(folder, question, call)
                 about = Asked(folder, answer.unit, None)
                 return await self._in_editor(answer.result or [], await self._text(uri, about, None), about, kind)
         return []
+
+    incoming_calls = partialmethod(_calls, question="incoming-calls", kind=list[types.CallHierarchyIncomingCall])
+    outgoing_calls = partialmethod(_calls, question="outgoing-calls", kind=list[types.CallHierarchyOutgoingCall])
 
     async def _renames(self, document: TextDocument, position: Position) -> bool:
         """Return True if the place renames names of C++."""
         kinds = (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE)
         if document.kind not in kinds or await self._is_beside_cpp(document, position):
             return False
-        return await self._questions.about(document) is not None
+        return await self.questions.about(document) is not None
 
     async def _places(
-        self, document: TextDocument, question: CppQuestion, position: Position, limit: Delay = CPP_ALONE, **more: Any
+        self, document: TextDocument, position: Position, question: CppQuestion, limit: Delay = CPP_ALONE, **more: Any
     ) -> list[types.Location]:
+        """Return places in templates, headers, or the rendered source."""
         if await self._is_beside_cpp(document, position, writing=False):
             return []
-        found = await self._patiently(self._questions.ask(document, question, position, **more), limit.seconds)
+        found = await self._patiently(self.questions.ask(document, question, position, **more), limit.seconds)
         return await self._shown(found, document, list[types.Location]) or []
+
+    definition = partialmethod(_places, question="definition")
+    type_definition = partialmethod(_places, question="type-definition")
+    implementation = partialmethod(_places, question="implementation")
 
     async def _shown(self, found: CppFound | None, document: TextDocument, kind: type[Answer]) -> Answer | None:
         """The answer as the editor gets it; None where there is none."""
@@ -350,10 +345,10 @@ def _is_beside_values(document: TextDocument, position: Position) -> bool:
 def _tokens(found: CppFound) -> list[tuple[Range, SemanticToken]]:
     made = []
     for line, column, length, kind, modifiers in found.result or ():
-        start = found.text.position({"line": line, "character": column})
-        token = semantic_token(Range(start, Position(start.line, start.column + length)), kind, modifiers)
-        if token is not None:
-            made.append((token.range, token))
+        start = Position(line + found.text.below, column)
+        place, shown = Range(start, Position(start.line, column + length)), TOKEN_TYPES.get(kind)
+        if shown is not None:
+            made.append((place, SemanticToken(place, shown, tuple(one for one in modifiers if one in TOKEN_MODIFIERS))))
     return made
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
 from anyio import to_thread
 
-from ckwatch.model.delays import CPP_AGAIN, CPP_UNREADY, Delay
+from ckwatch.model.delays import CPP_AGAIN, CPP_STATUS, CPP_UNREADY, Delay
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.text import Position, Range, text_digest
 from ckwatch.wire.cpp import CppAnswer, CppQuestion
+from ckwatch_lsp.commands.running_tasks import TaskProgress
 from ckwatch_lsp.cpp.conversion import ShownText
 from ckwatch_lsp.cpp.headers import Headers
-from ckwatch_lsp.cpp.readiness import Readiness
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.active_units import ActiveUnits
-from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextChange, TextDocument, is_saved
+from ckwatch_lsp.session.documents import WORKSPACE_KINDS, DocumentKind, TextDocument, is_saved
 from ckwatch_lsp.session.folders import WorkspaceFolder
-from ckwatch_lsp.session.providers import OutdatedError, RefusedError, SessionListener
+from ckwatch_lsp.session.providers import OutdatedError, RefusedError
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
 
@@ -29,6 +29,54 @@ ATTEMPTS = 4
 
 HASHED_AT_ONCE = 500_000
 """Characters of a text whose digest takes less than a millisecond or two."""
+
+
+AskAgain = Callable[[float], Awaitable[CppAnswer]]
+"""Asks the same for at most so many seconds."""
+
+LONGEST_STATUS_S = 8.0
+"""A question that is asked again and again gets more time each time, up to this."""
+
+TITLE = "C++"
+
+
+class Readiness:
+    """Asks on behalf of questions that nobody waits for any more, and shows clangd's progress until it can answer: one
+    for each workspace."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._watched: dict[WorkspaceFolder, str] = {}
+
+    def reason(self, folder: WorkspaceFolder) -> str:
+        """Why there is no answer yet; empty where that is not known."""
+        return self._watched.get(folder, "")
+
+    def watch(self, folder: WorkspaceFolder, ask: AskAgain) -> None:
+        """Show what clangd does until this question has an answer."""
+        if folder not in self._watched:
+            self._watched[folder] = ""
+            self._session.start(self._watch, folder, ask)
+
+    async def _watch(self, folder: WorkspaceFolder, ask: AskAgain) -> None:
+        progress: TaskProgress | None = None
+        scope = anyio.CancelScope()
+        patience_s = CPP_STATUS.seconds
+        try:
+            with scope:
+                while not (answer := await ask(patience_s)).ready:
+                    self._watched[folder] = answer.reason
+                    if progress is None:
+                        title = TITLE if len(self._session.folders) == 1 else f"{TITLE}, {folder.root.name}"
+                        progress = TaskProgress(self._session, title, scope.cancel, endless=True)
+                    progress.report(answer.reason, 0, 0)
+                    patience_s = min(patience_s * 1.5, LONGEST_STATUS_S)
+        except CkwatchError:
+            pass  # the daemon's warnings say why, and whoever asks is told
+        finally:
+            del self._watched[folder]
+            if progress is not None:
+                progress.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +105,16 @@ class CppFound:
         return self.answer.result
 
 
-class CppQuestions(SessionListener):
+class CppQuestions:
     """Nothing is asked that cannot be answered: without a unit, in the first lines of an old text, of a text that the
     daemon does not have."""
 
-    def __init__(
-        self,
-        session: Session,
-        active: ActiveUnits,
-        headers: Headers,
-        documents: VirtualDocuments,
-        readiness: Readiness,
-    ) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, headers: Headers, documents: VirtualDocuments) -> None:
         self._session = session
         self._active = active
         self._headers = headers
         self._documents = documents
-        self._readiness = readiness
-        self._histories: dict[str, EditHistory] = {}
+        self._readiness = Readiness(session)
 
     async def ask(
         self,
@@ -216,7 +256,7 @@ class CppQuestions(SessionListener):
         if position is None:
             return []
         reach = Range(position, position if end is None else end)
-        moved = shifted(reach, self.edits_since(document, revision))
+        moved = shifted(reach, document.edits_since(revision))
         if moved is None:
             return None
         return [moved.start] if end is None else [moved.start, moved.end]
@@ -232,19 +272,6 @@ class CppQuestions(SessionListener):
             return text_digest(text) == digest
         revision = document.revision
         return await to_thread.run_sync(text_digest, text) == digest and document.revision == revision
-
-    def edits_since(self, document: TextDocument, revision: int) -> list[TextChange]:
-        """The edits of an open document after `revision`."""
-        history = self._histories.get(document.uri)
-        return [] if history is None else history.since(revision)
-
-    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
-        """Places that were asked about move."""
-        self._histories.setdefault(document.uri, EditHistory("")).note(document.revision, edits)
-
-    def closed(self, document: TextDocument) -> None:
-        """Nobody asks about it any more."""
-        self._histories.pop(document.uri, None)
 
 
 def problem_of(found: CppFound | None) -> RefusedError | None:

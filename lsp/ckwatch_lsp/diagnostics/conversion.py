@@ -11,9 +11,8 @@ from lsprotocol import types
 from ckwatch.model.diagnostics import Diagnostic, Related
 from ckwatch.model.text import Span
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.uris import uri_of
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.documents import TextDocument, editor_range
 
 PAGES = {
     "workspace": "workspace.md#messages",
@@ -155,7 +154,7 @@ class DiagnosticConverter:
         """The same for the editor. `here`: the units whose instance it stands at."""
         able = self._capabilities
         found = types.Diagnostic(
-            range=editor_range(given.span, texts),
+            range=editor_range(texts.get(given.span.path), given.span.range),
             message=message_of(given, here, related=able.related),
             severity=SEVERITIES[given.severity],
             code=given.code,
@@ -178,11 +177,13 @@ class DiagnosticConverter:
         """Return the edits of its fixes, by path."""
         found: dict[str, list[types.TextEdit]] = {}
         for fix in given.fixes:
-            found.setdefault(fix.span.path, []).append(types.TextEdit(editor_range(fix.span, texts), fix.text))
+            found.setdefault(fix.span.path, []).append(
+                types.TextEdit(editor_range(texts.get(fix.span.path), fix.span.range), fix.text)
+            )
         return found
 
     def _location(self, span: Span, texts: Texts) -> types.Location:
-        return types.Location(self._uri_at(span.path), editor_range(span, texts))
+        return types.Location(self._uri_at(span.path), editor_range(texts.get(span.path), span.range))
 
     def _href(self, code: str) -> str | None:
         page = page_of(code)
@@ -198,12 +199,6 @@ class DiagnosticConverter:
             for edit in edits
         ]
         return {"units": list(given.units[:UNITS]), "unitCount": given.unit_count, "fixes": fixes}
-
-
-def editor_range(span: Span, texts: Texts) -> types.Range:
-    """The place in the editor's units."""
-    document, given = texts.get(span.path), span.range
-    return unconverted(given) if document is None else document.codec.encode_range(given)
 
 
 def _tags(code: str) -> list[types.DiagnosticTag]:

@@ -20,6 +20,7 @@ from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 
 class PushDiagnostics(SessionListener):
@@ -297,8 +298,7 @@ class DiagnosticsDelivery(SessionListener):
         session.start(self._run, self._deliver_others)
 
     def opened(self, document: TextDocument) -> None:
-        """Its places are followed."""
-        self.store.opened(document)
+        """Report what is known of it."""
         self._mark([document.path] if document.path is not None else [])
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
@@ -308,22 +308,17 @@ class DiagnosticsDelivery(SessionListener):
             self._pulls.edited(document.path)
         self._has_news.set()
 
-    def saved(self, document: TextDocument) -> None:
-        """The file has this text."""
-        self.store.saved(document)
-
     def closed(self, document: TextDocument) -> None:
         """The file counts."""
         self.store.closed(document)
         self._mark([document.path] if document.path is not None else [])
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
-        self._mark(self._of_units(folder, topics))
-        elsewhere = (topic.removeprefix("elsewhere/") for topic in topics if topic.startswith("elsewhere/"))
-        self._mark(path for path in elsewhere if self._session.documents.at(path))
-        if self._pushes is not None and topics & {"connection", "workspace"}:
+        self._mark(self._session.documents.paths() & {folder.units.path(name) for name in topics.named("unit")})
+        self._mark(path for path in topics.named("elsewhere") if self._session.documents.at(path))
+        if self._pushes is not None and topics.any_of("connection", "workspace"):
             self._mark(self._pushes.inherited)
         if self._dirty or self.store.pending:
             self._has_news.set()
@@ -332,11 +327,6 @@ class DiagnosticsDelivery(SessionListener):
     def configured(self) -> None:
         """Sources may report something else."""
         self._mark(self.reports.paths())
-
-    def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
-        """The open files whose diagnostics from other features may change with units."""
-        names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        return list(self._session.documents.paths() & {folder.units.path(name) for name in names})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)
@@ -375,7 +365,6 @@ class DiagnosticsDelivery(SessionListener):
         await anyio.sleep(OTHER_FILES.seconds)
 
     async def _update(self, paths: Collection[str]) -> None:
-        if self._pushes is not None:
-            await self._pushes.update(sorted(paths))
-        elif self._pulls is not None:
-            await self._pulls.update(sorted(paths))
+        for each in (self._pushes, self._pulls):
+            if each is not None:
+                await each.update(sorted(paths))

@@ -1,11 +1,10 @@
-"""Moves places with edits, and keeps the edits of open documents that the daemon may not have seen yet."""
+"""Moves places with edits."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
+from ckwatch.model.text import Position, Range
 from ckwatch_lsp.session.documents import TextChange
 
 
@@ -43,41 +42,3 @@ def _moved(position: Position, edit: TextChange) -> Position:
     if position.line == old.line:
         return Position(new.line, new.column + position.column - old.column)
     return Position(position.line + new.line - old.line, position.column)
-
-
-KEPT = 2000
-"""Edits that are kept; the daemon is never so far behind."""
-
-COMPARED = 500_000
-"""Characters of a text of which it is found out what of it differs from what is saved."""
-
-
-class EditHistory:
-    """Edits by the revision that each led to. `saved` is the text that the file has, as far as is known."""
-
-    def __init__(self, saved: str) -> None:
-        self.saved = saved
-        self._edits: deque[tuple[int, TextChange]] = deque(maxlen=KEPT)
-
-    def note(self, revision: int, edits: Sequence[TextChange]) -> None:
-        """The document has `revision` by these edits."""
-        self._edits.extend((revision, edit) for edit in edits)
-
-    def since(self, revision: int) -> list[TextChange]:
-        """The edits after `revision`, in order."""
-        return [edit for at, edit in self._edits if at > revision]
-
-    def since_saved(self, text: str) -> list[TextChange]:
-        """Return the edits that make the saved text `text`: one that covers all differences, or none."""
-        if text == self.saved or max(len(text), len(self.saved)) > COMPARED:
-            return []
-        return [difference(self.saved, text)]
-
-
-def difference(old: str, new: str) -> TextChange:
-    """The smallest single edit from one text to another."""
-    first = common_prefix(old, new)
-    last = common_prefix(old[first:][::-1], new[first:][::-1])
-    lines = LineIndex(old)
-    before = lines.range(first, len(old) - last)
-    return TextChange(before, advance(before.start, new[first : len(new) - last]))

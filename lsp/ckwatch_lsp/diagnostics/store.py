@@ -16,10 +16,11 @@ from ckwatch.client.events import UnitInBrief
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import File, Unit
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
 from ckwatch_lsp.session.documents import TextChange, TextDocument
-from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 RENDERED = frozenset({"jinja", "rule", "kernel-file", "workspace"})
 """Sources whose diagnostics are there when a unit has been rendered; for others a compiler has to run."""
@@ -360,7 +361,6 @@ class DiagnosticStore:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._folders: dict[Path, _Files] = {}
-        self._histories: dict[str, EditHistory] = {}
         self._reported: dict[tuple[Path, str], None] = {}
         self._settled: set[Path] = set()
         self._uncounted: dict[Path, set[str]] = {}
@@ -427,35 +427,9 @@ class DiagnosticStore:
 
     # Documents.
 
-    def opened(self, document: TextDocument) -> None:
-        """Take its text for the saved one until it is saved."""
-        if document.path is not None:
-            self._histories[document.path] = EditHistory(document.text)
-
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:
-        """The files that speak of this one."""
-        path = document.path
-        history = self._histories.get(path or "")
-        if path is None or history is None:
-            return set()
-        history.note(document.revision, edits)
-        return self._shift(path, edits)
-
-    def saved(self, document: TextDocument) -> None:
-        """The file has the document's text."""
-        history = self._histories.get(document.path or "")
-        if history is not None:
-            history.saved = document.text
-
-    def closed(self, document: TextDocument) -> None:
-        """The file counts from now on: the next report is about it."""
+        """Move what is known; the files that speak of this one."""
         path = document.path or ""
-        if self._session.open_at(path) is None and self._histories.pop(path, None) is not None:
-            for files in self._folders.values():
-                if path in files.by_path:
-                    files.by_path[path].state = None
-
-    def _shift(self, path: str, edits: Sequence[TextChange]) -> set[str]:
         concerned = set()
         for files in self._folders.values():
             for other in files.mentioning(path):
@@ -463,24 +437,31 @@ class DiagnosticStore:
                 concerned.add(other)
         return concerned
 
+    def closed(self, document: TextDocument) -> None:
+        """The file counts from now on: the next report is about it."""
+        path = document.path or ""
+        if self._session.open_at(path) is None:
+            for files in self._folders.values():
+                if path in files.by_path:
+                    files.by_path[path].state = None
+
     # The daemon.
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Note what changed, for `take`."""
         files = self._folders.setdefault(folder.root, _Files())
         kernel_files = self._kernel_files.setdefault(folder.root, {})
-        for topic in topics:
-            kind, _, name = topic.partition("/")
-            if kind == "file":
-                self._reported[folder.root, name] = None
-            elif kind == "unit" and (kernel_file := folder.units.path(name)) is not None:
+        for path in topics.named("file"):
+            self._reported[folder.root, path] = None
+        for name in topics.named("unit"):
+            if (kernel_file := folder.units.path(name)) is not None:
                 kernel_files[name] = kernel_file
-        if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
+        if topics.any_of("workspace", "connection") or topics.named("unit"):
             for path in files.kept:
                 self._reported.setdefault((folder.root, path), None)
         if folder.root in self._uncounted:
             self._to_count.add(folder.root)
-        if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
+        if topics.any_of("workspace") and folder.workspace is not None and not folder.workspace.busy:
             self._settled.add(folder.root)
             for path in files.of_no_unit:
                 self._reported.setdefault((folder.root, path), None)
@@ -508,7 +489,7 @@ class DiagnosticStore:
     def _count(self, root: Path) -> set[str]:
         """Count units again if none waits for its render."""
         folder = self._session.folders.get(root)
-        if folder is None or not _is_loaded(folder) or folder.is_rendering:
+        if folder is None or not folder.is_loaded or folder.is_rendering:
             return set()
         paths = self._uncounted.pop(root)
         files = self._folders.get(root, _Files())
@@ -527,7 +508,7 @@ class DiagnosticStore:
         file = files.by_path.setdefault(path, _File())
         before = {} if file.state is None else file.state.generations
         is_first = file.state is None
-        loaded = _is_loaded(folder)
+        loaded = folder.is_loaded
         edits: dict[str, Sequence[TextChange]] = {}
         broken: dict[str, bool] = {}
         older = (
@@ -568,12 +549,7 @@ class DiagnosticStore:
 
     def _unseen(self, path: str, revision: int | None) -> list[TextChange]:
         """The edits of a file since the text that the daemon had: a revision that was sent, else the file's."""
-        document, history = self._session.open_at(path), self._histories.get(path)
-        if document is None or history is None:
+        document = self._session.open_at(path)
+        if document is None:
             return []
-        return history.since_saved(document.text) if revision is None else history.since(revision)
-
-
-def _is_loaded(folder: WorkspaceFolder) -> bool:
-    """Return True if there is a daemon that knows its workspace."""
-    return folder.connection is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded
+        return document.edits_since_saved() if revision is None else document.edits_since(revision)

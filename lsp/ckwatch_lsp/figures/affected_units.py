@@ -8,21 +8,18 @@ from anyio import to_thread
 
 from ckwatch.model.delays import REFRESH
 from ckwatch_lsp.figures.anchors import FigureAnchors
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
 from ckwatch_lsp.templates.language.tags import Role
 
 CALLS = frozenset({Role.LOAD, Role.ATTRIBUTE, Role.SOURCE})
 """Mentions that may be calls; that it is imported is none, unless under another name (`SOURCE`)."""
-
-AFFECTED_TOPIC = "affected/"
-"""Begins the topic after which macros of the template whose path follows affect other units."""
 
 
 class AffectedUnits(SessionListener):
@@ -35,8 +32,6 @@ class AffectedUnits(SessionListener):
         self._counts: dict[str, dict[str, int]] = {}
         self._callers: dict[str, frozenset[str]] = {}
         """The paths of what defines or calls a document's macros, by the URI of the document."""
-        self._asked: dict[str, None] = {}
-        """URIs of the documents whose macros are to be counted."""
         self._count_soon = Debouncer(session.start, self._count, REFRESH)
 
     def count(self, document: TextDocument, macro: str, readers: int) -> int:
@@ -58,23 +53,22 @@ class AffectedUnits(SessionListener):
         self._counts.pop(document.uri, None)
         self._callers.pop(document.uri, None)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Other units may read what calls them."""
         documents = self._session.documents
-        if topics & MEMBERSHIP_TOPICS:
+        if topics.moves_units:
             self._ask(each for each in documents.values() if self._session.folder_for(each) is folder)
-        changed = templates_with_other_units(topics)
+        changed = topics.named("readers")
         if changed:
             self._ask(documents[uri] for uri, paths in self._callers.items() if not paths.isdisjoint(changed))
 
     def _ask(self, documents: Iterable[TextDocument]) -> None:
         wanted = [each.uri for each in documents if each.kind is DocumentKind.TEMPLATE]
         if wanted:
-            self._asked.update(dict.fromkeys(wanted))
-            self._count_soon()
+            self._count_soon(*wanted)
 
-    async def _count(self) -> None:
-        asked, self._asked = self._asked, {}
+    async def _count(self, *asked: str) -> None:
+        """Count the units that macros of these documents affect."""
         by_folder: dict[WorkspaceFolder, list[TextDocument]] = {}
         for uri in asked:
             document = self._session.documents.get(uri)
@@ -108,7 +102,7 @@ class AffectedUnits(SessionListener):
             found = counts[document.uri]
             if document.uri in self._session.documents and self._counts.get(document.uri) != found:
                 self._counts[document.uri] = found
-                folder.mark_changed(f"{AFFECTED_TOPIC}{document.path}")
+                folder.mark_changed(f"affected/{document.path}")
 
 
 def callers(index: TemplateIndex, macros: Collection[Variable]) -> dict[Variable, set[str]]:

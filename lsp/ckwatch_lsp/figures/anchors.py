@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeVar
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
-from ckwatch.workspace.toml import TomlValue
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits, templates_with_other_units
-from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.templates.language.index import TOP_LEVEL
 
 _MARK = re.compile(
@@ -89,15 +89,14 @@ def tune_lines(text: str, instances: int) -> list[int]:
     found = set()
     if "tune" in text:  # to read all of a long file takes longer than an answer may
         file = KernelFileText(text)
-        found = {file.toml.line_of(one.table.start) for one in file.sweeps if _is_true(one.table.value("tune"))}
+        tuned = (
+            one.table for one in file.sweeps if (tune := one.table.value("tune")) is not None and tune.read() is True
+        )
+        found = {file.toml.line_of(table.start) for table in tuned}
     text = _without_long_strings(text)
     if instances > 1 and _SHAPE.search(text) is not None and (first := _INSTANCES.search(text)) is not None:
         found.add(text.count("\n", 0, first.start()))
     return sorted(found)
-
-
-def _is_true(value: TomlValue | None) -> bool:
-    return value is not None and value.read() is True
 
 
 def definition_line(text: str) -> int:
@@ -173,10 +172,6 @@ def _value(written: str) -> str:
     return _ESCAPE.sub(r"\1", written[1:-1]) if written[0] == '"' else written[1:-1]
 
 
-ANCHOR_TOPICS = MEMBERSHIP_TOPICS | {"active"}
-"""Topics after which other units may stand anywhere."""
-
-
 @dataclass(frozen=True, slots=True)
 class FigureAnchor:
     """A line that figures belong to, from its first column to `end`, and the ids of the units: one, or a sweep's.
@@ -215,36 +210,33 @@ class FigureAnchors(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
-        self._read: dict[tuple[str, Callable[..., Any]], tuple[object, Any]] = {}
+        self._edition = 0
+        """Counts what may put other units at a line."""
+        self._read: dict[tuple[str, object], tuple[object, Any]] = {}
         """Results in open documents, by URI and finder."""
 
-    def _found(self, document: TextDocument, find: Callable[..., Found], *more: object) -> Found:
-        """Return what `find` finds in a document, kept until its text or `more` changes."""
-        key, stamp = (document.uri, find), (document.revision, *more)
+    def _found(self, document: TextDocument, find: Callable[..., Found], *given: object, stamp: object = None) -> Found:
+        """Return what `find` finds by what is given, kept until the document's text or `stamp` changes."""
+        key, stamp = (document.uri, find), (document.revision, stamp)
         kept = self._read.get(key)
         if kept is None or kept[0] != stamp:
-            kept = (stamp, find(document.text, *more))
+            kept = (stamp, find(*given))
             if document.uri in self._session.documents:
                 self._read[key] = kept
         found: Found = kept[1]
         return found
 
-    def of(self, document: TextDocument) -> tuple[FigureAnchor, ...]:
+    def of(self, document: TextDocument) -> Sequence[FigureAnchor]:
         """The anchors of a kernel file or a template, from top to bottom."""
-        kept = self._anchors.get(document.uri)
-        if kept is not None and kept[0] == document.revision:
-            return kept[1]
+        return self._found(document, self._anchors, document, stamp=self._edition)
+
+    def _anchors(self, document: TextDocument) -> Sequence[FigureAnchor]:
         if document.kind is DocumentKind.KERNEL_FILE:
-            found = tuple(self._in_kernel_file(document))
-        elif document.kind is DocumentKind.TEMPLATE and self.shows_kernel(document):
-            unit = self._active.unit(document)
-            found = () if unit is None else (FigureAnchor(self.landmarks(document).definition, (unit.id,)),)
-        else:
-            found = ()
-        if document.uri in self._session.documents:
-            self._anchors[document.uri] = (document.revision, found)
-        return found
+            return self._in_kernel_file(document)
+        if document.kind is not DocumentKind.TEMPLATE or not self.shows_kernel(document):
+            return ()
+        unit = self._active.unit(document)
+        return () if unit is None else (FigureAnchor(self.landmarks(document).definition, (unit.id,)),)
 
     def at(self, document: TextDocument, position: Position) -> FigureAnchor | None:
         """The anchor on whose line, or on whose name, a cursor is."""
@@ -267,47 +259,35 @@ class FigureAnchors(SessionListener):
         if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
             return []
         instances = len({unit.instance for unit in folder.units_at(document.path or "")})
-        return self._found(document, tune_lines, instances)
+        return self._found(document, tune_lines, document.text, instances, stamp=instances)
 
     def landmarks(self, document: TextDocument) -> TemplateLandmarks:
         """Return the places of definitions in a template."""
-        return self._found(document, landmarks)
+        return self._found(document, landmarks, document.text)
 
     def shows_kernel(self, document: TextDocument) -> bool:
         """Return True if kernel files name the template, and it is not only included."""
         return (document.path or "").endswith(TOP_LEVEL) or self.landmarks(document).defines
 
-    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision counts
-        """Forget what was found in the text before."""
-        self._forget(document)
-
     def closed(self, document: TextDocument) -> None:
         """Nobody asks any more."""
-        self._forget(document)
         for key in [key for key in self._read if key[0] == document.uri]:
             del self._read[key]
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""
-        if topics & ANCHOR_TOPICS:
-            self._anchors.clear()
-        for path in templates_with_other_units(topics):
-            for document in self._session.documents.at(path):
-                self._forget(document)
+        self._edition += topics.moves_units or topics.any_of("active") or bool(topics.named("readers"))
 
     def configured(self) -> None:
         """Other files may be recognised."""
-        self._anchors.clear()
-
-    def _forget(self, document: TextDocument) -> None:
-        self._anchors.pop(document.uri, None)
+        self._edition += 1
 
     def _in_kernel_file(self, document: TextDocument) -> list[FigureAnchor]:
         folder = self._session.folder_for(document)
         units = [] if folder is None else folder.units_at(document.path or "")
         arch = self._arch(document, units)
         anchors = []
-        for header, here in units_by_header(self._found(document, headers), units):
+        for header, here in units_by_header(self._found(document, headers, document.text), units):
             chosen = [unit for unit in here if unit.arch == arch] or here[:1]
             if chosen:
                 names = tuple(unit.id for unit in chosen)

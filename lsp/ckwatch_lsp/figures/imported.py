@@ -10,12 +10,12 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, values_of
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 KEPT = 1000
 """Kernels whose imported timings are kept."""
@@ -67,13 +67,13 @@ class ImportedTimingsCache(SessionListener):
             for kernel in dict.fromkeys(unit.kernel for unit in folder.units_at(document.path or "")):
                 self.of(folder, kernel)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """There may be other timings, or other shapes and instances that they are about."""
-        if not topics & (MEMBERSHIP_TOPICS | {"workspace"}):
+        if not (topics.moves_units or topics.any_of("workspace")):
             return
         self._changes[folder] += 1
         at = None if folder.workspace is None else folder.workspace.imported_at
-        if topics & MEMBERSHIP_TOPICS or at != self._imported_at.get(folder):
+        if topics.moves_units or at != self._imported_at.get(folder):
             self._imported_at[folder] = at
             for document in self._session.documents.values():
                 if self._session.folder_for(document) is folder:

@@ -34,6 +34,7 @@ from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 KEPT = 256
 """Units whose past is kept."""
@@ -63,11 +64,10 @@ class UnitHistories(SessionListener):
         if folder is not None and unit is not None:
             self.history(folder, unit)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Active units may have got other figures."""
         active = self._active.of_documents(folder)
-        for topic in topics:
-            name = topic.removeprefix("unit/")
+        for name in topics.named("unit"):
             if name in active and name in folder.units:
                 self.history(folder, folder.units[name])
 
@@ -173,12 +173,11 @@ class FigurePresenter(SessionListener):
     def _written(self, blocks: Sequence[PageBlock]) -> str:
         return markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Forget sweeps, which may have changed, and removed units."""
         self._forget_sweeps()
-        for topic in topics:
-            kind, _, name = topic.partition("/")
-            if kind == "unit" and name not in folder.units:
+        for name in topics.named("unit"):
+            if name not in folder.units:
                 self._labels.pop(name, None)
                 self._briefs.pop(name, None)
 

@@ -15,8 +15,8 @@ from ckwatch.model.delays import REFRESH
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.figures_text import shown_timing, verification_words
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.figures.affected_units import AFFECTED_TOPIC, AffectedUnits
-from ckwatch_lsp.figures.anchors import ANCHOR_TOPICS, FigureAnchor
+from ckwatch_lsp.figures.affected_units import AffectedUnits
+from ckwatch_lsp.figures.anchors import FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import (
     LENSES_LIMIT,
@@ -29,12 +29,13 @@ from ckwatch_lsp.figures.labels import (
 )
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
-from ckwatch_lsp.session.active_units import ActiveUnits, templates_with_other_units
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 SOURCE = "ckwatch"
 TIMING, RESOURCES, VERIFICATION = "figures/timing", "figures/resources", "figures/verification"
@@ -224,11 +225,9 @@ class FiguresRefresher(SessionListener):
         self._informed: dict[str, Sequence[object]] = {}
         self._hints: dict[str, Sequence[object]] = {}
         self._lenses: dict[str, Sequence[object]] = {}
-        self._stale: dict[str, None] = {}
-        """URIs of documents that may show something else."""
         self._showing: dict[str, set[str]] = {}
         """By unit the URIs of the documents that show its figures."""
-        self._debouncer = Debouncer(session.start, self._refresh, REFRESH)
+        self._refresh_soon = Debouncer(session.start, self._refresh, REFRESH)
 
     def opened(self, document: TextDocument) -> None:
         """Expect that figures may arrive after the editor has asked."""
@@ -236,19 +235,18 @@ class FiguresRefresher(SessionListener):
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
-        for shown in (self._informed, self._hints, self._lenses, self._stale):
+        for shown in (self._informed, self._hints, self._lenses):
             shown.pop(document.uri, None)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Figures may have changed."""
-        if topics & ANCHOR_TOPICS:
+        if topics.moves_units or topics.any_of("active"):
             self._mark(
                 each.uri for each in self._session.documents.values() if self._session.folder_for(each) is folder
             )
         else:
-            self._mark(uri for topic in topics for uri in self._showing.get(topic.removeprefix("unit/"), ()))
-            affected = (topic.removeprefix(AFFECTED_TOPIC) for topic in topics if topic.startswith(AFFECTED_TOPIC))
-            for path in (*templates_with_other_units(topics), *affected):
+            self._mark(uri for name in topics.named("unit") for uri in self._showing.get(name, ()))
+            for path in (*topics.named("readers"), *topics.named("affected")):
                 self._mark(document.uri for document in self._session.documents.at(path))
 
     def configured(self) -> None:
@@ -256,12 +254,10 @@ class FiguresRefresher(SessionListener):
         self._mark(self._session.documents)
 
     def _mark(self, uris: Iterable[str]) -> None:
-        self._stale.update(dict.fromkeys(uris))
-        if self._stale:
-            self._debouncer()
+        if stale := tuple(uris):
+            self._refresh_soon(*stale)
 
-    async def _refresh(self) -> None:
-        stale, self._stale = self._stale, {}
+    async def _refresh(self, *stale: str) -> None:
         documents = [each for uri in stale if (each := self._session.documents.get(uri)) is not None]
         capabilities, settings = self._session.capabilities, self._session.settings
         for document in documents:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -51,6 +51,13 @@ REPLAYED_ID = "replayed"
 
 REPLAYED_METHODS = (types.INITIALIZE, types.INITIALIZED, types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
 """Messages that the next version must handle too."""
+
+OWN_METHODS = (
+    *(types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_CLOSE),
+    types.WORKSPACE_EXECUTE_COMMAND,
+)
+"""Methods that pygls does not answer: it would keep each text a second time, and what a command runs would go on when
+the request is cancelled."""
 
 
 def sentence_of(error: CkwatchError) -> str:
@@ -199,41 +206,6 @@ class CkwatchProtocol(LanguageServerProtocol):
         """End; the exit status says whether the editor had asked for that before."""
         self._server.end(0 if self._shutdown else 1)
 
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """A document was opened."""
-        self._server.documents.opened(params.text_document)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """A document has changed."""
-        document = params.text_document
-        self._server.documents.changed(document.uri, document.version, list(params.content_changes))
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """A document was closed."""
-        self._server.documents.closed(params.text_document.uri)
-
-    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
-    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # type: ignore[override]
-        """Run a command with its one argument."""
-        # pygls has a generator here, and what it runs goes on when the request is cancelled
-        return await self._server.run_command(params.command, params.arguments or [])
-
-
-class DocumentSync(Protocol):
-    """Follows the documents that are open in the editor."""
-
-    def opened(self, item: types.TextDocumentItem) -> None:
-        """The editor has opened a document."""
-
-    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
-        """The editor has changed a document."""
-
-    def closed(self, uri: str) -> None:
-        """The editor has closed a document."""
-
 
 class CkwatchServer(LanguageServer):
     """pygls' server, and the editor for the features that `initialize` sets up: what it refuses is logged and never
@@ -241,16 +213,12 @@ class CkwatchServer(LanguageServer):
 
     protocol: CkwatchProtocol
 
-    def __init__(
-        self,
-        documents: DocumentSync,
-        initialize: Callable[[CkwatchServer, types.InitializeParams], None],
-        tasks: TaskGroup,
-    ) -> None:
+    def __init__(self, initialize: Callable[[CkwatchServer, types.InitializeParams], None], tasks: TaskGroup) -> None:
         super().__init__(
             "ckwatch", __version__, protocol_cls=CkwatchProtocol, converter_factory=converters.get_converter
         )
-        self.documents = documents
+        for method in OWN_METHODS:
+            del self.protocol.fm.builtin_features[method]
         self.capabilities = EditorCapabilities()
         self.commands: dict[str, CommandHandler] = {}
         self._announced_later: list[tuple[str, RequestHandler, Sequence[str]]] = []
@@ -260,24 +228,23 @@ class CkwatchServer(LanguageServer):
         self._set_up = initialize
         self._tasks = tasks
         self.add_request(types.INITIALIZE, self._initialize)
+        self.add_request(types.WORKSPACE_EXECUTE_COMMAND, self._run_command)
 
     def end(self, status: int) -> None:
         """End the process with this status."""
         self.status = status
         self.ended.set()
 
-    async def run_command(self, name: str, arguments: Sequence[Any]) -> Any:
-        """Run a command; its result. Raises RequestFailedError with the reason where it cannot."""
+    async def _run_command(self, params: types.ExecuteCommandParams) -> Any:
+        """Run a command with its one argument. Raises CkwatchError with the reason where it cannot."""
+        name, arguments = params.command, params.arguments or []
         run = self.commands.get(name)
         if run is None:
-            raise RequestFailedError(f"there is no command {name}")
-        given = arguments[0] if arguments else {}
+            raise CkwatchError(f"there is no command {name}")
+        given: Any = arguments[0] if arguments else {}
         if len(arguments) > 1 or not isinstance(given, dict):
-            raise RequestFailedError(f"{name} takes one object")
-        try:
-            return await run(given)
-        except CkwatchError as error:
-            raise RequestFailedError.of_error(error) from None
+            raise CkwatchError(f"{name} takes one object")
+        return await run(given)
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002  # pygls' signature
         """Log the error; the answer reports it to the editor."""

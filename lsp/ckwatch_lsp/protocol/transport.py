@@ -1,7 +1,6 @@
 """Reads messages from the editor's pipe and writes messages to it.
 
-What is no message is reported, and reading goes on. Output that the editor does not take at once is written by a
-thread, so that a slow editor blocks nothing.
+What is no message is reported, and reading goes on. A slow editor blocks nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import stat
-import threading
-from collections import deque
-from contextlib import suppress
 from typing import Any, BinaryIO
 
+import anyio
 from anyio import to_thread
 
 from ckwatch.system.message_framing import FramingError, MessageFramer
@@ -117,99 +113,59 @@ def _is_pipe(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def _nonblocking(stream: BinaryIO) -> int | None:
-    """The descriptor of a pipe or socket, which does not block from now on; None for anything else."""
-    try:
-        descriptor = stream.fileno()
-        is_pipe = _is_pipe(descriptor)
-    except (OSError, ValueError):
-        return None
-    if not is_pipe:
-        return None
-    os.set_blocking(descriptor, False)
-    return descriptor
-
-
 class MessageWriter:
-    """Messages in order. Once the editor has gone, what is written is dropped, and `lost` says so."""
+    """Messages in order. What the editor does not take at once waits until it does. Once the editor has gone, what is
+    written is dropped, and `lost` says so."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._waiting: deque[bytes] = deque()
-        self._bytes = 0
-        self._changed = threading.Condition()
-        self._closed = False
-        self._busy = False
-        """True while the thread is writing."""
+        self._waiting = bytearray()
+        self._sent = anyio.Event()
         self.lost = False
-        self._direct = _nonblocking(stream)
-        self._thread = threading.Thread(target=self._run, name="to the editor", daemon=True)
-        self._thread.start()
+        self._is_pipe = _is_pipe(stream.fileno())
+        if self._is_pipe:
+            os.set_blocking(stream.fileno(), False)
 
     def write(self, data: bytes) -> None:
         """Send `data` when everything before it was sent."""
-        with self._changed:
-            if self.lost or self._closed:
-                return
-            if self._direct is not None and not self._waiting and not self._busy:
-                data = data[self._write_some(data) :]
-                if not data:
-                    return
-            self._waiting.append(data)
-            self._bytes += len(data)
-            if self._bytes > BACKLOG_BYTES:
-                self.lost = True
-                self._waiting.clear()
-            self._changed.notify()
-
-    def close(self, limit_s: float = 2.0) -> None:
-        """Send what is left, for at most so long."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join(limit_s)
-
-    def _write_some(self, data: bytes) -> int:
-        """How much the editor takes at once, so that no thread has to be woken for it."""
-        assert self._direct is not None  # noqa: S101  # the caller has looked
-        try:
-            return os.write(self._direct, data)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self.lost = True
-            return len(data)
-
-    def _write_all(self, data: bytes) -> None:
-        if self._direct is None:
-            self._stream.write(data)
-            self._stream.flush()
+        if self.lost:
             return
-        view = memoryview(data)
-        while view:
-            select.select([], [self._direct], [])
-            with suppress(BlockingIOError):
-                view = view[os.write(self._direct, view) :]
+        is_first = not self._waiting
+        self._waiting += data
+        if is_first:
+            self._sent = anyio.Event()
+            self._send()
+        elif len(self._waiting) > BACKLOG_BYTES:
+            self._lose()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                if not self._waiting:
-                    return
-                data = b"".join(self._waiting)
-                self._waiting.clear()
-                self._bytes = 0
-                self._busy = True
-            try:
-                self._write_all(data)
-                with self._changed:
-                    self._busy = False
-            except (OSError, ValueError):
-                with self._changed:
-                    self.lost = True
-                    self._waiting.clear()
-                with suppress(OSError, ValueError):
-                    self._stream.close()
-                return
+    async def finish(self, limit_s: float = 2.0) -> None:
+        """Send what is left, for at most so long."""
+        with anyio.move_on_after(limit_s):
+            if self._waiting:
+                await self._sent.wait()
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._stream.close()
+
+    def _send(self) -> None:
+        """Send as much as the editor takes, and the rest when the event loop finds that it takes more."""
+        descriptor, loop = self._stream.fileno(), asyncio.get_running_loop()
+        try:
+            del self._waiting[: os.write(descriptor, self._waiting)]
+            while self._waiting and not self._is_pipe:
+                del self._waiting[: os.write(descriptor, self._waiting)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+        if self._waiting:
+            loop.add_writer(descriptor, self._send)
+        elif self._is_pipe:
+            loop.remove_writer(descriptor)
+        if not self._waiting:
+            self._sent.set()
+
+    def _lose(self) -> None:
+        self.lost = True
+        self._waiting.clear()

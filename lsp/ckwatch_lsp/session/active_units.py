@@ -16,17 +16,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
-
-MEMBERSHIP_TOPICS = frozenset({"units", "connection"})
-"""Topics after which other units may belong to any document."""
-
-READERS_TOPIC = "readers/"
-"""Begins the topic after which other units belong to the template whose path follows."""
-
-
-def templates_with_other_units(topics: frozenset[str]) -> list[str]:
-    """The paths of templates that other units are made of."""
-    return [topic.removeprefix(READERS_TOPIC) for topic in topics if topic.startswith(READERS_TOPIC)]
+from ckwatch_lsp.session.topics import Topics
 
 
 class ActiveUnits(SessionListener):
@@ -146,18 +136,18 @@ class ActiveUnits(SessionListener):
         self._active.clear()
         self._focus_soon()
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Units may be new, gone, or made of other files."""
-        templates = templates_with_other_units(topics)
-        if topics & MEMBERSHIP_TOPICS:
+        templates = topics.named("readers")
+        if topics.moves_units:
             self._first.clear()
         for path in templates:
             for document in self._session.documents.at(path):
                 self._first.pop(document.uri, None)
-        if templates or topics & MEMBERSHIP_TOPICS:
+        if templates or topics.moves_units:
             self._active.clear()
             self._focus_soon()
-        if topics & {"rendered", "connection"}:
+        if topics.any_of("rendered", "connection"):
             for document in self._documents(folder):
                 if document.kind is DocumentKind.TEMPLATE:
                     self._request_readers(folder, document.path or "")
@@ -207,4 +197,4 @@ class ActiveUnits(SessionListener):
         for path, readers in found.items():
             if self._readers.get(path) != readers:
                 self._readers[path] = readers
-                folder.mark_changed(READERS_TOPIC + path)
+                folder.mark_changed(f"readers/{path}")

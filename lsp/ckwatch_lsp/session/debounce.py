@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 import anyio
@@ -11,24 +11,25 @@ from ckwatch.model.delays import Delay
 
 
 class Debouncer:
-    """Awaits `run` `delay` after the first call since the last run; calls in between are part of it.
-
-    `start` runs a function in the background.
+    """Awaits `run` `delay` after the first call since the last run, with what it and the calls in between were given,
+    each once. `start` runs a function in the background.
     """
 
-    def __init__(self, start: Callable[..., Any], run: Callable[[], Awaitable[None]], delay: Delay) -> None:
+    def __init__(self, start: Callable[..., Any], run: Callable[..., Awaitable[None]], delay: Delay) -> None:
         self._start = start
         self._run = run
         self._delay = delay
-        self._waits = False
+        self._given: dict[Any, None] | None = None
+        """None while nothing is to be run."""
 
-    def __call__(self) -> None:
+    def __call__(self, *given: Hashable) -> None:
         """Run soon."""
-        if not self._waits:
-            self._waits = True
+        if self._given is None:
+            self._given = {}
             self._start(self._wait)
+        self._given.update(dict.fromkeys(given))
 
     async def _wait(self) -> None:
         await anyio.sleep(self._delay.seconds)
-        self._waits = False
-        await self._run()
+        given, self._given = self._given or {}, None
+        await self._run(*given)

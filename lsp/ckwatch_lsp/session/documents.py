@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import enum
 import os
-from collections import UserDict
+from collections import UserDict, deque
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lsprotocol import types
 
-from ckwatch.model.text import Position, Range, advance
+from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
 from ckwatch.system.user_files import read_file
-from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines
+from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines, without_end
 from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
 
 SIZE_LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is read for an answer."""
+
+EDITS_KEPT = 2000
+"""Edits of a document that are kept; the daemon is never so far behind."""
+
+COMPARED = 500_000
+"""Characters of a text of which it is found out what of it differs from what is saved."""
 
 
 class DocumentKind(enum.Enum):
@@ -70,9 +77,13 @@ class TextDocument:
         self.version = version
         self.revision = 0
         """Counts changes, also those that come without a version."""
+        self.saved = text
+        """The text that the file has, as far as is known."""
+        self._edits: deque[tuple[int, TextChange]] = deque(maxlen=EDITS_KEPT)
+        """Each with the revision that it led to."""
         self._text: str | None = text
         self._lines = split_lines(text)
-        self.codec = PositionCodec(self._lines, encoding, lone_returns=_has_lone_return(text))
+        self.codec = PositionCodec(self._lines, encoding)
 
     @property
     def text(self) -> str:
@@ -83,67 +94,64 @@ class TextDocument:
 
     @property
     def line_count(self) -> int:
-        """Lines as the editor counts them."""
+        """At least one."""
         return len(self._lines)
 
     def line(self, number: int) -> str:
-        """One of our lines without its end; empty past the last."""
-        if self.codec.lone_returns:
-            lines = self.text.split("\n")
-            return lines[number].rstrip("\r") if number < len(lines) else ""
-        return self._lines[number].rstrip("\r\n") if number < len(self._lines) else ""
+        """A line without its end; empty past the last."""
+        return without_end(self._lines[number]) if number < len(self._lines) else ""
 
-    def change(self, changes: list[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
+    def change(self, changes: Sequence[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
         """Take changes as an editor sends them, in its order; the edits that they are, each in terms of the text before
         it."""
         self.version = version
         self.revision += 1
-        return [self._replace(change) for change in changes]
+        edits = [self._replace(change) for change in changes]
+        self._edits.extend((self.revision, edit) for edit in edits)
+        return edits
+
+    def edits_since(self, revision: int) -> list[TextChange]:
+        """The edits after a revision, in order."""
+        return [edit for at, edit in self._edits if at > revision]
+
+    def edits_since_saved(self) -> list[TextChange]:
+        """The edits that make the saved text the present one: one that covers all differences, or none."""
+        if self.text == self.saved or max(len(self.text), len(self.saved)) > COMPARED:
+            return []
+        return [difference(self.saved, self.text)]
 
     def _replace(self, change: types.TextDocumentContentChangeEvent) -> TextChange:
         if not isinstance(change, types.TextDocumentContentChangePartial):
-            return self._replace_all(change.text)
+            whole = self.text
+            self._text = change.text
+            self._lines[:] = split_lines(change.text)
+            return difference(whole, change.text)
         before = self.codec.decode_range(change.range)
-        start, end = sorted((self.codec.clamped(change.range.start), self.codec.clamped(change.range.end)))
-        head, tail = self._lines[start[0]][: start[1]], self._lines[end[0]][end[1] :]
-        between = "\r" in change.text or "\r" in head or "\r" in tail or self.codec.lone_returns
-        if between:
-            text = self.text
-            first = sum(map(len, self._lines[: start[0]])) + start[1]
-            last = sum(map(len, self._lines[: end[0]])) + end[1]
-            self._set(text[:first] + change.text + text[last:])
-        else:
-            lines = split_lines(head + change.text + tail)
-            if end[0] < len(self._lines) - 1:
-                lines.pop()  # what follows the end of the last replaced line is the next line
-            self._lines[start[0] : end[0] + 1] = lines
-            self._text = None
+        first, last = before.start, before.end
+        lines = split_lines(
+            self._lines[first.line][: first.column] + change.text + self._lines[last.line][last.column :]
+        )
+        if last.line < len(self._lines) - 1:
+            lines.pop()  # what follows the end of the last replaced line is the next line
+        self._lines[first.line : last.line + 1] = lines
+        self._text = None
         return TextChange(before, advance(before.start, change.text))
 
-    def _replace_all(self, text: str) -> TextChange:
-        """Only lines that differ count as changed, so that diagnostics elsewhere keep their places."""
-        old, new = self.text, text
-        self._set(text)
-        if old == new:
-            start = Position(0, 0)
-            return TextChange(Range(start, start), start)
-        old_lines, new_lines = old.split("\n"), new.split("\n")
-        first = 0
-        while first < min(len(old_lines), len(new_lines)) - 1 and old_lines[first] == new_lines[first]:
-            first += 1
-        last = 0
-        while last < min(len(old_lines), len(new_lines)) - first - 1 and old_lines[-1 - last] == new_lines[-1 - last]:
-            last += 1
-        start = Position(first, 0)
-        old_last, new_last = len(old_lines) - 1 - last, len(new_lines) - 1 - last
-        end = Position(old_last, len(old_lines[old_last]))
-        return TextChange(Range(start, end), Position(new_last, len(new_lines[new_last])))
 
-    def _set(self, text: str) -> None:
-        self._text = text
-        self._lines = split_lines(text)
-        self.codec.lines = self._lines
-        self.codec.lone_returns = _has_lone_return(text)
+def difference(old: str, new: str) -> TextChange:
+    """The smallest single edit from one text to another, so that what it does not touch keeps its place."""
+    first = common_prefix(old, new)
+    last = common_prefix(old[first:][::-1], new[first:][::-1])
+    before = LineIndex(old).range(first, len(old) - last)
+    return TextChange(before, advance(before.start, new[first : len(new) - last]))
+
+
+def editor_range(document: TextDocument | None, given: Range) -> types.Range:
+    """Our range in the editor's units; as it is where the text cannot be read."""
+    if document is not None:
+        return document.codec.encode_range(given)
+    start, end = given.start, given.end
+    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
 
 
 class OpenDocuments(UserDict[str, TextDocument]):
@@ -174,10 +182,6 @@ class OpenDocuments(UserDict[str, TextDocument]):
     def paths(self) -> AbstractSet[str]:
         """The files that are open."""
         return self._by_path.keys()
-
-
-def _has_lone_return(text: str) -> bool:
-    return "\r" in text and text.count("\r") != text.count("\r\n")
 
 
 def is_saved(path: str, text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import metadata
-from typing import NamedTuple
 
 from anyio import to_thread
 from lsprotocol import types
@@ -18,6 +17,7 @@ from ckwatch_lsp.protocol.server import sentence_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 FixAction = Callable[[], Awaitable[object]]
 
@@ -31,18 +31,6 @@ HEADERS_TOPIC = "headers"
 """Of `Workspace.warnings`: which library's headers the compiler lacks."""
 
 
-class Installable(NamedTuple):
-    """A name for `ckwatch toolchain install NAME`."""
-
-    name: str
-    title: str
-    takes: str
-
-
-COMPILER = Installable("all", "ROCm's compiler", "minutes")
-CK_HEADERS = Installable("ck", "Composable Kernel", "a moment")
-
-
 class EnvironmentMessages(SessionListener):
     """Reports untrusted workspaces, daemons that cannot be reached, and the daemon's warnings, each once as long as it
     lasts."""
@@ -51,9 +39,9 @@ class EnvironmentMessages(SessionListener):
         self._session = session
         self._reported: dict[WorkspaceFolder, set[str]] = {}
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Report new problems."""
-        if not topics & {"connection", "workspace"}:
+        if not topics.any_of("connection", "workspace"):
             return
         now = dict(self._problems(folder))
         known = self._reported.setdefault(folder, set())
@@ -80,20 +68,25 @@ class EnvironmentMessages(SessionListener):
                 kind = types.MessageType.Error if cannot_compile else types.MessageType.Warning
                 ways: dict[str, FixAction] = {}
                 if topic == TOOLCHAIN_TOPIC:
-                    ways["Install ROCm's compiler"] = partial(self._install, folder, COMPILER)
+                    ways["Install ROCm's compiler"] = partial(
+                        self._install, folder, "all", "ROCm's compiler", "minutes"
+                    )
                     ways["Restart the daemon"] = folder.restart
                 elif topic == HEADERS_TOPIC:
-                    ways["Fetch Composable Kernel"] = partial(self._install, folder, CK_HEADERS)
+                    ways["Fetch Composable Kernel"] = partial(
+                        self._install, folder, "ck", "Composable Kernel", "a moment"
+                    )
                 found.append((f"{topic} {warning}", (warning, kind, ways)))
         return found
 
-    async def _install(self, folder: WorkspaceFolder, part: Installable) -> None:
-        self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
-        command = module_command("ckwatch", "toolchain", "install", part.name)
+    async def _install(self, folder: WorkspaceFolder, name: str, title: str, takes: str) -> None:
+        """Run `ckwatch toolchain install NAME`."""
+        self._show(types.MessageType.Info, f"Installing {title} for your user only; this takes {takes}.")
+        command = module_command("ckwatch", "toolchain", "install", name)
         result = await run_process(command, environment=module_environment())
         if result.exit_status != 0:
             raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
-        self._show(types.MessageType.Info, f"{part.title} is installed.")
+        self._show(types.MessageType.Info, f"{title} is installed.")
         await folder.restart()
 
     def _show(self, kind: types.MessageType, message: str) -> None:

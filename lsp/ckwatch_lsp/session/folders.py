@@ -27,6 +27,7 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError,
 from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, File, ShownPlace, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.session.unit_table import UnitTable, place_of
 
 _log = logging.getLogger(__name__)
@@ -56,9 +57,6 @@ PATIENT_TOPICS = frozenset({"units", "rendered", "workspace"})
 """Topics that change, beside those of units, while thousands of units are rendered."""
 
 
-SHOW_TOPIC = "show"
-"""A place that another client asks the editor to show."""
-
 FILES_AT_ONCE = 20
 """Kernel files whose units are decoded before other tasks have their turn."""
 
@@ -69,16 +67,12 @@ SHOWN_AT_INSTANCES = ("verify",)
 class WorkspaceFolder:
     """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed; at once where
     these are diagnostics of a file that `is_open`. `shows`: the editor can show places for other clients.
-
-    Topics of the daemon are `unit/ID`, `file/PATH`, `workspace` and `show`. Others are `connection`; `units` where they
-    are new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a
-    template; `elsewhere/PATH` where units of a kernel file have other errors outside of the workspace.
     """
 
     def __init__(
         self,
         root: Path,
-        on_change: Callable[[WorkspaceFolder, frozenset[str]], None],
+        on_change: Callable[[WorkspaceFolder, Topics], None],
         *,
         start: bool = True,
         shows: bool = False,
@@ -190,6 +184,11 @@ class WorkspaceFolder:
         return found
 
     @property
+    def is_loaded(self) -> bool:
+        """True if there is a daemon that knows its workspace."""
+        return self.connection is ConnectionState.READY and self.workspace is not None and self.workspace.loaded
+
+    @property
     def is_rendering(self) -> bool:
         """True if any unit is waiting for its render."""
         return any(self.phases[phase] for phase in RENDERING)
@@ -298,7 +297,7 @@ class WorkspaceFolder:
             self._keep_state(name)
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
-        elif change.topic == SHOW_TOPIC and isinstance(state, ShownPlace):
+        elif kind == "show" and isinstance(state, ShownPlace):
             self._shown = state
         self.mark_changed(change.topic)
         self._progress()
@@ -396,7 +395,7 @@ class WorkspaceFolder:
 
     def _report(self) -> None:
         if self._changed:
-            topics, self._changed = frozenset(self._changed), set()
+            topics, self._changed = Topics(self._changed), set()
             self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
             self._on_change(self, topics)
 

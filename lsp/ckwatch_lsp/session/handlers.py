@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -29,8 +28,6 @@ from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError, Outda
 from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 TOKENS_AT_ONCE = 200
 """Tokens that are encoded on the event loop; more take more than a millisecond or two."""
@@ -129,14 +126,14 @@ FIRST = (_first, _first_list, _prepare_rename)
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequest:
-    """A question to a provider about a document, at the position or in the range if the request has one, and with
-    `more` arguments; and what becomes of the answers.
+    """A question about a document, the method `ask` of the providers that have it: at the position or in the range if
+    the request has one, and with `more` arguments; and what becomes of the answers.
 
     Slow providers get `beside_s` if another one has an answer, none if one is enough and another's comes before theirs.
     `explicit`: the user sees the error where nobody has an answer. `able`: what the editor must be able to do.
     """
 
-    ask: Callable[..., Awaitable[Any]]
+    ask: str
     join: Callable[[_Answers], Awaitable[Any]] = _joined
     more: Callable[[Any], Mapping[str, Any]] = lambda _params: {}
     explicit: bool = False
@@ -156,44 +153,40 @@ def _context(params: types.CompletionParams | types.CodeActionParams) -> Mapping
     return {"context": params.context}
 
 
-def _declaration(params: types.ReferenceParams) -> Mapping[str, Any]:
-    return {"declaration": params.context.include_declaration}
-
-
-_P, _R = LanguageProvider, DocumentRequest
+_R = DocumentRequest
 _WHOLE: Callable[[Any], Mapping[str, Any]] = lambda _params: {"within": None}  # noqa: E731  # as in the rows
 
 REQUESTS: Mapping[str, DocumentRequest] = {
-    types.TEXT_DOCUMENT_COMPLETION: _R(_P.completion, _completion, _context, among=_is_triggered),
-    types.TEXT_DOCUMENT_HOVER: _R(_P.hover, _hover),
-    types.TEXT_DOCUMENT_SIGNATURE_HELP: _R(_P.signature_help, _first, options=_SIGNATURES),
-    types.TEXT_DOCUMENT_DEFINITION: _R(_P.definition, _first_list),
-    types.TEXT_DOCUMENT_DECLARATION: _R(_P.definition, _first_list),  # templates and kernel files declare nothing apart
-    types.TEXT_DOCUMENT_TYPE_DEFINITION: _R(_P.type_definition, _first_list),
-    types.TEXT_DOCUMENT_IMPLEMENTATION: _R(_P.implementation, _first_list),
+    types.TEXT_DOCUMENT_COMPLETION: _R("completion", _completion, _context, among=_is_triggered),
+    types.TEXT_DOCUMENT_HOVER: _R("hover", _hover),
+    types.TEXT_DOCUMENT_SIGNATURE_HELP: _R("signature_help", _first, options=_SIGNATURES),
+    types.TEXT_DOCUMENT_DEFINITION: _R("definition", _first_list),
+    types.TEXT_DOCUMENT_DECLARATION: _R("definition", _first_list),  # templates and kernel files declare nothing apart
+    types.TEXT_DOCUMENT_TYPE_DEFINITION: _R("type_definition", _first_list),
+    types.TEXT_DOCUMENT_IMPLEMENTATION: _R("implementation", _first_list),
     types.TEXT_DOCUMENT_REFERENCES: _R(
-        _P.references, _first_list, lambda given: {"declaration": given.context.include_declaration}
+        "references", _first_list, lambda given: {"declaration": given.context.include_declaration}
     ),
-    types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R(_P.prepare_calls, _calls, able="calls"),
-    types.TEXT_DOCUMENT_RENAME: _R(_P.rename, _first, lambda given: {"name": given.new_name}, explicit=True),
-    types.TEXT_DOCUMENT_PREPARE_RENAME: _R(_P.prepare_rename, _prepare_rename, able="rename_prepares"),
-    types.TEXT_DOCUMENT_DOCUMENT_LINK: _R(_P.links),
+    types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY: _R("prepare_calls", _calls, able="calls"),
+    types.TEXT_DOCUMENT_RENAME: _R("rename", _first, lambda given: {"name": given.new_name}, explicit=True),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: _R("prepare_rename", _prepare_rename, able="rename_prepares"),
+    types.TEXT_DOCUMENT_DOCUMENT_LINK: _R("links"),
     # an editor keeps an outline until the text changes, so this one is waited for
-    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R(_P.symbols, _symbols, beside_s=CPP_ALONE.seconds),
-    types.TEXT_DOCUMENT_FOLDING_RANGE: _R(_P.folds),
-    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R(_P.highlights, _first_list),
-    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R(_P.tokens, _tokens, _WHOLE, options=_COLOURS),
-    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R(_P.tokens, _tokens, options=_COLOURS),
-    types.TEXT_DOCUMENT_FORMATTING: _R(_P.formatted, _joined, _WHOLE, files=FORMATTED),
-    types.TEXT_DOCUMENT_RANGE_FORMATTING: _R(_P.formatted, files=FORMATTED),
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: _R("symbols", _symbols, beside_s=CPP_ALONE.seconds),
+    types.TEXT_DOCUMENT_FOLDING_RANGE: _R("folds"),
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: _R("highlights", _first_list),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: _R("tokens", _tokens, _WHOLE, options=_COLOURS),
+    types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: _R("tokens", _tokens, options=_COLOURS),
+    types.TEXT_DOCUMENT_FORMATTING: _R("formatted", _joined, _WHOLE, files=FORMATTED),
+    types.TEXT_DOCUMENT_RANGE_FORMATTING: _R("formatted", files=FORMATTED),
     types.TEXT_DOCUMENT_CODE_ACTION: _R(
-        _P.actions, _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
+        "actions", _joined, _context, options=types.CodeActionOptions(_ACTIONS), able="action_literals"
     ),
-    types.TEXT_DOCUMENT_CODE_LENS: _R(_P.lenses, able="lenses"),
-    types.TEXT_DOCUMENT_INLAY_HINT: _R(_P.hints, able="hints"),
+    types.TEXT_DOCUMENT_CODE_LENS: _R("lenses", able="lenses"),
+    types.TEXT_DOCUMENT_INLAY_HINT: _R("hints", able="hints"),
 }
 
-SELECTIONS = _R(_P.selections)
+SELECTIONS = _R("selections")
 
 
 class RequestHandlers:
@@ -215,10 +208,10 @@ class RequestHandlers:
                 options = own.get(method, request.options)
                 editor.add_request(method, partial(self.answer, method), options, request.files)
         if able.calls:
-            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, _P.incoming_calls))
-            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, _P.outgoing_calls))
+            editor.add_request(types.CALL_HIERARCHY_INCOMING_CALLS, partial(self.calls, "incoming_calls"))
+            editor.add_request(types.CALL_HIERARCHY_OUTGOING_CALLS, partial(self.calls, "outgoing_calls"))
         editor.add_request(types.TEXT_DOCUMENT_SELECTION_RANGE, self.selections)
-        editor.add_request(types.WORKSPACE_SYMBOL, self.workspace_symbols)
+        editor.add_request(types.WORKSPACE_SYMBOL, partial(self.ask_all, "workspace_symbols", "query"))
 
     async def answer(self, method: str, params: Any) -> Any:
         """The answer to a request of `REQUESTS`."""
@@ -226,11 +219,10 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        about = signature(request.ask).parameters
         where: dict[str, Position | Range] = {}
-        if "position" in about:
+        if hasattr(params, "position"):
             where["position"] = document.codec.decode(params.position)
-        elif "within" in about and hasattr(params, "range"):
+        elif hasattr(params, "range"):
             where["within"] = document.codec.decode_range(params.range)
         given = await self._ask(request, document, where, params)
         return await request.join(_Answers(self._session, document, params, given))
@@ -254,9 +246,10 @@ class RequestHandlers:
         self, request: DocumentRequest, document: TextDocument, where: Mapping[str, Position | Range], params: Any
     ) -> list[Any]:
         """The answers of the providers in order, asked all at once."""
-        languages = [one for one in self._session.providers_for(document) if request.among(one, params)]
-        name, more = request.ask.__name__, {**where, **request.more(params)}
-        asked = _Asked(document, lambda language: getattr(language, name)(document, **more))
+        known = self._session.providers.get(document.kind, ())
+        languages = [one for one in known if hasattr(one, request.ask) and request.among(one, params)]
+        more = {**where, **request.more(params)}
+        asked = _Asked(document, lambda language: getattr(language, request.ask)(document, **more))
         slow = [one for one in languages if one.slow]
         others = [one for one in languages if not one.slow]
         async with anyio.create_task_group() as tasks:
@@ -277,14 +270,15 @@ class RequestHandlers:
             asked.raise_errors(languages, explicit=request.explicit)
         return found
 
-    async def calls(self, ask: Callable[..., Awaitable[Any]], params: Any) -> list[Any] | None:
+    async def calls(self, ask: str, params: Any) -> list[Any] | None:
         """callHierarchy/incomingCalls and outgoingCalls"""
-        asked = [await _safely(getattr(one, ask.__name__)(params.item), None) for one in self._languages()]
-        return [each for one in asked for each in one or ()] or None
+        return await self.ask_all(ask, "item", params) or None
 
-    async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
-        """workspace/symbol"""
-        asked = [await _safely(language.workspace_symbols(params.query), ()) for language in self._languages()]
+    async def ask_all(self, ask: str, about: str, params: Any) -> list[Any]:
+        """The answers of all providers that have the method `ask`, to the field `about` of the request."""
+        asked = [
+            await _safely(getattr(one, ask)(getattr(params, about))) for one in self._languages() if hasattr(one, ask)
+        ]
         return [each for one in asked for each in one]
 
     def _languages(self) -> Iterable[LanguageProvider]:
@@ -326,14 +320,14 @@ class _Asked:
                 raise error
 
 
-async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
+async def _safely(asked: Awaitable[Sequence[Any] | None]) -> Sequence[Any]:
     try:
-        return await asked
+        return await asked or ()
     except CkwatchError as error:
         _log.info("%s", error)
     except Exception:  # noqa: BLE001  # as above
         _log.exception("unexpected")
-    return otherwise
+    return ()
 
 
 def encoded(codec: PositionCodec, tokens: Iterable[SemanticToken]) -> list[int]:

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.text import Position, Range
-from ckwatch_lsp.protocol.text_parts import SemanticToken
+from ckwatch.model.text import Range
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.topics import Topics
 
 
 class SessionListener:
@@ -36,8 +36,8 @@ class SessionListener:
     def closed(self, document: TextDocument) -> None:
         """The editor has closed a document."""
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """The daemon of `folder` has reported changes: `unit/ID`, `file/PATH`, `workspace`, `connection`."""
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
+        """The daemon of `folder` has reported changes."""
 
     def configured(self) -> None:
         """The user has changed the settings."""
@@ -59,7 +59,8 @@ class HoverText:
 
 
 class LanguageProvider:
-    """Answers for documents of one kind. Positions are ours, answers the protocol's; None or nothing where there is no
+    """Answers for documents of one kind: its methods are some of those that `REQUESTS` of `handlers` names, and those
+    about calls and workspace symbols. Positions are ours, answers the protocol's; None or nothing where there is no
     answer, or NoAnswerError. Another CkwatchError is shown to those who asked for something explicitly."""
 
     slow: ClassVar[bool] = False
@@ -67,104 +68,6 @@ class LanguageProvider:
 
     triggers: ClassVar[Collection[str]] = (".", "|", '"', "'", "=", " ")
     """Characters behind which something could be completed."""
-
-    async def completion(
-        self, document: TextDocument, position: Position, context: types.CompletionContext | None
-    ) -> types.CompletionList | None:
-        """Return completions at `position`."""
-        return None
-
-    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
-        """Describe the thing at `position`."""
-        return None
-
-    async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
-        """The call around `position`."""
-        return None
-
-    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Return the definitions of the thing at `position`."""
-        return ()
-
-    async def type_definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Return the definitions of its type."""
-        return ()
-
-    async def implementation(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
-        """Return what overrides or derives from it."""
-        return ()
-
-    async def references(
-        self, document: TextDocument, position: Position, *, declaration: bool
-    ) -> Sequence[types.Location]:
-        """Return the places where it is used; `declaration`: and where it is defined."""
-        return ()
-
-    async def prepare_calls(self, document: TextDocument, position: Position) -> Sequence[types.CallHierarchyItem]:
-        """Return the items at `position` that call or are called. The `data` of an item says whose it is."""
-        return ()
-
-    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Who calls `item`. None for another provider's item."""
-        return None
-
-    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """Return the calls of `item`. None for another provider's item."""
-        return None
-
-    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
-        """Return the name to rename. None if there is none."""
-        return None
-
-    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
-        """Rename it everywhere. Raises CkwatchError for a name that cannot be taken."""
-        return None
-
-    async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
-        """Names of other files."""
-        return ()
-
-    async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
-        """Return the symbols of the document."""
-        return ()
-
-    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
-        """Return the symbols of any file of this kind whose names contain `query`."""
-        return ()
-
-    async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
-        """Return the foldable ranges."""
-        return ()
-
-    async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
-        """Ranges around `position`, the smallest first."""
-        return ()
-
-    async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
-        """The other places of what stands at `position`."""
-        return ()
-
-    async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
-        """Return the tokens of the text, in order."""
-        return ()
-
-    async def actions(
-        self, document: TextDocument, within: Range, context: types.CodeActionContext
-    ) -> Sequence[types.CodeAction]:
-        """Edits that are offered."""
-        return ()
-
-    async def formatted(self, document: TextDocument, within: Range | None) -> Sequence[types.TextEdit]:
-        """Edits that format the text, or the lines of it that `within` holds."""
-        return ()
-
-    async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
-        """Commands above lines."""
-        return ()
-
-    async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
-        """Short texts within lines."""
-        return ()
 
 
 class NoAnswerError(CkwatchError):

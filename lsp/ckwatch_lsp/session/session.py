@@ -19,7 +19,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Range, Span
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
-from ckwatch_lsp.protocol.position_encoding import unconverted
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import (
@@ -28,11 +27,13 @@ from ckwatch_lsp.session.documents import (
     OpenDocuments,
     TextChange,
     TextDocument,
+    editor_range,
     read_text,
 )
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
+from ckwatch_lsp.session.topics import Topics
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class Session:
             self.start(folder.run)
         return folder
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """The daemon of `folder` has reported changes."""
         for listener in self.listeners:
             listener.on_daemon_change(folder, topics)
@@ -183,7 +184,7 @@ class Session:
             for listener in self.listeners:
                 listener.opened(document)
 
-    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+    def changed(self, uri: str, version: int | None, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """The editor has changed a document. A change of one that is not open is passed over."""
         document = self.documents.get(uri)
         if document is None:
@@ -201,6 +202,7 @@ class Session:
         document = self.documents.get(uri)
         if document is None:
             return
+        document.saved = document.text
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.wake()
@@ -269,8 +271,7 @@ class Session:
 
     async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""
-        document = await self.text_at(path)
-        return unconverted(given) if document is None else document.codec.encode_range(given)
+        return editor_range(await self.text_at(path), given)
 
     def workspace_edit(self, edits: Mapping[str, Sequence[types.TextEdit]]) -> types.WorkspaceEdit:
         """Edits by URI, with the versions of open documents where the editor takes them."""
@@ -282,10 +283,6 @@ class Session:
             named = types.OptionalVersionedTextDocumentIdentifier(uri, None if document is None else document.version)
             changes.append(types.TextDocumentEdit(named, list(made)))
         return types.WorkspaceEdit(document_changes=list(changes))
-
-    def providers_for(self, document: TextDocument) -> list[LanguageProvider]:
-        """The providers that answer for a document."""
-        return self.providers.get(document.kind, [])
 
 
 def _workspace_of(path: str) -> Path | None:

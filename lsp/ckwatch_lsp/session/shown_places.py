@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import ShownPlace
-from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 
 class ShownPlaces(SessionListener):
@@ -16,9 +17,9 @@ class ShownPlaces(SessionListener):
         self._session = session
         self._last: ShownPlace | None = None
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Show what is asked for."""
-        place = folder.take_shown() if SHOW_TOPIC in topics else None
+        place = folder.take_shown() if topics.any_of("show") else None
         if place is not None:
             self._last = place
             self._session.start(self._show, place)

@@ -28,6 +28,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated, source_text
 
 
@@ -38,32 +39,27 @@ class VirtualFiles(SessionListener):
 
     def __init__(self) -> None:
         self._folder: Path | None = None
-        self._paths: dict[VirtualUri, Path] = {}
+        self.paths: dict[VirtualUri, Path] = {}
 
     def virtual_at(self, path: str | None) -> VirtualUri | None:
         """Return the virtual document of the file at `path`, if it is one of ours."""
-        return next((virtual for virtual, known in self._paths.items() if str(known) == path), None)
+        return next((virtual for virtual, known in self.paths.items() if str(known) == path), None)
 
     async def show(self, virtual: VirtualUri, text: str) -> Path:
         """The file, with this text."""
-        path = self._paths.get(virtual)
+        path = self.paths.get(virtual)
         if path is None:
             path = await to_thread.run_sync(self._place, virtual)
-            self._paths[virtual] = path
+            self.paths[virtual] = path
         content = text.encode("utf-8", "replace")
         await to_thread.run_sync(partial(replace_file, path, content, mode=0o400, flushed=False))
         return path
-
-    async def update(self, virtual: VirtualUri, text: str) -> None:
-        """Write another text, if there is a file."""
-        if virtual in self._paths:
-            await self.show(virtual, text)
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """The folder, and the files by URI."""
         if self._folder is None:
             return {}
-        shown = {virtual.uri: str(path) for virtual, path in self._paths.items()}
+        shown = {virtual.uri: str(path) for virtual, path in self.paths.items()}
         return {"folder": str(self._folder), "files": shown}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -73,7 +69,7 @@ class VirtualFiles(SessionListener):
         for uri, path in state.get("files", {}).items():
             virtual = parse_virtual_uri(uri)
             if virtual is not None:
-                self._paths[virtual] = Path(path)
+                self.paths[virtual] = Path(path)
 
     def remove(self) -> None:
         """Remove all files."""
@@ -126,16 +122,10 @@ class VirtualDocuments(SessionListener):
         self._views: dict[VirtualUri, _OpenView] = {}
         self.files = files
 
-    def known(self, virtual: VirtualUri) -> VirtualText | None:
-        """The last text; None where it was not requested yet."""
-        view = self._views.get(virtual)
-        return None if view is None else view.text
-
     def of(self, document: TextDocument) -> tuple[VirtualUri, VirtualText] | None:
-        """Return the content of a document of ours."""
-        virtual = document.virtual
-        text = None if virtual is None else self.known(virtual)
-        return None if virtual is None or text is None else (virtual, text)
+        """Return the content of a document of ours, as it was requested last."""
+        view = None if document.virtual is None else self._views.get(document.virtual)
+        return None if document.virtual is None or view is None or view.text is None else (document.virtual, view.text)
 
     async def text(self, virtual: VirtualUri) -> VirtualText:
         """The text as it is now. Raises CkwatchError where there is no such unit."""
@@ -143,9 +133,9 @@ class VirtualDocuments(SessionListener):
         if folder is None:
             raise CkwatchError(f"{virtual.folder} is not an open workspace")
         unit = folder.units.get(virtual.unit)
-        if unit is None and self.known(virtual) is None:
-            raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
         view = self._views.get(virtual)
+        if unit is None and (view is None or view.text is None):
+            raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
         if view is None:
             view = self._views[virtual] = _OpenView(self._session.start, partial(self._follow, folder, virtual))
         async with view.lock:
@@ -153,7 +143,7 @@ class VirtualDocuments(SessionListener):
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Fetch again what may have changed."""
         for virtual, view in self._views.items():
             if virtual.folder == folder.root and f"unit/{virtual.unit}" in topics:
@@ -194,7 +184,8 @@ class VirtualDocuments(SessionListener):
         view.fetch_soon()
 
     async def _tell(self, virtual: VirtualUri, text: VirtualText) -> None:
-        await self.files.update(virtual, text.text)
+        if virtual in self.files.paths:
+            await self.files.show(virtual, text.text)
         if self._session.capabilities.shows_virtual_documents:
             self._session.editor.refresh_content(virtual.uri)
 

@@ -25,6 +25,7 @@ from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
 from fakes.patience import PATIENCE_S
@@ -208,7 +209,7 @@ class Desk:
         """The daemon has these units."""
         for one in units:
             self.folder._take(Change(seq=0, topic=Topic(f"unit/{one.id}"), state=one))
-        topics = frozenset({*(f"unit/{one.id}" for one in units), "units", "connection"})
+        topics = Topics({*(f"unit/{one.id}" for one in units), "units", "connection"})
         self.session.on_daemon_change(self.folder, topics)
 
     def calls(self, kind: str) -> list[tuple[object, ...]]:

@@ -12,9 +12,13 @@ from lsprotocol import types
 
 from ckwatch.model.delays import CPP_AGAIN
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position
 from ckwatch.wire.cpp import CppAnswer
 from ckwatch.wire.state import Workspace
+from ckwatch_lsp.cpp.provider import CppProvider
 from ckwatch_lsp.protocol.server import ContentModifiedError, RequestFailedError
+from ckwatch_lsp.session.folders import ConnectionState
+from ckwatch_lsp.session.providers import RefusedError
 from fakes.patience import PATIENCE_S
 from lsp.cpp.desk import ABLE, ONE, TWO, Desk, Question, around, desk, fix, hover, location, texts_at
 from lsp.figures.made_up import unit
@@ -348,6 +352,7 @@ async def test_actions_and_why_they_are_not_possible() -> None:
         async with desk(able) as made:
             uri = made.open(NAME, TEMPLATE)
             made.cpp.script["actions"] = [actions]
+            made.folder.connection = ConnectionState.BROKEN  # quick fixes wait for no texts of it
             context = types.CodeActionContext([])
             found = await made.of("textDocument/codeAction", uri, range=reach, context=context)
             assert [one.title for one in found] == titles
@@ -431,13 +436,14 @@ async def test_jinja_does_not_wait_for_clangd() -> None:
         assert item.kind is types.SymbolKind.File
 
 
-async def test_who_wants_a_new_name_is_told_that_clangd_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch_lsp.cpp.provider.CPP_USES", CPP_AGAIN)
+async def test_who_wants_a_new_name_is_told_that_clangd_is_not_ready() -> None:
     async with desk() as made:
-        uri = made.open(NAME, TEMPLATE)
+        document = made.session.documents[made.open(NAME, TEMPLATE)]
         made.cpp.waits = anyio.Event()
-        with pytest.raises(RequestFailedError, match=r"no answer about the C\+\+ yet. Try again"):
-            await made.at("textDocument/rename", uri, "value", new_name="other")
+        [cpp] = [one for one in made.session.providers[document.kind] if isinstance(one, CppProvider)]
+        with pytest.raises(RefusedError, match=r"no answer about the C\+\+ yet") as refused:
+            await cpp.questions.ask_now(document, "rename", Position(8, 4), CPP_AGAIN, name="other")
+        assert refused.value.hint == "Try again in a moment."
 
 
 async def test_a_question_waits_until_it_is_known_what_is_made_of_a_template() -> None:

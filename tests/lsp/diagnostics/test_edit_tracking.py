@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, difference, shifted
-from ckwatch_lsp.session.documents import TextChange, TextDocument
+from ckwatch_lsp.diagnostics.edit_tracking import shifted
+from ckwatch_lsp.session.documents import TextChange, TextDocument, difference
 
 
 def marked(text: str) -> tuple[str, Range]:
@@ -122,22 +122,20 @@ def test_the_difference_of_two_texts_makes_one_the_other(old: str, new: str) -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), TEXTS), max_size=6), TEXTS, st.integers(0, 6))
-def test_a_journal_has_what_led_from_any_revision_to_the_present(
+def test_a_document_knows_what_led_from_any_revision_to_the_present(
     changes: list[tuple[int, int, str]], text: str, seen: int
 ) -> None:
     document = TextDocument("file:///a.hip.j2", text, 0, types.PositionEncodingKind.Utf32)
-    journal = EditHistory(text)
     texts = [text]
     for one, other, new in changes:
         start, end = sorted((min(one, len(texts[-1])), min(other, len(texts[-1]))))
         place = types.Range(*(types.Position(p.line, p.column) for p in (position(texts[-1], i) for i in (start, end))))
-        made = document.change([types.TextDocumentContentChangePartial(place, new)], document.revision)
-        journal.note(document.revision, made)
+        document.change([types.TextDocumentContentChangePartial(place, new)], document.revision)
         texts.append(document.text)
     revision = min(seen, document.revision)
     whole = Range(Position(0, 0), position(texts[revision], len(texts[revision])))
     # a range around everything is stretched by each edit to everything
-    for edit in journal.since(revision):
+    for edit in document.edits_since(revision):
         assert edit.before.end <= whole.end
         after = shifted(whole, [edit])
         whole = after if after is not None else Range(Position(0, 0), Position(0, 0))

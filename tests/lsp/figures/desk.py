@@ -24,6 +24,7 @@ from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.handlers import RequestHandlers
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.setup import add_figures
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from lsp.fake_editor import FakeEditor
@@ -106,7 +107,7 @@ class Desk:
     async def settle(self) -> None:
         """Tell what was touched, and let answers come."""
         for _ in range(2):
-            topics = frozenset(self.folder._changed)  # nobody runs the folder here
+            topics = Topics(self.folder._changed)  # nobody runs the folder here
             self.folder._changed.clear()  # as above
             if topics:
                 self.session.on_daemon_change(self.folder, topics)

@@ -148,7 +148,7 @@ async def test_a_command_whose_request_is_cancelled_ends() -> None:
             ended.set()
 
     async with anyio.create_task_group() as tasks:
-        server = CkwatchServer(Mock(), lambda made, _: made.add_command("wait", wait), tasks)
+        server = CkwatchServer(lambda made, _: made.add_command("wait", wait), tasks)
         server.protocol.set_writer(Mock())
         server.protocol.take({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ROOT})
         params = {"command": "wait", "arguments": []}
@@ -163,7 +163,7 @@ async def test_an_answer_to_a_question_that_was_cancelled_is_too_late() -> None:
     asked, ended = anyio.Event(), anyio.Event()
 
     async with anyio.create_task_group() as tasks:
-        server = CkwatchServer(Mock(), lambda made, _: made.add_command("ask", ask), tasks)
+        server = CkwatchServer(lambda made, _: made.add_command("ask", ask), tasks)
 
         async def ask(_argument: object) -> None:
             question = types.ShowMessageRequestParams(types.MessageType.Info, "which one?")

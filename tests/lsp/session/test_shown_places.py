@@ -11,11 +11,12 @@ import pytest
 
 from ckwatch.client import Client, connect
 from ckwatch.client.events import BriefChange
-from ckwatch.model.topics import Topic
+from ckwatch.model import topics
 from ckwatch.wire.state import ShownPlace, Workspace
-from ckwatch_lsp.session.folders import SHOW_TOPIC, WorkspaceFolder
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.session.shown_places import ShownPlaces
+from ckwatch_lsp.session.topics import Topics
 from fakes.patience import PATIENCE_S
 from helpers.workspaces import gemm_kernel
 from lsp.editing import capabilities, editor, lasting
@@ -113,11 +114,9 @@ async def test_of_several_places_at_a_time_the_last_is_shown(root: Path) -> None
         listener = ShownPlaces(session)
         folder = WorkspaceFolder(root, listener.on_daemon_change)
         for line in range(3):
-            folder._take(
-                BriefChange(line, Topic(SHOW_TOPIC), ShownPlace(path=str(root / "k.cpp.j2"), line=line, column=0))
-            )
+            folder._take(BriefChange(line, topics.SHOW, ShownPlace(path=str(root / "k.cpp.j2"), line=line, column=0)))
             if line:
-                listener.on_daemon_change(folder, frozenset({SHOW_TOPIC}))
-        folder._take(BriefChange(4, Topic(SHOW_TOPIC)))
-        listener.on_daemon_change(folder, frozenset({SHOW_TOPIC}))
+                listener.on_daemon_change(folder, Topics({"show"}))
+        folder._take(BriefChange(4, topics.SHOW))
+        listener.on_daemon_change(folder, Topics({"show"}))
     assert [(call[0], call[3].start.line) for call in made.calls] == [("show_document", 2)]  # type: ignore[attr-defined]

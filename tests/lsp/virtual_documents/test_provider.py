@@ -48,12 +48,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 async def ready(made: Editor) -> None:
-    """The unit is known."""
+    """The unit is rendered: until then it is not known which templates it is made of."""
     await made.heard_of("ckwatch/unitsChanged")
     while True:
         seen = len(made.all("ckwatch/unitsChanged"))
         units = await made.command("ckwatch.units")
-        if any(unit["id"] == UNIT for unit in units):
+        if any(unit["id"] == UNIT and unit["phase"] not in ("waiting", "rendering") for unit in units):
             return
         await more(made, "ckwatch/unitsChanged", seen)
 

@@ -25,6 +25,7 @@ from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.kept_answers import KeptAnswers
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 
 KEPT = 16
 LARGE = 20_000
@@ -100,13 +101,13 @@ class DaemonAnswers(SessionListener):
         self._kept = KeptAnswers[Any](session, ANSWERS_KEPT, again_s=again_s)
         self._values = KeptAnswers[Sequence[ParameterValue]](session, VALUES_KEPT, age_s=VALUES_KEPT_S)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Templates and parameters may be others."""
-        if "connection" in topics:
+        if topics.any_of("connection"):
             self._values.clear()
-        if any(topic == "connection" or topic.startswith("unit/") for topic in topics):
+        if topics.any_of("connection") or topics.named("unit"):
             self._changes[folder] = self._changes.get(folder, 0) + 1
-        if "connection" in topics and folder.client is not None:
+        if topics.any_of("connection") and folder.client is not None:
             for document in self._session.documents.values():
                 self.opened(document)
 

@@ -147,7 +147,8 @@ class KernelFileActions(LanguageProvider):
             instances = self._made(folder, document, file, sweep)
             edits = to_instances(file, sweep, instances) if 0 < len(instances) <= SWEPT_LIMIT else []
             if edits:
-                yield self._action(document, _written_out(len(instances)), edits, kind)
+                one = "Write the instance out" if len(instances) == 1 else f"Write {len(instances)} instances out"
+                yield self._action(document, one, edits, kind)
 
     def _made(
         self, folder: WorkspaceFolder | None, document: TextDocument, file: KernelFileText, sweep: SweepEntry
@@ -253,10 +254,6 @@ def _estimate(one: ResourceEstimate) -> str:
     if one.resource == "LDS":
         return f"LDS {one.present / 1024:.3g} → {one.estimated / 1024:.3g} KiB"
     return f"{one.resource} {one.present} → {one.estimated}"
-
-
-def _written_out(count: int) -> str:
-    return "Write the instance out" if count == 1 else f"Write {count} instances out"
 
 
 def _plain(value: Any) -> Any:

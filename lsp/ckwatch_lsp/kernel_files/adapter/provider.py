@@ -11,8 +11,9 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import ParameterDetail
 from ckwatch.wire.state import Unit
+from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
-from ckwatch_lsp.kernel_files.adapter.conversion import item, key_text, parameter_text, text_edits
+from ckwatch_lsp.kernel_files.adapter.conversion import key_text, parameter_text, text_edits
 from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
     CursorContextKind,
@@ -27,7 +28,7 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
-from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
+from ckwatch_lsp.protocol.text_parts import SemanticToken, completion_item, document_symbols
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider
@@ -193,11 +194,17 @@ class KernelFileProvider(LanguageProvider):
     async def _parameter(self, folder: WorkspaceFolder, file: KernelFileText, name: str, reach: Range) -> HoverText:
         parameters = await self._parameters(folder, file)
         detail = next((one for one in parameters if one.name == name), None)
+        if detail is None:
+            template = file.template if parameters else None
+            facts = [] if template is None else [f"`{template.read()}` does not mention it."]
+            return HoverText(parameter_text(name, None, facts), reach)
         default = values_of({name: file.defaults[name]}).get(name) if name in file.defaults else None
+        facts = [] if default is None else [f"`{toml_value(default)}` in `[defaults]`."]
         texts = (value.text for _, value in file.parameter_values(name))
         others = Counter(" ".join(text.split()) for text in texts).most_common()
-        missing_in = str(file.template.read()) if parameters and detail is None and file.template is not None else ""
-        return HoverText(parameter_text(name, detail, default, others, missing_in), reach)
+        if len(others) > 1:
+            facts.append("In this file: " + ", ".join(f"`{text}` ({count})" for text, count in others[:8]))
+        return HoverText(parameter_text(name, detail, facts), reach)
 
 
 def _highlights(document: TextDocument, file: KernelFileText, position: Position) -> list[types.DocumentHighlight]:
@@ -218,5 +225,10 @@ def _tokens(file: KernelFileText, names: frozenset[str], within: Range | None) -
 def _list(
     document: TextDocument, file: KernelFileText, position: Position, known: CompletionFacts, *, whole: bool
 ) -> types.CompletionList | None:
-    items = [item(document, candidate, position) for candidate in complete(file, position, known)]
+    items = []
+    for one in complete(file, position, known):
+        reach = one.range or Range(position, position)
+        if reach.start.line != reach.end.line or not reach.holds(position):
+            reach = Range(position, position)
+        items.append(completion_item(one, document.codec.encode_range(reach), one.order))
     return types.CompletionList(is_incomplete=not whole, items=items) if items or not whole else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lsprotocol import types
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Position
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
 from ckwatch.workspace.toml import TomlKind, toml_key, toml_value
 from ckwatch_lsp.kernel_files.language.document import (
@@ -19,6 +19,7 @@ from ckwatch_lsp.kernel_files.language.document import (
     is_parameter,
     words_of,
 )
+from ckwatch_lsp.protocol.text_parts import CompletionCandidate
 
 ARRAYS = "array of tables"
 
@@ -65,24 +66,6 @@ Kind = types.CompletionItemKind
 
 
 @dataclass(frozen=True, slots=True)
-class KernelFileCandidate:
-    """Something that could be written: `text` replaces what is at `range`. `order`: lower ones come first.
-
-    `filter` is what an editor compares with what is written so far. `refused`: a rule speaks against it, as `doc` says.
-    """
-
-    label: str
-    text: str
-    range: Range
-    kind: Kind
-    detail: str = ""
-    doc: str = ""
-    order: int = 0
-    refused: bool = False
-    filter: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CompletionFacts:
     """The facts for completion: the file's keys, template names, the template's parameters, and values that the daemon
     judged for the parameter that is being written."""
@@ -102,7 +85,7 @@ def parameter_at(document: KernelFileText, position: Position) -> str | None:
     return spot.path[-1] if given else None
 
 
-def complete(document: KernelFileText, position: Position, known: CompletionFacts) -> list[KernelFileCandidate]:
+def complete(document: KernelFileText, position: Position, known: CompletionFacts) -> list[CompletionCandidate]:
     """Everything that could be written at `position`."""
     spot = cursor_context(document.toml, position)
     settings = {"operation.kind": document.kind}
@@ -119,7 +102,7 @@ def complete(document: KernelFileText, position: Position, known: CompletionFact
 
 def _keys(
     document: KernelFileText, spot: CursorContext, known: CompletionFacts, settings: Mapping[str, str]
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     there = {*spot.siblings, *_tables_within(document, spot)}
     has_equals = spot.pair is not None and spot.pair.equals is not None
     for at, key in enumerate(known.keys.of_table(spot.path, settings)):
@@ -130,12 +113,13 @@ def _keys(
             order = at if key.required else 100 + at
             detail = ("required, " if key.required else "") + key.type
             text = name + ("" if has_equals else " = ")
-            yield KernelFileCandidate(name, text, spot.range, Kind.Property, detail, _doc(key), order, filter=name)
+            doc = key.doc + (f"\n\nDefault: `{key.default}`" if key.default else "")
+            yield CompletionCandidate(name, Kind.Property, detail, doc, text, order, spot.range, name)
 
 
 def _parameter_keys(
     document: KernelFileText, spot: CursorContext, known: CompletionFacts, there: set[str], *, equals: bool
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     if not is_parameter(spot.path, "*"):
         return
     given = document.defaults if spot.path != ("defaults",) else {}
@@ -148,16 +132,8 @@ def _parameter_keys(
         detail = parameter.kind + (", optional" if parameter.default is not None else "")
         if parameter.name in given:
             detail += ", given in [defaults]"
-        yield KernelFileCandidate(
-            parameter.name,
-            text,
-            spot.range,
-            Kind.Field,
-            detail,
-            parameter.doc,
-            order,
-            filter=parameter.name,
-        )
+        name = parameter.name
+        yield CompletionCandidate(name, Kind.Field, detail, parameter.doc, text, order, spot.range, name)
 
 
 def _values(
@@ -166,7 +142,7 @@ def _values(
     position: Position,
     known: CompletionFacts,
     settings: Mapping[str, str],
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     name = spot.path[-1]
     if spot.path[:-1] == DERIVED:
         yield from _names_in_expression(document, spot, position, known)
@@ -197,7 +173,7 @@ def _values(
 
 def _parameter_values(
     document: KernelFileText, spot: CursorContext, known: CompletionFacts, name: str
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     in_sweep = spot.path[:-1] == ("sweep", "parameters")
     if in_sweep and not spot.element and spot.value is None:
         return
@@ -225,7 +201,7 @@ def _used(document: KernelFileText, name: str) -> Iterator[str]:
 
 def _names_in_expression(
     document: KernelFileText, spot: CursorContext, position: Position, known: CompletionFacts
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     """Names of parameters within a condition or an expression."""
     if not spot.inside or spot.value is None:
         return
@@ -236,12 +212,12 @@ def _names_in_expression(
     names = dict.fromkeys([*own, *(one.name for one in known.parameters)])
     for at, name in enumerate(names):
         detail = "swept" if name in own else ""
-        yield KernelFileCandidate(name, name, document.toml.range(*word), Kind.Field, detail, order=at, filter=name)
+        yield CompletionCandidate(name, Kind.Field, detail, order=at, range=document.toml.range(*word), filter=name)
 
 
 def _headers(
     document: KernelFileText, spot: CursorContext, known: CompletionFacts, settings: Mapping[str, str]
-) -> Iterator[KernelFileCandidate]:
+) -> Iterator[CompletionCandidate]:
     once = {".".join(table.path) for table in document.toml.tables if table.index is None and table is not spot.table}
     before = [table.path for table in document.toml.tables if table.start < spot.table.start]
     for at, key in enumerate(known.keys.headers(settings)):
@@ -250,20 +226,20 @@ def _headers(
         if (key.path in once and not of_sweep) or (of_sweep and ("sweep",) not in before):
             continue
         text = f"[[{key.path}]]" if array else f"[{key.path}]"
-        yield KernelFileCandidate(text, text, spot.range, Kind.Module, "", key.doc, at, filter=text)
+        yield CompletionCandidate(text, Kind.Module, "", key.doc, text, at, spot.range, text)
 
 
-def _string(spot: CursorContext, text: str, kind: Kind, order: int) -> KernelFileCandidate:
+def _string(spot: CursorContext, text: str, kind: Kind, order: int) -> CompletionCandidate:
     written = toml_value(text)
-    return KernelFileCandidate(text, written, spot.range, kind, order=order, filter=written if _quoted(spot) else text)
+    return CompletionCandidate(text, kind, "", "", written, order, spot.range, written if _quoted(spot) else text)
 
 
 def _value(
     spot: CursorContext, text: str, detail: str, doc: str, order: int, *, refused: bool = False
-) -> KernelFileCandidate:
+) -> CompletionCandidate:
     label = text[1:-1] if text.startswith('"') else text
     shown = text if _quoted(spot) or not text.startswith('"') else label
-    return KernelFileCandidate(label, text, spot.range, Kind.Value, detail, doc, order, refused, shown)
+    return CompletionCandidate(label, Kind.Value, detail, doc, text, order, spot.range, shown, refused)
 
 
 def _quoted(spot: CursorContext) -> bool:
@@ -280,7 +256,3 @@ def _tables_within(document: KernelFileText, spot: CursorContext) -> Iterator[st
             yield table.path[depth]
         elif spot.table.index is not None:
             return
-
-
-def _doc(key: KeyDescription) -> str:
-    return key.doc + (f"\n\nDefault: `{key.default}`" if key.default else "")

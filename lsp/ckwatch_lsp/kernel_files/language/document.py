@@ -86,15 +86,10 @@ class KernelFileText:
         """The whole text."""
         return self.toml.text
 
-    @property
-    def top(self) -> TomlTable:
-        """The keys above the first table."""
-        return self.toml.tables[0]
-
     @cached_property
     def template(self) -> TomlValue | None:
         """The string that names the template."""
-        value = self.top.value("template")
+        value = self.toml.tables[0].value("template")
         return value if value is not None and value.kind is TomlKind.STRING else None
 
     @cached_property
@@ -259,16 +254,14 @@ class CursorContext:
     """The thing that a cursor is on.
 
     `path` is the table that a key belongs to, inline tables included, and for a value its key's whole path, which is
-    never empty: a cursor on a value without a key is on nothing. `word` is what is written there so far, up to the
-    cursor, and `range` what would be replaced: the whole key, value, element of an array, or header. `value` is the
-    value or element, `inside` whether the cursor is within quotes, `element` whether it is an array's. `siblings` are
-    the keys that are there already.
+    never empty: a cursor on a value without a key is on nothing. `range` is what would be replaced: the
+    whole key, value, element of an array, or header. `value` is the value or element, `inside` whether the cursor is
+    within quotes, `element` whether it is an array's. `siblings` are the keys that are there already.
     """
 
     kind: CursorContextKind
     table: TomlTable
     path: tuple[str, ...]
-    word: str
     range: Range
     pair: TomlPair | None = None
     value: TomlValue | None = None
@@ -376,8 +369,7 @@ class _Cursor:
     ) -> CursorContext:
         """From `start` to `end`; without them the cursor alone."""
         first, last = (self.offset, self.offset) if start < 0 else (start, end)
-        word = self.file.text[first : self.offset]
-        return CursorContext(kind, self.table, path, word, self.file.range(first, last), **more)
+        return CursorContext(kind, self.table, path, self.file.range(first, last), **more)
 
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

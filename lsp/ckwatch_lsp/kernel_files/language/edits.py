@@ -166,7 +166,7 @@ def to_sweep(document: KernelFileText, instance: InstanceTable, parameter: str |
     if name.start > first.start:
         line = file.line_of(name.start)
         taken = file.text[file.line_start(line) : file.line_end(line)]
-        edits.append(KernelFileEdit(_whole_line(file, line), ""))
+        edits.append(KernelFileEdit(file.range(file.line_start(line), file.line_start(line + 1)), ""))
         header = taken.strip() + file.newline + header
     edits.append(_insert(file, start, header))
     return edits
@@ -275,10 +275,6 @@ def _without(file: TomlFile, pair: TomlPair) -> KernelFileEdit:
     """Take out a pair with its lines."""
     first, last = file.line_of(pair.start), file.line_of(pair.end)
     return KernelFileEdit(file.range(file.line_start(first), file.line_start(last + 1)), "")
-
-
-def _whole_line(file: TomlFile, line: int) -> Range:
-    return file.range(file.line_start(line), file.line_start(line + 1))
 
 
 def _above(file: TomlFile, pair: TomlPair, *, after: int) -> int:

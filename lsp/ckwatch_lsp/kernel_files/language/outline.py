@@ -10,7 +10,7 @@ from lsprotocol import types
 from ckwatch.model.text import Position, Range
 from ckwatch.workspace.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
 from ckwatch_lsp.kernel_files.language.document import SWEEP_TABLES, KernelFileText, places_at
-from ckwatch_lsp.protocol.text_parts import TextSymbol
+from ckwatch_lsp.protocol.text_parts import TextSymbol, line_runs, nested
 
 HIGHLIGHT_LIMIT = 200
 """Places of one name that are shown at one time."""
@@ -71,13 +71,7 @@ def selections(file: TomlFile, position: Position) -> tuple[Range, ...]:
             around.append((table.start, table.header_end))
         around.append((table.start, max(table.end, table.header_end)))
     around.append((0, len(file.text)))
-    kept: list[tuple[int, int]] = []
-    for start, end in sorted(around, key=lambda one: (one[1] - one[0], one[0])):
-        if start <= offset <= end and (
-            not kept or (start <= kept[-1][0] and kept[-1][1] <= end and kept[-1] != (start, end))
-        ):
-            kept.append((start, end))
-    return tuple(file.range(start, end) for start, end in kept)
+    return tuple(file.range(start, end) for start, end in nested(around, offset))
 
 
 def highlights(document: KernelFileText, position: Position) -> tuple[Range, ...]:
@@ -158,16 +152,6 @@ def _add(found: set[Fold], file: TomlFile, start: int, end: int) -> None:
 
 def _comment_runs(file: TomlFile) -> Iterator[Fold]:
     """Whole lines of comments, two or more."""
-    lines = []
-    for comment in file.comments:
-        line = file.line_of(comment.start)
-        if not file.text[file.line_start(line) : comment.start].strip():
-            lines.append(line)
-    at = 0
-    while at < len(lines):
-        last = at
-        while last + 1 < len(lines) and lines[last + 1] == lines[last] + 1:
-            last += 1
-        if last > at:
-            yield lines[at], lines[last], types.FoldingRangeKind.Comment
-        at = last + 1
+    lines = ((comment.start, file.line_of(comment.start)) for comment in file.comments)
+    whole = (line for start, line in lines if not file.text[file.line_start(line) : start].strip())
+    yield from ((first, last, types.FoldingRangeKind.Comment) for first, last in line_runs(whole))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import Position
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.providers import LanguageProvider
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.language.calls import CallItem, Calls, extent, incoming, items_at, outgoing
 from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
+
+Call = TypeVar("Call", types.CallHierarchyIncomingCall, types.CallHierarchyOutgoingCall)
 
 
 class TemplateCalls(LanguageProvider):
@@ -32,47 +35,29 @@ class TemplateCalls(LanguageProvider):
         shown = [await self._shown(folder.root, templates, item) for item in items]
         return [item for item in shown if item is not None]
 
-    async def incoming_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyIncomingCall] | None:
-        """Who calls or includes `item`; None if that is not of a template."""
-        found = await self._calls(item, incoming)
-        if found is None:
-            return None
-        return [
-            types.CallHierarchyIncomingCall(
-                other, [await self._session.encode_range(own.path, each) for each in ranges]
-            )
-            for other, own, ranges in found
-        ]
-
-    async def outgoing_calls(self, item: types.CallHierarchyItem) -> Sequence[types.CallHierarchyOutgoingCall] | None:
-        """Return the calls and includes of `item`; None if it is not of a template."""
-        asked = _asked(item)
-        found = await self._calls(item, outgoing)
-        if asked is None or found is None:
-            return None
-        path = asked[1].path
-        return [
-            types.CallHierarchyOutgoingCall(other, [await self._session.encode_range(path, each) for each in ranges])
-            for other, _, ranges in found
-        ]
-
     async def _calls(
-        self, item: types.CallHierarchyItem, ask: Callable[[TemplateIndex, CallItem], list[Calls]]
-    ) -> list[tuple[types.CallHierarchyItem, CallItem, tuple[Range, ...]]] | None:
+        self, item: types.CallHierarchyItem, ask: Callable[[TemplateIndex, CallItem], list[Calls]], kind: type[Call]
+    ) -> Sequence[Call] | None:
+        """Return the calls and includes of or in `item`; None if it is not of a template."""
         asked = _asked(item)
         if asked is None:
             return None
         root, own = asked
         folder = self._session.folders.get(root)
         if folder is None:
-            return []
+            return ()
         templates = await self._library.templates(folder)
         found = []
         for calls in await to_thread.run_sync(ask, templates.index, own):
             shown = await self._shown(root, templates, calls.item)
+            caller = calls.item if ask is incoming else own
             if shown is not None:
-                found.append((shown, calls.item, calls.ranges))
+                ranges = [await self._session.encode_range(caller.path, each) for each in calls.ranges]
+                found.append(kind(shown, ranges))
         return found
+
+    incoming_calls = partialmethod(_calls, ask=incoming, kind=types.CallHierarchyIncomingCall)
+    outgoing_calls = partialmethod(_calls, ask=outgoing, kind=types.CallHierarchyOutgoingCall)
 
     async def _shown(self, root: Path, templates: TemplateSet, item: CallItem) -> types.CallHierarchyItem | None:
         """An item as the protocol has it; None for a macro that is not there any more."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch_lsp.protocol.text_parts import TextSymbol
+from ckwatch_lsp.protocol.text_parts import CompletionCandidate, TextSymbol, completion_item
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateSet
 from ckwatch_lsp.templates.language.completion import (
     CompletionContext,
-    TemplateCandidate,
     TemplateCompletion,
     completion,
 )
@@ -122,42 +122,26 @@ def complete(
     known = {name: parameters.get(name, "") for name in names} | parameters
     around = CompletionContext(tuple(known.items()), tuple(sorted(templates.names)), _families(templates))
     found = completion(templates.index, file.path, position, around)
-    if not found.candidates or (_typed_space(context) and found.where not in WORTH_A_SPACE):
+    typed = context.trigger_character if context is not None else None
+    if not found.candidates or (typed in (" ", "=") and found.where not in WORTH_A_SPACE):
         return None
     reach = document.codec.encode_range(found.range)
-    items = [_item(candidate, number, reach) for number, candidate in enumerate(_ordered(found))]
+    shown = (replace(one, doc=one.doc.partition("\n\n")[0]) for one in _ordered(found))
+    items = [completion_item(one, reach, number) for number, one in enumerate(shown)]
     return types.CompletionList(is_incomplete=False, items=items)
 
 
-def _ordered(found: TemplateCompletion) -> list[TemplateCandidate]:
+def _ordered(found: TemplateCompletion) -> list[CompletionCandidate]:
     """Among names, what is the instance's own comes right behind the template's variables, and globals come last."""
     argument, variable = types.CompletionItemKind.Field, types.CompletionItemKind.Variable
     return sorted(
         found.candidates,
-        key=lambda each: (each.rank, each.kind is not argument, each.rank > 1 and each.kind is variable),
+        key=lambda each: (each.order, each.kind is not argument, each.order > 1 and each.kind is variable),
     )
-
-
-def _typed_space(context: types.CompletionContext | None) -> bool:
-    return context is not None and context.trigger_character in (" ", "=")
 
 
 def _families(templates: TemplateSet) -> tuple[str, ...]:
     before, after = "hooks/header_", ".j2"
     return tuple(
         name.removeprefix(before).removesuffix(after) for name in sorted(templates.names) if name.startswith(before)
-    )
-
-
-def _item(candidate: TemplateCandidate, number: int, reach: types.Range) -> types.CompletionItem:
-    text = candidate.insert or candidate.label
-    first = candidate.doc.partition("\n\n")[0]
-    doc = types.MarkupContent(types.MarkupKind.Markdown, first) if first else None
-    return types.CompletionItem(
-        label=candidate.label,
-        kind=candidate.kind,
-        detail=candidate.detail or None,
-        documentation=doc,
-        sort_text=f"{number:05}",
-        text_edit=types.TextEdit(reach, text),
     )

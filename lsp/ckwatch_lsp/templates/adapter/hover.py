@@ -8,14 +8,16 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.language import ParameterDetail, Word
+from ckwatch.wire.language import Word
 from ckwatch.wire.state import Unit
+from ckwatch.workspace.toml import toml_value
+from ckwatch_lsp.kernel_files.adapter.conversion import parameter_text
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
-from ckwatch_lsp.templates.adapter.rendered_values import SHOWN_VALUES, RenderedValues, shown_value, up_to_date
+from ckwatch_lsp.templates.adapter.rendered_values import SHOWN_VALUES, RenderedValues, up_to_date
 from ckwatch_lsp.templates.language.index import (
     BlockName,
     BuiltinName,
@@ -32,7 +34,6 @@ from ckwatch_lsp.templates.language.syntax import comment_above
 from ckwatch_lsp.templates.language.tags import Role
 
 SHOWN_PLACES = 4
-SHOWN_RULES = 8
 TENSOR_ATTRIBUTES = "It has `name`, `dtype`, `layout`, `sizes`, `strides` and `buffer`."
 TEXT_LIMIT = 400
 """Characters of a rendered text that are shown."""
@@ -50,7 +51,9 @@ def described(templates: TemplateSet, entity: Entity) -> str:
                 templates, [(each.path, each.range.start.line) for each in places]
             )
         case TemplateTarget(name, path):
-            return f"template `{name}`\n\n{_file_link(path)}" if path is not None else f"there is no template `{name}`"
+            return (
+                f"template `{name}`\n\n[{path}]({_uri(path)})" if path is not None else f"there is no template `{name}`"
+            )
         case BuiltinName(kind, name):
             return word_text(index.words.of(kind).get(name))
         case InstanceParameter():
@@ -62,30 +65,6 @@ def word_text(word: Word | None) -> str:
     if word is None:
         return ""
     return "\n\n".join(part for part in (_code(word.signature), word.doc) if part)
-
-
-def parameter_text(name: str, detail: ParameterDetail | None, value: str | None, unit: str | None) -> str:
-    """A parameter of the instance: its value in the active one, what it means, and the rules that it takes part in."""
-    head = f"parameter `{name}`"
-    if detail is not None and detail.kind:
-        head += f": {detail.kind}"
-    parts = [head]
-    if value is not None and unit is not None:
-        parts.append(f"`{value}` in `{unit}`")
-    elif unit is not None:
-        parts.append(f"`{unit}` does not set it")
-    if detail is not None:
-        if detail.doc:
-            parts.append(detail.doc)
-        if detail.default is not None:
-            parts.append(f"default: `{detail.default}`")
-        if detail.values:
-            parts.append("one of " + ", ".join(f"`{each}`" for each in detail.values))
-        rules = [f"- `{rule.condition}`: {rule.explanation}" for rule in detail.rules[:SHOWN_RULES]]
-        if len(detail.rules) > SHOWN_RULES:
-            rules.append(f"- and {len(detail.rules) - SHOWN_RULES} rules more")
-        parts += ["\n".join(rules)] if rules else []
-    return "\n\n".join(parts)
 
 
 def printed_text(texts: Sequence[str], unit: str) -> str:
@@ -138,10 +117,6 @@ def _places(templates: TemplateSet, places: Iterable[tuple[str, int]]) -> str:
     shown = [f"[{templates.name_of(path)}:{line + 1}]({_uri(path)}#L{line + 1})" for path, line in found[:SHOWN_PLACES]]
     more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
     return ", ".join(shown) + more
-
-
-def _file_link(path: str) -> str:
-    return f"[{path}]({_uri(path)})"
 
 
 def _uri(path: str) -> str:
@@ -220,10 +195,10 @@ class TemplateHovers(LanguageProvider):
         if folder.client is not None:
             known = await self._values.template(folder, top, unit.generation if unit is not None else None)
         meaning = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
-        shown = shown_value(value) if value is not None else None
-        return parameter_text(
-            parameter.name, meaning, shown, unit.id if detail is not None and unit is not None else None
-        )
+        facts = []
+        if detail is not None and unit is not None:
+            facts = [f"`{unit.id}` does not set it" if value is None else f"`{toml_value(value)}` in `{unit.id}`"]
+        return parameter_text(parameter.name, meaning, facts)
 
 
 def _keyword(file: TemplateFile, templates: TemplateSet, position: Position) -> tuple[Range, str] | None:

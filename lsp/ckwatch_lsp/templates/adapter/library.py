@@ -18,6 +18,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import NoAnswerError, SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.templates.language.index import BuiltinWords, TemplateFile, TemplateIndex, builtin_words
 from ckwatch_templates import ROOT
 
@@ -205,13 +206,13 @@ class TemplateLibrary(SessionListener):
             templates = TemplateSet(TemplateIndex(files, names.get, templates.index.words), names)
         return folder, templates, file
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Another daemon may know other words; other settings may name other folders."""
         workspace = self._workspace(folder)
         workspace.rescan = True
-        settings = f"file/{folder.root / 'ckwatch.toml'}"
+        settings = str(folder.root / "ckwatch.toml") in topics.named("file")
         known = workspace.has_words or workspace.is_fetching
-        if folder.client is not None and ("connection" in topics or settings in topics or not known):
+        if folder.client is not None and (topics.any_of("connection") or settings or not known):
             self._session.start(self._fetch_vocabulary, workspace)
 
     def opened(self, document: TextDocument) -> None:

@@ -10,6 +10,7 @@ from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
+from ckwatch.workspace.toml import toml_value
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
 from ckwatch_lsp.protocol.text_parts import SemanticToken, document_symbols
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -25,7 +26,7 @@ from ckwatch_lsp.templates.adapter.conversion import (
     signature_information,
 )
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
-from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues, shown_value
+from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
 from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateTarget
 from ckwatch_lsp.templates.language.outline import folds, highlights, outline, selection
 from ckwatch_lsp.templates.language.rename import renamable, rename
@@ -97,7 +98,7 @@ class TemplateProvider(LanguageProvider):
         parameters: dict[str, str] = {}
         unit = self._active.unit(document)
         if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
-            parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
+            parameters = {name: toml_value(value) for name, value in detail.parameters.items()}
         return await to_thread.run_sync(complete, document, templates, file, position, parameters, context)
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
@@ -140,7 +141,7 @@ class TemplateProvider(LanguageProvider):
         meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
         return meaning.range, meaning.name
 
-    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit:
         """In all templates, and for parameters in kernel files. Raises CkwatchError where that cannot be."""
         folder, templates, file = await self._library.of(document)
         renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)

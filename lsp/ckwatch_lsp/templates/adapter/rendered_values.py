@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from anyio import to_thread
 
 from ckwatch.model.delays import HOVER, NEWER_HOVER
-from ckwatch.model.text import Range, Span
+from ckwatch.model.text import Range
 from ckwatch.wire.language import TemplateDetail
 from ckwatch.wire.messages import RenderedText, Segment, UnitDetail
 from ckwatch.wire.state import Unit
@@ -68,7 +67,8 @@ def printed_at(text: str, segments: Iterable[Segment], path: str, reaches: Seque
     pieces: dict[str, None] = {}
     piece = ""
     for segment in segments:
-        if any(_came_from(segment, path, reach) for reach in reaches):
+        spans = (segment.span, *(link.span for link in segment.chain))
+        if any(span.path == path and reach.covers(span.range) for span in spans for reach in reaches):
             piece += text[segment.start : segment.end]
         elif piece:
             pieces[piece] = None
@@ -76,20 +76,3 @@ def printed_at(text: str, segments: Iterable[Segment], path: str, reaches: Seque
     if piece:
         pieces[piece] = None
     return list(pieces)
-
-
-def _came_from(segment: Segment, path: str, reach: Range) -> bool:
-    return _is(segment.span, path, reach) or any(_is(link.span, path, reach) for link in segment.chain)
-
-
-def _is(span: Span, path: str, reach: Range) -> bool:
-    return span.path == path and reach.covers(span.range)
-
-
-def shown_value(value: Any) -> str:
-    """A parameter's value as a kernel file has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(shown_value(each) for each in value)}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)

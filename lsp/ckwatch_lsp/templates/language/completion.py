@@ -10,6 +10,7 @@ from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import Word
+from ckwatch_lsp.protocol.text_parts import CompletionCandidate
 from ckwatch_lsp.templates.language.index import TemplateFile, TemplateIndex, Variable
 from ckwatch_lsp.templates.language.names import BoundName
 from ckwatch_lsp.templates.language.signatures import callables, called_at
@@ -17,18 +18,6 @@ from ckwatch_lsp.templates.language.syntax import TemplateTag, comment_above
 from ckwatch_lsp.templates.language.tags import BRANCHES, CONSTANTS, RESERVED, STATEMENTS, Role
 
 Kind = types.CompletionItemKind
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateCandidate:
-    """Something to write. `insert` is what is written where that is not `label`; lower ranks come first."""
-
-    label: str
-    kind: Kind
-    detail: str
-    doc: str = ""
-    insert: str = ""
-    rank: int = 1
 
 
 LOOP_ATTRIBUTES = (
@@ -43,14 +32,14 @@ MAPPING_ATTRIBUTES = ("get", "items", "keys", "values")
 
 def name_candidates(
     index: TemplateIndex, file: TemplateFile, offset: int, parameters: Iterable[tuple[str, str]]
-) -> Iterator[TemplateCandidate]:
+) -> Iterator[CompletionCandidate]:
     """All names that an expression at `offset` can use."""
     for name, symbol in file.names.visible(offset).items():
         yield symbol_candidate(index, file, name, symbol)
     for user, name, symbol in from_outside(index, file.path):
         yield symbol_candidate(index, user, name, symbol)
     for name, detail in parameters:
-        yield TemplateCandidate(name, Kind.Constant, detail)
+        yield CompletionCandidate(name, Kind.Constant, detail)
     yield from word_candidates(index.words.hooks.values(), Kind.Function)
     yield from word_candidates(index.words.globals.values(), Kind.Variable)
 
@@ -72,26 +61,26 @@ def from_outside(index: TemplateIndex, path: str) -> Iterator[tuple[TemplateFile
                 waiting.append(user.path)
 
 
-def symbol_candidate(index: TemplateIndex, file: TemplateFile, name: str, symbol: BoundName) -> TemplateCandidate:
+def symbol_candidate(index: TemplateIndex, file: TemplateFile, name: str, symbol: BoundName) -> CompletionCandidate:
     """A name of a template."""
     if not symbol.bindings:
-        return TemplateCandidate(name, Kind.Variable, "Jinja2")
+        return CompletionCandidate(name, Kind.Variable, "Jinja2")
     binding = symbol.bindings[0]
     variable = Variable(file.path, symbol.scope.index, name)
     if binding.role is Role.IMPORTED:
         found = index.entities(file, binding)
         called = callables(index, found)
-        return TemplateCandidate(
+        return CompletionCandidate(
             name, Kind.Function, called[0].label if called else "imported", called[0].doc if called else ""
         )
     if binding.role is Role.MACRO:
         called = callables(index, (variable,))
-        return TemplateCandidate(name, Kind.Function, called[0].label, called[0].doc)
+        return CompletionCandidate(name, Kind.Function, called[0].label, called[0].doc)
     if binding.role is Role.MODULE:
         link = file.names.link_of(binding.tag)
-        return TemplateCandidate(name, Kind.Module, link.name if link is not None else "")
-    return TemplateCandidate(
-        name, Kind.Variable, _source_line(file, symbol), comment_above(file.template, binding.tag), rank=0
+        return CompletionCandidate(name, Kind.Module, link.name if link is not None else "")
+    return CompletionCandidate(
+        name, Kind.Variable, _source_line(file, symbol), comment_above(file.template, binding.tag), order=0
     )
 
 
@@ -102,17 +91,17 @@ def _source_line(file: TemplateFile, symbol: BoundName) -> str:
     return shown if len(shown) <= 80 else shown[:79] + "…"
 
 
-def word_candidates(words: Iterable[Word], kind: Kind) -> list[TemplateCandidate]:
+def word_candidates(words: Iterable[Word], kind: Kind) -> list[CompletionCandidate]:
     """Words that are always there."""
-    return [TemplateCandidate(word.name, kind, word.signature, word.doc, rank=2) for word in words]
+    return [CompletionCandidate(word.name, kind, word.signature, word.doc, order=2) for word in words]
 
 
-def keyword_candidates(keywords: Sequence[str]) -> list[TemplateCandidate]:
+def keyword_candidates(keywords: Sequence[str]) -> list[CompletionCandidate]:
     """Words of the language."""
-    return [TemplateCandidate(keyword, Kind.Keyword, "", rank=3) for keyword in keywords]
+    return [CompletionCandidate(keyword, Kind.Keyword, "", order=3) for keyword in keywords]
 
 
-def exported_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[TemplateCandidate]:
+def exported_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[CompletionCandidate]:
     """Yield the exports of the template that `tag` imports from."""
     for link in file.names.links:
         if file.template.tags[link.tag] is tag and (target := index.target(file, link)) is not None:
@@ -127,7 +116,7 @@ def attribute_candidates(
     start: int,
     before: Sequence[str],
     parameters: Iterable[tuple[str, str]],
-) -> Iterator[TemplateCandidate]:
+) -> Iterator[CompletionCandidate]:
     """Yield what can follow the `.` before offset `start` of `tag`; `before` are the texts of the tokens up to it."""
     base = before[-2] if len(before) > 1 else ""
     dotted = len(before) > 2 and before[-3] == "."
@@ -147,7 +136,7 @@ def attribute_candidates(
         return
     if base == "parameters":
         for name, detail in parameters:
-            yield TemplateCandidate(name, Kind.Constant, detail, rank=0)
+            yield CompletionCandidate(name, Kind.Constant, detail, order=0)
     elif base == "kernel":
         yield from word_candidates(index.words.hooks.values(), Kind.Function)
     elif base == "self":
@@ -171,30 +160,30 @@ _ATTRIBUTES = {
 }
 
 
-def _attributes(names: Iterable[str], of: str) -> Iterator[TemplateCandidate]:
-    return (TemplateCandidate(name, Kind.Property, f"of {of}") for name in names)
+def _attributes(names: Iterable[str], of: str) -> Iterator[CompletionCandidate]:
+    return (CompletionCandidate(name, Kind.Property, f"of {of}") for name in names)
 
 
-def _modules_outside(index: TemplateIndex, file: TemplateFile, name: str) -> Iterator[TemplateCandidate]:
+def _modules_outside(index: TemplateIndex, file: TemplateFile, name: str) -> Iterator[CompletionCandidate]:
     for user, own, symbol in from_outside(index, file.path):
         if own == name and (module := index.module(user, symbol)) is not None:
             for exported, its in module.names.exported().items():
                 yield symbol_candidate(index, module, exported, its)
 
 
-def statement_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[TemplateCandidate]:
+def statement_candidates(index: TemplateIndex, file: TemplateFile, tag: TemplateTag) -> Iterator[CompletionCandidate]:
     """Statements that `tag` can be: first what ends or divides the block around it."""
     block = file.template.block_at(tag.start)
     if block.parent is not None and block.start == tag.start:
         block = block.parent
     if block.parent is not None:
-        yield TemplateCandidate(f"end{block.keyword}", Kind.Keyword, f"ends {block.keyword}", rank=0)
+        yield CompletionCandidate(f"end{block.keyword}", Kind.Keyword, f"ends {block.keyword}", order=0)
     docs = index.words.tags
     for name in dict.fromkeys((*STATEMENTS, *docs)):
         if name.startswith("end") or (name in ("else", "elif") and block.keyword not in BRANCHES[name]):
             continue
         word = docs.get(name)
-        yield TemplateCandidate(name, Kind.Keyword, word.signature if word else "", word.doc if word else "", rank=1)
+        yield CompletionCandidate(name, Kind.Keyword, word.signature if word else "", word.doc if word else "", order=1)
 
 
 Where = Literal[
@@ -220,7 +209,7 @@ class TemplateCompletion:
 
     where: Where
     range: Range
-    candidates: tuple[TemplateCandidate, ...]
+    candidates: tuple[CompletionCandidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +275,7 @@ def _place(tag: TemplateTag, offset: int) -> _Place:
 
 def _complete(
     index: TemplateIndex, file: TemplateFile, place: _Place, around: CompletionContext
-) -> tuple[Where, Iterable[TemplateCandidate]]:
+) -> tuple[Where, Iterable[CompletionCandidate]]:
     before, body = place.before, place.tag.body
     if place.string is not None:
         return _in_string(place, around)
@@ -299,7 +288,7 @@ def _complete(
     if last == "|" or (keyword == "filter" and len(before) == 1):
         return "filter", word_candidates(index.words.filters.values(), Kind.Function)
     if last == "is" or before[-2:] == ("is", "not"):
-        negation = [] if last == "not" else [TemplateCandidate("not", Kind.Keyword, "")]
+        negation = [] if last == "not" else [CompletionCandidate("not", Kind.Keyword, "")]
         return "test", [*word_candidates(index.words.tests.values(), Kind.Function), *negation]
     special = _of_statement(index, file, place, keyword, before)
     if special is not None:
@@ -307,7 +296,7 @@ def _complete(
     if _is_value(last):
         return "operator", keyword_candidates(_OPERATORS)
     named = [
-        TemplateCandidate(argument.name, Kind.Field, f"of {called.name}", insert=f"{argument.name}=", rank=0)
+        CompletionCandidate(argument.name, Kind.Field, f"of {called.name}", text=f"{argument.name}=", order=0)
         for called in (called_at(index, file, place.offset) if last in ("(", ",") else ())
         for argument in called.arguments
     ]
@@ -321,7 +310,7 @@ _VALUE_WORDS = ("not", "true", "false", "none")
 
 def _of_statement(
     index: TemplateIndex, file: TemplateFile, place: _Place, keyword: str, before: tuple[str, ...]
-) -> tuple[Where, Iterable[TemplateCandidate]] | None:
+) -> tuple[Where, Iterable[CompletionCandidate]] | None:
     """Return the completions of a statement at a place that takes no expression."""
     last = before[-1] if before else ""
     depth = sum(text in ("(", "[", "{") for text in before) - sum(text in (")", "]", "}") for text in before)
@@ -356,15 +345,15 @@ _AFTER_TEMPLATE = {
 }
 
 
-def _in_string(place: _Place, around: CompletionContext) -> tuple[Where, Iterable[TemplateCandidate]]:
+def _in_string(place: _Place, around: CompletionContext) -> tuple[Where, Iterable[CompletionCandidate]]:
     before = place.before
     keyword = before[0] if place.tag.body.kind == "statement" and before else ""
     if keyword in ("include", "import", "from", "extends"):
-        return "template", [TemplateCandidate(name, Kind.File, "") for name in around.templates]
+        return "template", [CompletionCandidate(name, Kind.File, "") for name in around.templates]
     if before[-2:-1] in (("header",), ("globals",)) and before[-1] == "(":
-        return "family", [TemplateCandidate(name, Kind.Value, "") for name in around.families]
+        return "family", [CompletionCandidate(name, Kind.Value, "") for name in around.families]
     if before[-2:] in (("template_argument", "("), ("parameters", "["), ("get", "(")):
-        return "parameter", [TemplateCandidate(name, Kind.Constant, detail) for name, detail in around.parameters]
+        return "parameter", [CompletionCandidate(name, Kind.Constant, detail) for name, detail in around.parameters]
     return "nothing", ()
 
 
@@ -381,9 +370,9 @@ _BEFORE_VALUES = frozenset(
 )
 
 
-def _distinct(candidates: Iterable[TemplateCandidate]) -> Iterator[TemplateCandidate]:
+def _distinct(candidates: Iterable[CompletionCandidate]) -> Iterator[CompletionCandidate]:
     seen: set[str] = set()
-    for candidate in sorted(candidates, key=lambda candidate: (candidate.rank, candidate.label.casefold())):
+    for candidate in sorted(candidates, key=lambda candidate: (candidate.order, candidate.label.casefold())):
         if candidate.label not in seen:
             seen.add(candidate.label)
             yield candidate

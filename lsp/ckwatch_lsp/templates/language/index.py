@@ -466,7 +466,7 @@ def parameters_of(index: TemplateIndex, path: str, *, besides: int = -1) -> list
 
 def _parameters_in(index: TemplateIndex, file: TemplateFile) -> Iterator[str]:
     for name, mentions in file.names.by_name.items():
-        first = next((mention for mention in mentions if _is_outside(mention)), None)
+        first = next((mention for mention in mentions if may_be_parameter(mention)), None)
         if first is not None and any(isinstance(each, InstanceParameter) for each in index.entities(file, first)):
             yield name
 
@@ -474,15 +474,15 @@ def _parameters_in(index: TemplateIndex, file: TemplateFile) -> Iterator[str]:
 def _has_another(index: TemplateIndex, written: Mention, tops: frozenset[str]) -> bool:
     """Return True if the name of `written` is mentioned elsewhere, too."""
     return any(
-        mention is not written and _is_outside(mention)
+        mention is not written and may_be_parameter(mention)
         for own, file in index.files.items()
         if not index.tops(own).isdisjoint(tops)
         for mention in file.names.by_name.get(written.name, ())
     )
 
 
-def _is_outside(mention: Mention) -> bool:
-    """Return True if it may be a parameter: nothing in its template binds it."""
+def may_be_parameter(mention: Mention) -> bool:
+    """Return True if a mention may be of a parameter of the instance: nothing in its template binds it."""
     return mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-from ckwatch_lsp.protocol.text_parts import TextSymbol
+from ckwatch_lsp.protocol.text_parts import TextSymbol, line_runs, nested
 from ckwatch_lsp.templates.language.index import TemplateFile, TemplateIndex, TemplatePlace, TemplateTarget
 from ckwatch_lsp.templates.language.names import Mention
 from ckwatch_lsp.templates.language.syntax import TemplateBlock, TemplateTag, TemplateTree, bracket_pairs
@@ -35,7 +35,8 @@ def outline(file: TemplateFile) -> tuple[TextSymbol, ...]:
             continue
         tag = template.tags[mention.tag]
         block = blocks.get(mention.tag)
-        end = template.end_of(block) if block is not None and _has_body(block) else tag.end
+        has_body = block is not None and (block.keyword != "set" or block.closer >= 0)
+        end = template.end_of(block) if block is not None and has_body else tag.end
         detail = signature(file, mention) if kind is types.SymbolKind.Function else ""
         entries.append((tag.start, end, mention.name, kind, detail, mention))
     for link in names.links:
@@ -57,10 +58,6 @@ def signature(file: TemplateFile, macro: Mention) -> str:
 
 
 _HIDING = frozenset(("for", "call", "filter", "set", "with"))
-
-
-def _has_body(block: TemplateBlock) -> bool:
-    return block.keyword != "set" or block.closer >= 0
 
 
 def _first(mention: Mention) -> Mention:
@@ -113,26 +110,11 @@ def folds(template: TemplateTree) -> list[types.FoldingRange]:
             add(pair.start, pair.end, "comment", keep_last=False)
         else:
             add(pair.start, pair.end)
-    found.update(_imports(template))
+    imports = (tag for tag in template.tags if tag.body.keyword in ("import", "from", "include") and tag.body.templates)
+    numbers = sorted({lines.line(tag.start) for tag in imports})
+    found.update((first, last, "imports") for first, last in line_runs(numbers))
     outermost = {first: types.FoldingRange(first, last, kind=kind) for first, last, kind in sorted(found)}
     return list(outermost.values())
-
-
-def _imports(template: TemplateTree) -> list[tuple[int, int, str]]:
-    """Runs of lines that only import or include."""
-    numbers = sorted(
-        {
-            template.lines.line(tag.start)
-            for tag in template.tags
-            if tag.body.keyword in ("import", "from", "include") and tag.body.templates
-        }
-    )
-    found: list[tuple[int, int, str]] = []
-    for number in numbers:
-        joins = found and found[-1][1] == number - 1
-        first = found.pop()[0] if joins else number
-        found.append((first, number, "imports"))
-    return [fold for fold in found if fold[1] > fold[0]]
 
 
 def selection(template: TemplateTree, position: Position) -> list[Range]:
@@ -151,16 +133,8 @@ def selection(template: TemplateTree, position: Position) -> list[Range]:
                 found.add((pair.start + 1, pair.end - 1))
     for block in template.blocks[1:]:
         found |= _of_block(template, block, offset)
-    ordered = sorted((each for each in found if each[0] <= offset <= each[1] and each[0] < each[1]), key=_length)
-    chain: list[tuple[int, int]] = []
-    for start, end in ordered:
-        if not chain or (start <= chain[-1][0] and end >= chain[-1][1]):
-            chain.append((start, end))
+    chain = nested((each for each in found if each[0] < each[1]), offset)
     return [template.lines.range(start, end) for start, end in chain or [(0, len(template.text))]]
-
-
-def _length(extent: tuple[int, int]) -> tuple[int, int]:
-    return extent[1] - extent[0], extent[0]
 
 
 def _tag_touching(template: TemplateTree, offset: int) -> TemplateTag | None:

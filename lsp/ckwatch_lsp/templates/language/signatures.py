@@ -70,26 +70,26 @@ def call_at(tag: TemplateTag, offset: int) -> TagCall | None:
 
 def signatures(index: TemplateIndex, path: str, position: Position) -> list[CallSignature]:
     """Return the signatures of the call around `position`; several if one name has several meanings."""
-    file = index.files[path]
-    offset = file.template.lines.offset(position)
-    number = file.template.tag_index_at(offset)
-    if number < 0:
+    offset = index.files[path].template.lines.offset(position)
+    tag, call, found = _called_at(index, index.files[path], offset)
+    if tag is None or call is None:
         return []
-    tag = file.template.tags[number]
-    call = call_at(tag, offset)
-    if call is None or call.callee < 0:
-        return []
-    found = callables(index, index.callee(file, number, call.callee))
     return [CallSignature(each, _active(each, tag, call, offset - tag.start)) for each in found]
 
 
 def called_at(index: TemplateIndex, file: TemplateFile, offset: int) -> list[CallableEntity]:
     """Return the callees of the innermost call around `offset`."""
+    return _called_at(index, file, offset)[2]
+
+
+def _called_at(
+    index: TemplateIndex, file: TemplateFile, offset: int
+) -> tuple[TemplateTag | None, TagCall | None, list[CallableEntity]]:
     number = file.template.tag_index_at(offset)
-    call = call_at(file.template.tags[number], offset) if number >= 0 else None
-    if call is None or call.callee < 0:
-        return []
-    return callables(index, index.callee(file, number, call.callee))
+    tag = file.template.tags[number] if number >= 0 else None
+    call = None if tag is None else call_at(tag, offset)
+    found = [] if call is None or call.callee < 0 else callables(index, index.callee(file, number, call.callee))
+    return tag, call, found
 
 
 def _active(called: CallableEntity, tag: TemplateTag, call: TagCall, at: int) -> int | None:

@@ -180,12 +180,7 @@ def comment_above(template: TemplateTree, tag: int) -> str:
     between = template.text[before.end : start]
     if before.body.kind != "comment" or between.strip() or between.count("\n") > 1:
         return ""
-    return comment_text(before.body.source)
-
-
-def comment_text(source: str) -> str:
-    """The text of `{# … #}`."""
-    inner = source.removeprefix("{#").removesuffix("#}").strip("-+")
+    inner = before.body.source.removeprefix("{#").removesuffix("#}").strip("-+")
     first, newline, rest = inner.partition("\n")
     return (first.strip() + newline + dedent(rest)).strip()
 

@@ -24,6 +24,7 @@ from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from fakes.fake_benchmarks import timing_of
 from fakes.fake_engine import unit_of
 
@@ -136,11 +137,11 @@ async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news() -> Non
         assert await answers.templates(folder) == {"k.hip.j2": "/w/templates/k.hip.j2"}
         await answers.templates(folder)
         assert folder.client.asked == [("templates",)]
-        answers.on_daemon_change(folder, frozenset({"file//w/x"}))
+        answers.on_daemon_change(folder, Topics({"file//w/x"}))
         await answers.templates(folder)
         assert folder.client.asked == [("templates",)]
         folder.client.names.append("new.hip.j2")
-        answers.on_daemon_change(folder, frozenset({"unit/k/one@gfx942"}))
+        answers.on_daemon_change(folder, Topics({"unit/k/one@gfx942"}))
         # the old one at once, and soon the new one
         assert len(await answers.templates(folder)) == 1
         await anyio.wait_all_tasks_blocked()
@@ -193,7 +194,7 @@ async def test_values_come_when_they_are_there() -> None:
         for number in range(VALUES_KEPT + 10):
             await answers.values(folder, unit, "Tile", {"Other": number}, wait_s=5)
         assert len(answers._values) <= VALUES_KEPT
-        answers.on_daemon_change(folder, frozenset({"connection"}))
+        answers.on_daemon_change(folder, Topics({"connection"}))
         assert len(answers._values) == 0
 
 

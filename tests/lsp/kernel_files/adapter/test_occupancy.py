@@ -23,6 +23,7 @@ from ckwatch_lsp.protocol.client_capabilities import capabilities_of
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.topics import Topics
 from ckwatch_lsp.setup import set_up
 from ckwatch_lsp.virtual_documents.store import VirtualFiles
 from lsp.editing import ALL, place
@@ -195,7 +196,7 @@ async def test_an_artifact_is_asked_about_once() -> None:
         answers = DaemonAnswers(session, again_s=0.0)
         one = folder.units["k/64x32@gfx942"]
         assert await answers.occupancy_steps(folder, one, "a1") == client.steps
-        answers.on_daemon_change(folder, frozenset({f"unit/{one.id}"}))
+        answers.on_daemon_change(folder, Topics({f"unit/{one.id}"}))
         assert await answers.occupancy_steps(folder, one, "a1") == client.steps
         assert len(client.asked) == 1
         # nothing of the earlier artifact, and soon that of the present one

@@ -7,12 +7,12 @@ import pytest
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
 from ckwatch_lsp.kernel_files.language.completion import (
     CompletionFacts,
-    KernelFileCandidate,
     KeyTable,
     complete,
     parameter_at,
 )
 from ckwatch_lsp.kernel_files.language.document import KernelFileText
+from ckwatch_lsp.protocol.text_parts import CompletionCandidate
 from helpers.marked import marked
 
 GEMM = {"operation.kind": "gemm"}
@@ -62,7 +62,7 @@ PARAMETERS = (
 KNOWN = CompletionFacts(KEYS, ("a.hip.j2", "ck/b.hip.j2"), PARAMETERS)
 
 
-def offered(text: str, known: CompletionFacts = KNOWN) -> list[KernelFileCandidate]:
+def offered(text: str, known: CompletionFacts = KNOWN) -> list[CompletionCandidate]:
     plain, position = marked(text)
     return sorted(complete(KernelFileText(plain), position, known), key=lambda one: one.order)
 
@@ -131,8 +131,9 @@ def test_what_is_taken_replaces_what_was_there(text: str, label: str, result: st
     plain, _ = marked(text)
     file = KernelFileText(plain).toml
     chosen = next(one for one in offered(text) if one.label == label)
+    assert chosen.range is not None
     start, end = file.offset(chosen.range.start), file.offset(chosen.range.end)
-    assert plain[:start] + chosen.text + plain[end:] == result
+    assert plain[:start] + (chosen.text or chosen.label) + plain[end:] == result
 
 
 def test_what_the_rules_refuse_comes_last() -> None:

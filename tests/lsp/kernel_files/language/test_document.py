@@ -67,7 +67,8 @@ def test_spots(text: str, kind: str, path: str, word: str, replaced: str) -> Non
     file = parse_toml(plain)
     spot = cursor_context(file, position)
     start, end = file.offset(spot.range.start), file.offset(spot.range.end)
-    assert (spot.kind.value, ".".join(spot.path), spot.word, plain[start:end]) == (kind, path, word, replaced)
+    written = plain[start : file.offset(position)]
+    assert (spot.kind.value, ".".join(spot.path), written, plain[start:end]) == (kind, path, word, replaced)
 
 
 @pytest.mark.parametrize(

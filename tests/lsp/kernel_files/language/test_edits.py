@@ -255,7 +255,7 @@ def test_a_parameter_is_set(text: str, value: Any, expected: str) -> None:
 )
 def test_a_string_gets_another_text(written: str, name: str, expected: str) -> None:
     document = KernelFileText(f"name = {written}\n")
-    value = document.top.value("name")
+    value = document.toml.tables[0].value("name")
     assert value is not None
     assert after(document, [string_text(document, value, name)]) == f"name = {expected}\n"
 

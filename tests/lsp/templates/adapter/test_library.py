@@ -11,7 +11,7 @@ from ckwatch.model.text import Position, Range, Span
 from ckwatch.model.text import Position as Ours
 from ckwatch.wire.messages import ChainLink, Segment
 from ckwatch_lsp.templates.adapter.library import TemplateFiles
-from ckwatch_lsp.templates.adapter.rendered_values import printed_at, shown_value
+from ckwatch_lsp.templates.adapter.rendered_values import printed_at
 from ckwatch_lsp.templates.language.index import builtin_words
 
 WORDS = builtin_words()
@@ -137,11 +137,3 @@ def test_what_an_expression_gave() -> None:
     assert printed_at("..abcd.ef.abcd", segments, "/a.j2", [reach]) == ["abcd", "ef"]
     assert printed_at("..abcd.ef.abcd", segments, "/b.j2", [reach]) == []
     assert printed_at("..abcd.ef.abcd", segments, "/a.j2", []) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(128, "128"), (True, "true"), ("v3", '"v3"'), ([4, 64, 1], "[4, 64, 1]"), (0.5, "0.5"), ((), "[]")],
-)
-def test_values_as_kernel_files_have_them(value: object, shown: str) -> None:
-    assert shown_value(value) == shown

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from contextlib import suppress
 
-from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
@@ -26,39 +25,29 @@ from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError
 from ckwatch_lsp.session.session import Session
-from ckwatch_lsp.templates.language.index import TemplateFile
-from ckwatch_lsp.templates.language.tags import Role
-
-FILES_KEPT = 64
-
-
-@lru_cache(maxsize=FILES_KEPT)
-def _file(path: str, text: str) -> TemplateFile:
-    return TemplateFile(path, text)
-
-
-def first_mention(texts: Iterable[tuple[str, str]], name: str) -> tuple[str, Range] | None:
-    """The first place in templates, given as paths and texts in their order, that reads the parameter `name`."""
-    for path, text in texts:
-        if name not in text:
-            continue
-        file = _file(path, text)
-        for mention in file.names.by_name.get(name, ()):
-            if mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None):
-                return path, file.template.lines.range(mention.start, mention.end)
-    return None
-
+from ckwatch_lsp.templates.adapter.library import TemplateLibrary
+from ckwatch_lsp.templates.adapter.provider import TemplateProvider
+from ckwatch_lsp.templates.language.index import may_be_parameter
 
 START = types.Range(types.Position(0, 0), types.Position(0, 0))
 
 
-class KernelFileNavigation(LanguageProvider):
+class KernelFileNames(LanguageProvider):
     """Names of kernel files. What a parameter is in templates, the template language says."""
 
-    def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
+    def __init__(
+        self,
+        session: Session,
+        files: ParsedKernelFiles,
+        answers: DaemonAnswers,
+        library: TemplateLibrary,
+        templates: TemplateProvider,
+    ) -> None:
         self._session = session
         self._files = files
         self._answers = answers
+        self._library = library
+        self._templates = templates
 
     async def named(self, document: TextDocument, position: Position) -> tuple[KernelFileText, NamedPlaces]:
         """The name at a place. Raises NoAnswerError."""
@@ -103,18 +92,18 @@ class KernelFileNavigation(LanguageProvider):
             path, reach = mentioned
             template = await self._session.text_at(path)
             if template is not None:
-                for language in self._session.providers_for(template):
-                    elsewhere += await language.references(template, reach.start, declaration=declaration)
+                with suppress(NoAnswerError):
+                    elsewhere += await self._templates.references(template, reach.start, declaration=declaration)
         return [*here, *(each for each in elsewhere if each not in here)]
 
-    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
+    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str]:
         """Return the name to rename: an instance or a parameter."""
         _, found = await self.named(document, position)
         if found.kind is NameKind.TEMPLATE:
             raise CkwatchError("rename a template by renaming its file")
         return found.range, found.name
 
-    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit:
         """An instance in this file; a parameter in templates and kernel files. Raises CkwatchError."""
         file, old = await self.named(document, position)
         if old.kind is NameKind.TEMPLATE:
@@ -132,10 +121,7 @@ class KernelFileNavigation(LanguageProvider):
         if mentioned is not None:
             template = await self._session.text_at(mentioned[0])
             if template is not None:
-                for language in self._session.providers_for(template):
-                    edit = await language.rename(template, mentioned[1].start, name)
-                    if edit is not None:
-                        return edit
+                return await self._templates.rename(template, mentioned[1].start, name)
         if any(True for _ in file.parameter_values(name)):
             raise CkwatchError(f"the file already has a parameter `{name}`")
         return self._session.workspace_edit(
@@ -143,16 +129,17 @@ class KernelFileNavigation(LanguageProvider):
         )
 
     async def _mention(self, folder: WorkspaceFolder, file: KernelFileText, name: str) -> tuple[str, Range] | None:
+        """The first place in the template, or in what it is made of, that reads the parameter `name`."""
         template = None if file.template is None else file.template.read()
         if not isinstance(template, str):
             return None
         detail = await self._answers.template(folder, template)
-        texts = []
+        files = (await self._library.templates(folder)).index.files
         for path in () if detail is None else detail.files.values():
-            document = await self._session.text_at(path)
-            if document is not None:
-                texts.append((path, document.text))
-        return await to_thread.run_sync(first_mention, texts, name)
+            for mention in files[path].names.by_name.get(name, ()) if path in files else ():
+                if may_be_parameter(mention):
+                    return path, files[path].template.lines.range(mention.start, mention.end)
+        return None
 
     def _here(self, document: TextDocument, places: Sequence[Range]) -> list[types.Location]:
         return [types.Location(document.uri, document.codec.encode_range(each)) for each in places]
