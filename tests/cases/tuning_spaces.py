@@ -7,7 +7,7 @@ from typing import Any
 
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.tuning.results import EvaluatedPoint, EvaluationStatus, ShapeResult, TuningRecord
-from ckwatch.tuning.space import Allowed, Parameters, ProductSpace
+from ckwatch.tuning.space import LISTED_AT_MOST, Allowed, Parameters, ProductSpace
 from ckwatch.workspace.parameters import Condition, Derivation
 from ckwatch.workspace.product import Product
 
@@ -39,9 +39,11 @@ def product_space(
     conditions: Sequence[Condition] = (),
     derived: Sequence[Derivation] = (),
     allowed: Allowed | None = None,
+    listed_at_most: int = LISTED_AT_MOST,
 ) -> ProductSpace:
     """The space of `axes`, parameter → values."""
-    return ProductSpace(Product(list(axes.items()), fixed, conditions, derived, failing_is_false=True), allowed)
+    product = Product(list(axes.items()), fixed, conditions, derived, failing_is_false=True)
+    return ProductSpace(product, allowed, listed_at_most=listed_at_most)
 
 
 def tiles(allowed: Allowed | None = None, conditions: tuple[Condition, ...] | None = None) -> ProductSpace:

@@ -118,11 +118,6 @@ class WorkgroupSpread:
         return -(-self.most_workgroups * self.waves_per_workgroup // self.simds_per_cu)
 
     @property
-    def full_rounds(self) -> int:
-        """How often every compute unit gets a workgroup."""
-        return self.workgroups // self.compute_units
-
-    @property
     def in_tail(self) -> int:
         """Workgroups in the last round over the compute units, if it is not a full one."""
         return self.workgroups % self.compute_units

@@ -224,9 +224,12 @@ class Space(ABC):
 class ProductSpace(Space):
     """A product of axes with conditions and derived parameters. A point is the index of its value on each axis."""
 
-    def __init__(self, product: Product, allowed: Allowed | None = None) -> None:
+    def __init__(
+        self, product: Product, allowed: Allowed | None = None, *, listed_at_most: int = LISTED_AT_MOST
+    ) -> None:
         super().__init__(allowed)
         self._product = product
+        self._listed_at_most = listed_at_most
         self.axes = tuple(Axis.of(name, values) for name, values in product.axes)
         self._groups: list[_Group] | None = None
 
@@ -329,7 +332,7 @@ class ProductSpace(Space):
             members: dict[int, list[int]] = defaultdict(list)
             for axis, number in enumerate(tied):
                 members[number].append(axis)
-            self._groups = [_Group.of(self._product, axes) for axes in members.values()]
+            self._groups = [_Group(self._product, axes, self._listed_at_most) for axes in members.values()]
         return self._groups
 
 
@@ -341,31 +344,23 @@ class _Group:
     as likely as any other.
     """
 
-    def __init__(self, product: Product, axes: Sequence[int], listed: Sequence[Point] | None) -> None:
+    def __init__(self, product: Product, axes: Sequence[int], listed_at_most: int) -> None:
         self.axes = tuple(axes)
-        self._product = product
-        self._listed = listed
-        if listed is not None:
-            self.weight = float(len(listed))
-        else:
-            rng = random.Random(0)  # noqa: S311  # an estimate
-            self.weight = sum(weight for _, weight in (self._descend(rng) for _ in range(64))) / 64
-
-    @classmethod
-    def of(cls, product: Product, axes: Sequence[int]) -> _Group:
-        """The group of `axes` of a product, by their numbers."""
         own = [(condition, product.depends_on[number]) for number, condition in enumerate(product.conditions)]
-        part = Product(
+        self._product = Product(
             [product.axes[axis] for axis in axes],
             product.fixed,
             [condition for condition, on in own if not on or on[0] in axes],
             _derivable(product, axes),
             failing_is_false=True,
         )
+        self._listed: list[Point] | None = None
         try:
-            return cls(part, axes, list(part.walk(steps_allowed=LISTED_AT_MOST)))
+            self._listed = list(self._product.walk(steps_allowed=listed_at_most))
+            self.weight = float(len(self._listed))
         except TooManyCombinationsError:
-            return cls(part, axes, None)
+            rng = random.Random(0)  # noqa: S311  # an estimate
+            self.weight = sum(weight for _, weight in (self._descend(rng) for _ in range(64))) / 64
 
     def draw(self, rng: random.Random) -> Point | None:
         """A combination; None where none was found."""
