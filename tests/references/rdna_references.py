@@ -53,6 +53,28 @@ def _dot(width: int, signs: int) -> Any:
     return dot
 
 
+def _packed(a: Any, b: Any, low: int, high: int) -> Any:
+    """Cut off and limited to 16 bits each; NaN is 0."""
+    halves = [
+        np.trunc(np.clip(np.nan_to_num(x.astype(np.float64), nan=0.0), low, high)).astype(np.int64) for x in (a, b)
+    ]
+    return halves[0] & 0xFFFF | (halves[1] & 0xFFFF) << 16
+
+
+def _for_light(a: Any, b: Any, c: Any) -> Any:
+    most = np.finfo(np.float32).max
+    product = np.where((a == 0) | (b == 0), np.float32(0), a * b)
+    return np.where((b > -most) & (c > 0), product, -most)
+
+
+def _dot2(a: Any, b: Any, c: Any) -> Any:
+    def half(words: Any, shift: int) -> Any:
+        return (words >> shift & 0xFFFF).astype(np.uint16).view(np.float16).astype(np.float64)
+
+    low = VECTOR["v_fma_f16"].compute(half(a, 0), half(b, 0), c)
+    return VECTOR["v_fma_f16"].compute(half(a, 16), half(b, 16), np.asarray(low).astype(np.float16).astype(np.float64))
+
+
 _add("v_mov_b16", "u16 < u16", lambda a: a)
 _add("v_not_b16", "u16 < u16", lambda a: ~a)
 _add("v_and_b16", "u16 < u16 u16", lambda a, b: a & b)
@@ -72,6 +94,10 @@ for _name in ("v_fmamk_f16", "v_fmaak_f16"):
     _add(_name, "f16 < f16 f16 f16", VECTOR["v_fma_f16"].compute, ulps=VECTOR["v_fma_f16"].ulps)
 _add("v_dot4_i32_iu8", "i32 < u32 u32 i32", _dot(8, 1))
 _add("v_dot8_i32_iu4", "i32 < u32 u32 i32", _dot(4, 2))
+_add("v_cvt_pk_i16_f32", "u32 < f32 f32", lambda a, b: _packed(a, b, -32768, 32767))
+_add("v_cvt_pk_u16_f32", "u32 < f32 f32", lambda a, b: _packed(a, b, 0, 65535))
+_add("v_mullit_f32", "f32 < f32 f32 f32", lambda a, b, c: _for_light(a, b, c))
+_add("v_dot2_f16_f16", "f16 < u32 u32 f16", lambda a, b, c: _dot2(a, b, c))
 SIGNS = {"v_dot4_i32_iu8": " neg_lo:[1,0,0]", "v_dot8_i32_iu4": " neg_lo:[0,1,0]"}
 
 _HALF = ("f16", "h16", "u16", "i16")
@@ -112,7 +138,10 @@ OTHER = (
     "s_pack_hl_b32_b16 s10, s20, s21", "s_and_not1_b32 s10, s20, s21", "s_clz_i32_u32 s10, s20", "s_ctz_i32_b32 s10, s20",
     "s_round_mode 0x0", "s_denorm_mode 0xa", "s_getreg_b32 s10, hwreg(HW_REG_MODE, 0, 8)",
     "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(VALU_DEP_3)", "s_clause 0x1", "s_waitcnt_depctr 0xfff",
-    "s_waitcnt_vscnt null, 0x0", "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(1)", "s_waitcnt lgkmcnt(0)",
+    "s_waitcnt_vscnt null, 0x0", "s_waitcnt_vmcnt null, 0x0", "s_waitcnt_lgkmcnt null, 0x0", "s_waitcnt_expcnt null, 0x0",
+    "v_movreld_b32 v10, v20", "v_movrels_b32 v10, v20", "v_movrelsd_b32 v10, v20", "v_movrelsd_2_b32 v10, v20",
+    "v_permlane64_b32 v10, v20", "v_dot2_bf16_bf16 v10.l, v20, v30, v40.h",
+    "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(1)", "s_waitcnt lgkmcnt(0)",
     "s_set_inst_prefetch_distance 0x1", "buffer_gl0_inv", "buffer_gl1_inv", "buffer_load_b32 v10, v20, s[0:3], 0 offen",
     "global_load_b32 v10, v[20:21], off", "global_load_b32 v11, v[20:21], off offset:4", "global_store_b32 v[20:21], v30, off",
     "global_load_d16_b16 v10, v[20:21], off", "global_load_d16_hi_b16 v10, v[20:21], off", "v_mov_b32 v12, v10",

@@ -589,14 +589,17 @@ def div_scale(step: int, far: int, tiny: int, smallest: int, smallest_normal: fl
     def denormal(x: Fraction, limit: float) -> bool:
         return 0 < abs(x) < Fraction(limit)
 
+    def small(x: Fraction) -> bool:  # the smallest normal quotient counts, as gfx1100 was seen to do
+        return 0 < abs(x) <= Fraction(smallest_normal)
+
     def one(x: float, d: float, n: float) -> tuple[float, bool]:
         if n == 0 or d == 0:
-            return math.nan, False
+            return math.nan, True  # as gfx1100 was seen to do
         finite = all(map(math.isfinite, (d, n)))
         reciprocal = math.isfinite(d) and denormal(
             1 / Fraction(d), smallest_normal
         )  # in f32, not as the document has it
-        quotient = finite and denormal(Fraction(n) / Fraction(d), smallest_normal)
+        quotient = finite and small(Fraction(n) / Fraction(d))
         if exponent(n) - exponent(d) >= far:
             return (scaled(x, step) if x == d else x), True
         if 0 < abs(d) < smallest_normal:

@@ -77,10 +77,26 @@ def test_scalars(emulator: WaveEmulator) -> None:
         assert emulator.run([line_of(beginning)], ARCH, state).scalars[10] == want, beginning
     modes = [line_of(name) for name in ("s_round_mode", "s_denorm_mode", "s_getreg_b32")]
     assert emulator.run(modes, ARCH, state).scalars[10] == 0xA0
-    nothing = [line for line in LINES if line.startswith(("s_delay", "s_clause", "s_waitcnt", "s_set", "buffer_gl"))]
-    assert len(nothing) == 10
+    nothing = [
+        line
+        for line in LINES
+        if line.startswith(("s_delay", "s_clause", "s_waitcnt", "s_set", "buffer_gl", "v_permlane64"))
+    ]
+    assert len(nothing) == 14
     after = emulator.run(nothing, ARCH, state, checked=True)
     assert np.array_equal(after.scalars[:EXEC], state.scalars[:EXEC])
+    assert np.array_equal(after.vectors, state.vectors)
+
+
+def test_dot_products_that_are_rounded_to_bf16(emulator: WaveEmulator) -> None:
+    state = random_state(12)
+    pairs = np.random.default_rng(12).integers(-8, 9, (3, 2, WAVE)).astype(np.float32)
+    for row, (low, high) in zip((20, 30, 40), pairs, strict=True):
+        state.vectors[row, :WAVE] = low.view(np.uint32) >> np.uint32(16) | high.view(np.uint32)
+    got = emulator.run([line_of("v_dot2_bf16_bf16")], ARCH, state, checked=True).vectors[10, :WAVE]
+    (a, b, c), kept = pairs, state.vectors[10, :WAVE] & np.uint32(0xFFFF0000)
+    want = (a[0] * b[0] + a[1] * b[1] + c[1]).view(np.uint32) >> np.uint32(16)
+    assert np.array_equal(got, kept | want)
 
 
 def test_pairs_read_before_they_write(emulator: WaveEmulator) -> None:
@@ -174,7 +190,7 @@ def test_loads_of_16_bits_keep_the_other_half(emulator: WaveEmulator) -> None:
 def test_stores_are_no_loads_to_wait_for(emulator: WaveEmulator) -> None:
     state = memory_state(emulator)
     load, other, store = line_of("global_load_b32 v10"), line_of("global_load_b32 v11"), line_of("global_store_b32")
-    use, one, none = line_of("v_mov_b32_e32 v12"), line_of("s_waitcnt vmcnt(1)"), line_of("s_waitcnt vmcnt(0)")
+    use, one, none = line_of("v_mov_b32_e32 v12"), line_of("s_waitcnt vmcnt(1)"), line_of("s_waitcnt_vmcnt null, 0x0")
     emulator.run([load, other, store, one, use], ARCH, state, checked=True)
     emulator.run([load, store, none, use], ARCH, state, checked=True)
     emulator.run([load, store, one, use], ARCH, state, checked=True, reports=True)

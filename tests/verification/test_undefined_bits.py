@@ -53,7 +53,7 @@ def test_bits_that_do_not_count(
 
 
 def reports(emulator: WaveEmulator, line: str, store: str, undefined: set[int]) -> bool:
-    state = WaveState(memory=np.full(32 * LANES, 0xFF, np.uint8), undefined=np.zeros(32 * LANES, np.uint8))
+    state = WaveState(memory=np.full(32 * LANES, 0x3F, np.uint8), undefined=np.zeros(32 * LANES, np.uint8))
     for byte in undefined:
         state.undefined[byte : 16 * LANES : 16] = 1
     addresses = emulator.memory_address + np.arange(LANES, dtype=np.uint64) * 16

@@ -24,11 +24,12 @@ void free_code(Code *code) {
   free(code);
 }
 
-const char *name_of_arch(Arch arch) {
-  static const char *const names[] = {
-      [GFX90A] = "gfx90a", [GFX942] = "gfx942", [GFX950] = "gfx950", [GFX1100] = "gfx1100"};
-  return names[arch];
-}
+const ArchFacts arch_facts[] = {
+    [GFX90A] = {"gfx90a", 64, {63, 15}},
+    [GFX942] = {"gfx942", 64, {63, 15}},
+    [GFX950] = {"gfx950", 64, {63, 15}},
+    [GFX1100] = {"gfx1100", 32, {63, 63}},
+};
 
 void execute_nothing(Wave *w, const Instruction *i) { (void)w, (void)i; }
 

@@ -37,13 +37,16 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
     unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
     if (wanted == 0) continue;
     const Region *region = region_with(w, p->at[lane], wanted);
-    if (!region) {
-      finding(w, i, OUT_OF_BOUNDS_READ, (int)lane, p->at[lane], wanted);
-      continue;
-    }
     uint32_t values[4] = {0};
-    memcpy(values, (const void *)(uintptr_t)p->at[lane], wanted);
+    if (region) {
+      memcpy(values, (const void *)(uintptr_t)p->at[lane], wanted);
+    } else { /* the bytes that are there arrive */
+      finding(w, i, OUT_OF_BOUNDS_READ, (int)lane, p->at[lane], wanted);
+      for (unsigned n = 0; n < wanted; n++)
+        if (region_with(w, p->at[lane] + n, 1)) ((uint8_t *)values)[n] = *(const uint8_t *)(uintptr_t)(p->at[lane] + n);
+    }
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) rows[k][lane] = values[k];
+    if (!region) continue;
     if (w->checks && region->undefined) undefined |= undefined_memory(region, p, 1ull << lane, wanted, shadow);
   }
   return undefined;
@@ -218,12 +221,18 @@ static NO_INLINE uint64_t store_memory_by_lane(Wave *w, const Instruction *i, co
     unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
     if (wanted == 0) continue;
     const Region *region = region_with(w, p->at[lane], wanted);
-    if (!region) {
-      finding(w, i, OUT_OF_BOUNDS_WRITE, (int)lane, p->at[lane], wanted);
-      continue;
-    }
     uint32_t values[4];
     lane_bytes(w, index, lane, detail, values);
+    if (!region) {
+      finding(w, i, OUT_OF_BOUNDS_WRITE, (int)lane, p->at[lane], wanted);
+      for (unsigned n = 0; n < wanted; n++) {
+        const Region *part = region_with(w, p->at[lane] + n, 1);
+        if (!part) continue;
+        *(uint8_t *)(uintptr_t)(p->at[lane] + n) = ((uint8_t *)values)[n];
+        if (w->checks && part->undefined) part->undefined[p->at[lane] + n - part->base] = 0;
+      }
+      continue;
+    }
     memcpy((void *)(uintptr_t)p->at[lane], values, wanted);
     done |= 1ull << lane;
   }

@@ -41,10 +41,15 @@
 
 typedef enum { GFX90A, GFX942, GFX950, GFX1100 } Arch;
 
-const char *name_of_arch(Arch arch);
-
-/* Lanes of a wave; all loops go over 64, of which gfx1100 never activates the upper half. */
-static inline uint32_t lanes_of_wave(Arch arch) { return arch == GFX1100 ? 32 : LANES; }
+/* What differs between architectures. */
+typedef struct {
+  const char *name;
+  uint8_t lanes;              /* of a wave; all loops go over 64, of which gfx1100 never activates the upper half */
+  uint8_t most_outstanding[2]; /* what vmcnt and lgkmcnt can count; an operation beyond waits until it can be counted */
+} ArchFacts;
+extern const ArchFacts arch_facts[];
+static inline const char *name_of_arch(Arch arch) { return arch_facts[arch].name; }
+static inline uint32_t lanes_of_wave(Arch arch) { return arch_facts[arch].lanes; }
 
 /* ---- Scalar registers: index into Wave.s ------------------------------------------------------------------------ */
 enum {
@@ -252,6 +257,9 @@ typedef struct {
   uint64_t progress;     /* of the launch, at the end of its last turn */
 } Workgroup;
 
+/* Bits of MODE. */
+enum { DENORMAL_SOURCES = 4, DENORMAL_RESULTS, DENORMAL_SOURCES_16_64, DENORMAL_RESULTS_16_64, IEEE_MODE = 9 };
+
 struct Wave {
   alignas(64) uint32_t v[VECTOR_REGISTERS][LANES];
   alignas(64) uint32_t s[SCALAR_REGISTERS];
@@ -259,7 +267,7 @@ struct Wave {
   WaveState state;
   uint32_t id;  /* in its workgroup */
   uint64_t live; /* the lanes that are work-items */
-  uint32_t mode; /* MODE register: rounding and denormals */
+  uint32_t mode; /* MODE register */
   Workgroup *group;
   Launch *launch;
   const Code *code;

@@ -50,6 +50,12 @@ FUNCTION(s_waitcnt) {
   int lgkm = i->offset1 >> 4 & 63, vm = i->offset1 >> 10 & 63;
   check_wait(w, vm == 63 ? -1 : vm, lgkm == 63 ? -1 : lgkm, -1);
 }
+FUNCTION(s_waitcnt_vmcnt) {
+  if (w->checks) check_wait(w, i->offset1 & 63, -1, -1);
+}
+FUNCTION(s_waitcnt_lgkmcnt) {
+  if (w->checks) check_wait(w, -1, i->offset1 & 63, -1);
+}
 FUNCTION(s_round_mode) { /* everything is rounded to nearest */
   if (i->offset1 & 15) unknown_row.execute(w, i);
 }
@@ -91,6 +97,27 @@ static void permute_row(Wave *w, const Instruction *i, int other_row) {
 }
 FUNCTION(v_permlane16_b32) { permute_row(w, i, 0); }
 FUNCTION(v_permlanex16_b32) { permute_row(w, i, 16); }
+
+/* A vector register whose number M0 shifts: of the result, of the source, or of both (of v_movrelsd_2 by halves). */
+enum { SHIFTS_RESULT = 1, SHIFTS_SOURCE = 2, BY_HALVES = 4 };
+FUNCTION(v_movrel) {
+  static __thread Instruction copies[64]; /* findings and origins point to them for a while */
+  uint32_t m0 = w->s[M0], which = i->row->detail, mask = which & BY_HALVES ? 0x3ff : ~0u;
+  uint32_t result = i->operand[0].index + (which & SHIFTS_RESULT ? m0 >> (which & BY_HALVES ? 16 : 0) & mask : 0);
+  uint32_t source = i->operand[1].index + (which & SHIFTS_SOURCE ? m0 & mask : 0);
+  if (w->checks) check_scalar_use(w, i, M0, 1);
+  if (result > 255 || (which & SHIFTS_SOURCE && source > 255)) {
+    cannot_execute(w, i, "a relative index beyond the vector registers");
+    return;
+  }
+  Instruction *move = &copies[(i->address / 4 + m0) % 64];
+  *move = *i;
+  move->row = find_row("v_mov_b32");
+  move->operand[0].index = (uint16_t)result;
+  if (which & SHIFTS_SOURCE) move->operand[1].index = (uint16_t)source;
+  if (w->checks) check_before(w, move);
+  move->row->execute(w, move);
+}
 
 /* ---- WMMA: D = A·B + C, 16×16×16 ----------------------------------------------------------------------------------- */
 
@@ -170,6 +197,12 @@ const Row rdna_rows[] = {
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_vscnt"), NOTHING("s_waitcnt_depctr"),
     NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), NOTHING("buffer_gl1_inv"),
+    NOTHING("s_waitcnt_expcnt"), NOTHING("v_permlane64_b32"), /* of waves of 64 lanes only */
+    ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt),
+    {"v_movreld_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT},
+    {"v_movrels_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_SOURCE},
+    {"v_movrelsd_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT | SHIFTS_SOURCE},
+    {"v_movrelsd_2_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT | SHIFTS_SOURCE | BY_HALVES},
     ENCODED(s_waitcnt), ENCODED(s_round_mode), ENCODED(s_denorm_mode),
     {"v_cndmask_b16", execute_v_cndmask_b16, 1, 0, PLAIN_BITS, 0},
     {"v_permlane16_b32", execute_v_permlane16_b32, 1, READS_RESULT, PLAIN_BITS, 0},

@@ -83,7 +83,17 @@ static inline void load_pair(const Wave *w, const Instruction *i, int n, Source 
   s->low = s->low_buffer;
 }
 
-#define load_F32(w, i, n, s) load_float(w, i, n, s)
+/* Denormal sources and results are 0 as MODE says. */
+static inline uint32_t without_denormal(uint32_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000u; }
+static inline bool flushes(const Wave *w, unsigned allowing) { return __builtin_expect(!(w->mode >> allowing & 1), 0); }
+static inline void load_f32(const Wave *w, const Instruction *i, int n, Source *s) {
+  load_float(w, i, n, s);
+  if (!flushes(w, DENORMAL_SOURCES)) return;
+  for (int l = 0; l < LANES; l++) s->low_buffer[l] = without_denormal(s->low[l]);
+  s->low = s->low_buffer;
+}
+
+#define load_F32(w, i, n, s) load_f32(w, i, n, s)
 #define load_U32(w, i, n, s) load_32(w, i, n, s)
 #define load_I32(w, i, n, s) load_32(w, i, n, s)
 #define load_F16(w, i, n, s) load_16(w, i, n, s, true)
@@ -111,8 +121,8 @@ static inline void load_pair(const Wave *w, const Instruction *i, int n, Source 
 #define VALUE_I64(s) ((int64_t)VALUE_U64(s))
 #define VALUE_F64(s) f64_of_bits(VALUE_U64(s))
 
-#define SET_F32(d, x) (d).low[l] = bits_of_f32(with_output_f32(i, (float)(x)))
-#define SET_F16(d, x) (d).low[l] = f16_of_f32(with_output_f32(i, (float)(x)))
+#define SET_F32(d, x) (d).low[l] = bits_of_f32(with_output_f32(w, i, (float)(x), DENORMAL_RESULTS))
+#define SET_F16(d, x) (d).low[l] = f16_of_f32(with_output_f32(w, i, (float)(x), DENORMAL_RESULTS_16_64))
 #define SET_U32(d, x) (d).low[l] = (uint32_t)(x)
 #define SET_I32(d, x) (d).low[l] = (uint32_t)(int32_t)(x)
 #define SET_U16(d, x) (d).low[l] = (uint16_t)(x)
@@ -123,15 +133,19 @@ static inline void load_pair(const Wave *w, const Instruction *i, int n, Source 
     (d).low[l] = (uint32_t)bits, (d).high[l] = (uint32_t)(bits >> 32); \
   } while (0)
 #define SET_I64(d, x) SET_U64(d, x)
-#define SET_F64(d, x) SET_U64(d, bits_of_f64(with_output_f64(i, x)))
+#define SET_F64(d, x) SET_U64(d, bits_of_f64(with_output_f64(w, i, x)))
 
-static inline float with_output_f32(const Instruction *i, float x) {
-  if (__builtin_expect(i->omod != 0, 0)) x *= i->omod == 1 ? 2.0f : i->omod == 2 ? 4.0f : 0.5f;
+/* What results are multiplied by: nothing where MODE allows denormal ones, or wants what IEEE 754 says. -0 becomes 0. */
+static inline bool is_multiplied(const Wave *w, const Instruction *i, unsigned denormals) {
+  return __builtin_expect(i->omod != 0, 0) && !(w->mode >> denormals & 1) && !(w->mode >> IEEE_MODE & 1);
+}
+static inline float with_output_f32(const Wave *w, const Instruction *i, float x, unsigned denormals) {
+  if (is_multiplied(w, i, denormals)) x = x * (i->omod == 1 ? 2.0f : i->omod == 2 ? 4.0f : 0.5f) + 0.0f;
   if (__builtin_expect(i->clamp, 0)) x = x > 0 ? (x < 1 ? x : 1) : 0;
   return x;
 }
-static inline double with_output_f64(const Instruction *i, double x) {
-  if (i->omod) x *= i->omod == 1 ? 2.0 : i->omod == 2 ? 4.0 : 0.5;
+static inline double with_output_f64(const Wave *w, const Instruction *i, double x) {
+  if (is_multiplied(w, i, DENORMAL_RESULTS_16_64)) x = x * (i->omod == 1 ? 2.0 : i->omod == 2 ? 4.0 : 0.5) + 0.0;
   return i->clamp ? (x > 0 ? (x < 1 ? x : 1) : 0) : x;
 }
 
@@ -156,7 +170,12 @@ static inline void put_64(Wave *w, const Instruction *i, const Result *d) {
   put(w, i, &i->operand[0], d->low);
   put(w, i, &high, d->high);
 }
-#define put_F32(w, i, d) put(w, i, &i->operand[0], (d)->low)
+static inline void put_f32(Wave *w, const Instruction *i, uint32_t *values) {
+  if (flushes(w, DENORMAL_RESULTS))
+    for (int l = 0; l < LANES; l++) values[l] = without_denormal(values[l]);
+  put(w, i, &i->operand[0], values);
+}
+#define put_F32(w, i, d) put_f32(w, i, (d)->low)
 #define put_U32(w, i, d) put(w, i, &i->operand[0], (d)->low)
 #define put_I32(w, i, d) put(w, i, &i->operand[0], (d)->low)
 #define put_F16(w, i, d) put_16(w, i, (d)->low)
@@ -296,6 +315,15 @@ static inline float dot2_f16(uint32_t a, uint32_t b, float c) {
 static inline float dot2_bf16(uint32_t a, uint32_t b, float c) {
   float low = __builtin_fmaf(f32_of_bf16(a & 0xffff), f32_of_bf16(b & 0xffff), c);
   return __builtin_fmaf(f32_of_bits(a & 0xffff0000u), f32_of_bits(b & 0xffff0000u), low);
+}
+static inline uint32_t dot2_narrow_bf16(uint32_t a, uint32_t b, uint32_t c) {
+  float low = __builtin_fmaf(f32_of_bf16(a & 0xffff), f32_of_bf16(b & 0xffff), f32_of_bf16(c));
+  return bf16_of_f32(__builtin_fmaf(f32_of_bits(a & 0xffff0000u), f32_of_bits(b & 0xffff0000u), f32_of_bf16(bf16_of_f32(low))));
+}
+static inline float multiplied_for_light(float a, float b, float c) {
+  const float most = 0x1.fffffep127f;
+  if (!(b > -most) || !(c > 0)) return -most;
+  return a == 0 || b == 0 ? 0.0f : a * b;
 }
 static inline int64_t dot_integer(uint32_t a, uint32_t b, int64_t c, int width, bool is_signed, bool clamp) {
   for (int shift = 0; shift < 32; shift += width) {
@@ -550,11 +578,11 @@ FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
 MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb))
 MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb))
 
-/* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given. */
-static bool is_denormal_quotient(double numerator, double denominator, int smallest) {
+/* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given, or that one. */
+static bool is_denormal_quotient(double numerator, double denominator, int smallest, bool or_equal) {
   int en, ed;
   double mn = frexp(fabs(numerator), &en), md = frexp(fabs(denominator), &ed);
-  return en - ed < smallest || (en - ed == smallest && mn < md);
+  return en - ed < smallest || (en - ed == smallest && (or_equal ? mn <= md : mn < md));
 }
 /* Division: v_div_scale, v_div_fmas (with v_div_fixup of the table). Operands: result, mask, the value to scale, the
  * denominator, the numerator. Scales by 2^64 (f64: 2^128) where the steps between would be denormal or infinite.
@@ -573,6 +601,7 @@ static bool is_denormal_quotient(double numerator, double denominator, int small
       int en = (int)(VALUE_##U(s2) >> mantissa_bits & EXPONENTS), ed = (int)(VALUE_##U(s1) >> mantissa_bits & EXPONENTS); \
       bool set = false, finite = en < EXPONENTS && ed < EXPONENTS; \
       if (numerator == 0 || denominator == 0) {   \
+        set = true;                               \
         y = (real)NAN;                            \
       } else if (en - ed >= far) {                \
         set = true;                               \
@@ -580,8 +609,8 @@ static bool is_denormal_quotient(double numerator, double denominator, int small
       } else if (ed == 0) {                       \
         y = scale(x, step);                       \
       } else {                                    \
-        bool small_reciprocal = ed < EXPONENTS && is_denormal_quotient(1, denominator, SMALLEST); \
-        bool small_quotient = finite && is_denormal_quotient(numerator, denominator, SMALLEST); \
+        bool small_reciprocal = ed < EXPONENTS && is_denormal_quotient(1, denominator, SMALLEST, false); \
+        bool small_quotient = finite && is_denormal_quotient(numerator, denominator, SMALLEST, true); \
         set = small_quotient;                     \
         if (small_reciprocal && small_quotient) y = x == denominator ? scale(x, -step) : x; \
         else if (small_reciprocal) y = scale(x, -step); \
@@ -691,7 +720,7 @@ FUNCTION(v_nop) { (void)w, (void)i; }
 #define HALF_F16(x) (f32_of_f16(x))
 #define HALF_I16(x) ((int32_t)(int16_t)(x))
 #define HALF_U16(x) ((uint32_t)(x) & 0xffff)
-#define PACK_F16(x) f16_of_f32(with_output_f32(i, (float)(x)))
+#define PACK_F16(x) f16_of_f32(with_output_f32(w, i, (float)(x), DENORMAL_RESULTS_16_64))
 #define PACK_I16(x) (uint16_t)(i->clamp ? clamp_i64((int64_t)(x), -32768, 32767) : (int64_t)(x))
 #define PACK_U16(x) (uint16_t)(i->clamp ? (uint64_t)clamp_i64((int64_t)(x), 0, 65535) : (uint64_t)(x))
 #define PACKED_16_ROWS(X) \
@@ -729,6 +758,9 @@ static inline const uint32_t *packed_dword(const Wave *w, const Instruction *i, 
   for (int l = 0; l < LANES; l++) buffer[l] = from[l] ^ 0x80000000u;
   return buffer;
 }
+static inline float packed_f32(const Wave *w, uint32_t bits) {
+  return f32_of_bits(flushes(w, DENORMAL_SOURCES) ? without_denormal(bits) : bits);
+}
 #define PACKED_32(name, sources, expression)      \
   FUNCTION(name) {                                \
     Lanes ba, bb, bc, d[2];                       \
@@ -736,9 +768,10 @@ static inline const uint32_t *packed_dword(const Wave *w, const Instruction *i, 
       const uint32_t *pa = packed_dword(w, i, 1, half, ba), *pb = packed_dword(w, i, 2, half, bb), *pc = pa; \
       if (sources > 2) pc = packed_dword(w, i, 3, half, bc); \
       EACH {                                      \
-        float a = f32_of_bits(pa[l]), b = f32_of_bits(pb[l]), c = f32_of_bits(pc[l]); \
+        float a = packed_f32(w, pa[l]), b = packed_f32(w, pb[l]), c = packed_f32(w, pc[l]); \
         (void)c;                                  \
-        d[half][l] = bits_of_f32(with_output_f32(i, expression)); \
+        uint32_t bits = bits_of_f32(with_output_f32(w, i, expression, DENORMAL_RESULTS)); \
+        d[half][l] = flushes(w, DENORMAL_RESULTS) ? without_denormal(bits) : bits; \
       }                                           \
     }                                             \
     put_lanes(w, i->operand[0].index, d[0]);      \
@@ -770,7 +803,7 @@ static inline void load_mixed(const Wave *w, const Instruction *i, int n, float 
     if (from != buffer) memcpy(buffer, from, sizeof buffer);
   }
   EACH {
-    float x = is_f16 ? f32_of_f16(buffer[l] >> (upper ? 16 : 0)) : f32_of_bits(buffer[l]);
+    float x = is_f16 ? f32_of_f16(buffer[l] >> (upper ? 16 : 0)) : packed_f32(w, buffer[l]);
     if (o->abs || i->neg_hi >> source & 1) x = fabsf(x);
     if (o->neg || i->neg_lo >> source & 1) x = -x;
     values[l] = x;
@@ -781,14 +814,14 @@ static inline void mixed_sum(const Wave *w, const Instruction *i, float *sums) {
   load_mixed(w, i, 1, a);
   load_mixed(w, i, 2, b);
   load_mixed(w, i, 3, c);
-  EACH sums[l] = with_output_f32(i, __builtin_fmaf(a[l], b[l], c[l]));
+  EACH sums[l] = with_output_f32(w, i, __builtin_fmaf(a[l], b[l], c[l]), DENORMAL_RESULTS);
 }
 FUNCTION(v_fma_mix_f32) {
   float sums[LANES];
   Lanes d;
   mixed_sum(w, i, sums);
   EACH d[l] = bits_of_f32(sums[l]);
-  put_lanes(w, i->operand[0].index, d);
+  put_f32(w, i, d);
 }
 static inline void put_half(Wave *w, const Instruction *i, const uint32_t *halves, bool upper) {
   Lanes d;
