@@ -316,14 +316,12 @@ class Model:
 
     def offset(self, line: int, units: int) -> int:
         """The character at a place; one past the end of a line is at its end, one past the last line at the text's."""
-        starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        starts = [0, *(found.end() for found in re.finditer(r"\r\n|\r|\n", self.text))]
         if line >= len(starts):
             return len(self.units)
         at = starts[line]
         end = starts[line + 1] if line + 1 < len(starts) else len(self.units)
-        ends = next(each for each in ("\r\n", "\n", "") if self.text[:end].endswith(each) and at + len(each) <= end)
-        end -= len(ends)
-        while at < end:
+        while at < end and self.units[at].decode(self.codec) not in "\r\n":
             width = len(self.units[at]) // self.width
             if units < width:
                 return at
@@ -365,3 +363,4 @@ def edit_at_random(rounds: Rounds, chance: random.Random) -> None:
         assert document.text == model.text, f"{document.text!r}, not {model.text!r}"
         fresh = TextDocument(document.uri, model.text, version, encoding)
         assert list(document.codec.lines) == list(fresh.codec.lines)
+        assert document.codec.lone_returns == fresh.codec.lone_returns

@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from ckwatch.model.text import LineIndex, Position, Range, advance, common_prefix
 from ckwatch.system.user_files import read_file
-from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines, without_end
+from ckwatch_lsp.protocol.position_encoding import PositionCodec, has_lone_return, split_lines
 from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
 
 SIZE_LIMIT = 16 * 1024 * 1024
@@ -83,7 +83,7 @@ class TextDocument:
         """Each with the revision that it led to."""
         self._text: str | None = text
         self._lines = split_lines(text)
-        self.codec = PositionCodec(self._lines, encoding)
+        self.codec = PositionCodec(self._lines, encoding, lone_returns=has_lone_return(text))
 
     @property
     def text(self) -> str:
@@ -94,12 +94,13 @@ class TextDocument:
 
     @property
     def line_count(self) -> int:
-        """At least one."""
+        """Lines as the editor counts them, at least one."""
         return len(self._lines)
 
     def line(self, number: int) -> str:
-        """A line without its end; empty past the last."""
-        return without_end(self._lines[number]) if number < len(self._lines) else ""
+        """One of our lines without its end; empty past the last."""
+        lines = self.text.split("\n") if self.codec.lone_returns else self._lines
+        return lines[number].rstrip("\r\n") if number < len(lines) else ""
 
     def change(self, changes: Sequence[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
         """Take changes as an editor sends them, in its order; the edits that they are, each in terms of the text before
@@ -123,19 +124,27 @@ class TextDocument:
     def _replace(self, change: types.TextDocumentContentChangeEvent) -> TextChange:
         if not isinstance(change, types.TextDocumentContentChangePartial):
             whole = self.text
-            self._text = change.text
-            self._lines[:] = split_lines(change.text)
+            self._set(change.text)
             return difference(whole, change.text)
         before = self.codec.decode_range(change.range)
         first, last = before.start, before.end
-        lines = split_lines(
-            self._lines[first.line][: first.column] + change.text + self._lines[last.line][last.column :]
-        )
-        if last.line < len(self._lines) - 1:
-            lines.pop()  # what follows the end of the last replaced line is the next line
-        self._lines[first.line : last.line + 1] = lines
-        self._text = None
+        if self.codec.lone_returns or "\r" in change.text:
+            index = LineIndex(self.text)
+            self._set(self.text[: index.offset(first)] + change.text + self.text[index.offset(last) :])
+        else:
+            lines = split_lines(
+                self._lines[first.line][: first.column] + change.text + self._lines[last.line][last.column :]
+            )
+            if last.line < len(self._lines) - 1:
+                lines.pop()  # what follows the end of the last replaced line is the next line
+            self._lines[first.line : last.line + 1] = lines
+            self._text = None
         return TextChange(before, advance(before.start, change.text))
+
+    def _set(self, text: str) -> None:
+        self._text = text
+        self._lines[:] = split_lines(text)
+        self.codec.lone_returns = has_lone_return(text)
 
 
 def difference(old: str, new: str) -> TextChange:

@@ -26,7 +26,7 @@ CHANGES = [
     ("ab\ncd\n", (9, 9), (9, 9), "\nend\n", "ab\ncd\n\nend\n"),
     ("ab", (0, 1), (0, 1), "\n\n", "a\n\nb"),
     ("ab\r\ncd", (0, 2), (1, 0), " ", "ab cd"),
-    ("a\rb", (0, 2), (0, 3), "X", "a\rX"),
+    ("a\rb", (1, 0), (1, 1), "X", "a\rX"),
     ("é𝒳b", (0, 3), (0, 4), "c", "é𝒳c"),
     ("ab\ncd", (1, 1), (0, 1), "-", "a-d"),
 ]
@@ -57,6 +57,7 @@ def test_changes_one_by_one_are_the_text_at_once(
         fresh = TextDocument(URI, document.text, 1, encoding)
         assert fresh.line_count == document.line_count
         assert list(fresh.codec.lines) == list(document.codec.lines)
+        assert fresh.codec.lone_returns == document.codec.lone_returns
 
 
 @given(TEXTS, TEXTS)
