@@ -19,7 +19,7 @@ from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, ask
-from ckwatch.client.events import Events, ReadEvents, ReadUnit, UnitInBrief, in_brief
+from ckwatch.client.events import BriefChange, Events, ReadChange, ReadUnit, in_brief, whole_change
 from ckwatch.client.http import connection_to
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
-    from ckwatch.wire.state import Status, Unit
+    from ckwatch.wire.state import Change, Status, Unit
     from ckwatch.wire.verification import UnitVerification
 
 
@@ -96,23 +96,23 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """The messages in a file of the workspace, of all its units."""
         return (await self._ask(ClientQuestions.file, (path,))).diagnostics
 
-    def events(self) -> Events:
+    def events(self) -> Events[Change]:
         """The state of everything, followed: first a change for each thing that is, then one whenever it changes.
 
         A topic that is gone has a change without state. Connections and daemons that are lost in between are replaced,
         and nothing is missed but states that lasted shorter than that. See `Events` for how it ends.
         """
         self._is_known = True
-        return Events(self._connection, self._state_sync, self.id)
+        return Events(self._connection, self._state_sync, self.id, whole_change)
 
-    def events_in_brief(self) -> ReadEvents[UnitInBrief]:
+    def events_in_brief(self) -> Events[BriefChange]:
         """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
         return self.events_as(in_brief)
 
-    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> ReadEvents[ReadUnit]:
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> Events[ReadChange[ReadUnit]]:
         """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands."""
         self._is_known = True
-        return ReadEvents(self._connection, self._state_sync, self.id, of_unit=of_unit)
+        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit)
 
     # Builds.
 
