@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
@@ -19,16 +18,15 @@ from anyio import to_thread
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
-from ckwatch.client.launch import last_words, report_of
+from ckwatch.client.launch import last_words, started_apart
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
 from ckwatch.model.version import __version__
-from ckwatch.system.processes import ProcessHandle, signal_group, start
-from ckwatch.system.python_process import module_command, module_environment
-from ckwatch.wire.readiness import parse
+from ckwatch.system.processes import ProcessHandle
+from ckwatch.system.python_process import module_command
 from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
@@ -84,23 +82,7 @@ async def up(options: argparse.Namespace) -> int:
             print(f"the farm is already up at {found.address}")
             return 0
         log = cluster_log(root)
-        read_fd, write_fd = os.pipe()
-        os.set_blocking(read_fd, False)
-        group: int | None = None
-        try:
-            try:
-                group = await to_thread.run_sync(_spawn, root, log, write_fd)
-            finally:
-                os.close(write_fd)
-            ready = parse(await report_of(read_fd))
-        except BaseException:
-            if group is not None:
-                signal_group(group, signal.SIGTERM)
-            raise
-        finally:
-            os.close(read_fd)
-        if ready.state == "failed":
-            raise CkwatchError(ready.message, ready.hint)
+        await started_apart("the farm", [*module_command("ckwatch.farm.cluster"), str(root)], log, kept=False)
         found = await to_thread.run_sync(running_cluster, root)
         if found is None:
             raise CkwatchError("the farm ended while it started", f"{last_words(log)}its log is {log}")
@@ -135,23 +117,6 @@ def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
             ]
         ),
     )
-
-
-def _spawn(root: Path, log: Path, write_fd: int) -> int:
-    """Start the cluster, which parts from its first process; its group."""
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with log.open("ab") as file:
-        first = start(
-            [*module_command("ckwatch.farm.cluster"), str(root), "--ready-fd", str(write_fd)],
-            environment=module_environment(),
-            folder=Path("/"),
-            stdout=file,
-            stderr=file,
-            pass_fds=(write_fd,),
-        )
-    first.wait()
-    first.close()
-    return first.pid
 
 
 async def down(options: argparse.Namespace) -> int:
