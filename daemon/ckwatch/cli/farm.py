@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import workspace_at, workspace_if_any
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -27,7 +28,7 @@ from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
 from ckwatch.system.python_process import module_command
-from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
+from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
 
@@ -247,14 +248,8 @@ def certificates(options: argparse.Namespace) -> int:
     """Make what is missing, and say what to copy where."""
     from ckwatch.farm.certificates import MEMBER_FILES, default_certificates_folder, make_certificates
 
-    farm = FarmSection()
-    try:
-        find_workspace(options.workspace or working_folder())
-    except CkwatchError:  # certificates are the user's, not a workspace's
-        if options.workspace is not None:
-            raise
-    else:
-        farm = _workspace(options)[1].farm
+    # certificates are the user's, not a workspace's
+    farm = FarmSection() if workspace_if_any(options) is None else _workspace(options)[1].farm
     made = make_certificates(farm.certificates or default_certificates_folder(), tuple(options.names))
     output = Output(options)
     if made.new_authority:
@@ -272,7 +267,7 @@ def certificates(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> tuple[Path, Settings]:
-    root = find_workspace(options.workspace or working_folder())
+    root = workspace_at(options)
     loaded = load_workspace(root)
     named = str(root / FILE_NAME)
     wrong = tuple(one for one in loaded.diagnostics if one.severity is Severity.ERROR and one.span.path == named)

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -95,6 +96,17 @@ class Output:
             for one in diagnostics:
                 self.styled(diagnostic_text(one, self._sources.read_line, self.root, detail=self.details))
             self.text(count_summary(one.severity for one in diagnostics))
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal what is being done; the function given says what follows."""
+        if self.json or not sys.stdout.isatty():
+            yield lambda _: None
+            return
+        from rich.text import Text
+
+        with self.console.status(text) as status:
+            yield lambda text: status.update(Text(text))
 
     def styled(self, text: StyledText) -> None:
         """Print text for people. Wrapping is left to the terminal: in a file one message stays on one line."""

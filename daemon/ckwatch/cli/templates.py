@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import ckwatch_templates
+from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output, aligned
 from ckwatch.model.errors import CkwatchError
@@ -14,7 +15,7 @@ from ckwatch.model.names import why_no_name
 from ckwatch.model.unit_patterns import nearest_name
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
-from ckwatch.workspace.discovery import find_workspace, in_workspace, working_folder
+from ckwatch.workspace.discovery import in_workspace, working_folder
 from ckwatch.workspace.loading import DEFAULT_TEMPLATES, Workspace, load_workspace
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
 
@@ -24,7 +25,11 @@ SUFFIX = ".j2"
 def list_(options: argparse.Namespace) -> int:
     """Print the templates, the workspace's first; outside of a workspace the built-in ones."""
     output = Output(options)
-    workspace = _workspace(options) if options.workspace is not None or in_workspace(working_folder()) else None
+    workspace = (
+        load_workspace(workspace_at(options))
+        if options.workspace is not None or in_workspace(working_folder())
+        else None
+    )
     folders = (ckwatch_templates.ROOT,) if workspace is None else workspace.template_folders
     found = {
         name: path for name, path in templates_of(folders).items() if options.all or name.endswith(TEMPLATE_SUFFIXES)
@@ -53,7 +58,7 @@ def list_(options: argparse.Namespace) -> int:
 
 def copy(options: argparse.Namespace) -> int:
     """Copy a template into the workspace's first template folder."""
-    workspace = _workspace(options)
+    workspace = load_workspace(workspace_at(options))
     found = templates_of(workspace.template_folders)
     source = found.get(options.name)
     if source is None:
@@ -103,7 +108,3 @@ def own_folder(workspace: Workspace) -> Path:
 
 def _is_built_in(path: Path) -> bool:
     return path.is_relative_to(Path(ckwatch_templates.__file__).parent)
-
-
-def _workspace(options: argparse.Namespace) -> Workspace:
-    return load_workspace(find_workspace(options.workspace or working_folder()))

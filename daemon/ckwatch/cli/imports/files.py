@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.output import Output
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import span
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import is_there
-from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.kernel_file import LoadedKernel
 from ckwatch.workspace.loading import Workspace, WorkspaceReader, read_workspace
 
@@ -32,7 +32,7 @@ class _WithoutKernelFiles(WorkspaceReader):
 
 def workspace_of(options: argparse.Namespace) -> Workspace:
     """The workspace to import into, without its kernels."""
-    return read_workspace(find_workspace(options.workspace or working_folder()), {}, _WithoutKernelFiles())
+    return read_workspace(workspace_at(options), {}, _WithoutKernelFiles())
 
 
 def write_files(texts: Mapping[Path, str], *, force: bool) -> None:
