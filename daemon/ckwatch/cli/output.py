@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 
 if TYPE_CHECKING:
@@ -137,6 +139,16 @@ def fields_of(value: Any) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """A value for JSON, which `json` does not know: a path, or what has fields."""
     return str(value) if isinstance(value, PurePath) else fields_of(value)
+
+
+def write_file(path: Path, content: bytes, *, folders: bool = True, flushed: bool = False) -> None:
+    """Write a file, whole or not at all, and its `folders`. Raises CkwatchError."""
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content, flushed=flushed)
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 GAP = "  "

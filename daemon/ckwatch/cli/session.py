@@ -30,6 +30,28 @@ ASKED_S = 2.0
 """How long an interrupted command waits for the daemon to say what it goes on with."""
 
 
+@asynccontextmanager
+async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+    """The client for the workspace that `start` lies in, seeing it as `--arch` and its kin ask.
+
+    Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
+    """
+    root = await to_thread.run_sync(find_workspace, start)
+    private = is_private(options)
+    served = not private and await find_daemon(root) is not None
+    await to_thread.run_sync(lambda: require_trust(root, given=options.trust, served=served))
+    archs = await to_thread.run_sync(known_archs, getattr(options, "arch", ()))
+    rules = not getattr(options, "no_rules", False)
+    header_warnings = True if getattr(options, "header_warnings", False) else None
+    async with (
+        what_goes_on(root, private=private, unbuilt=unbuilt_of(options)),
+        connect(root, client_name=options.command, private=private) as client,
+    ):
+        if archs or not rules or header_warnings is not None:
+            await client.view(archs=archs, rules=rules, header_warnings=header_warnings)
+        yield client
+
+
 def unbuilt_of(options: argparse.Namespace) -> set[str]:
     """The units that this command has asked for and that have not ended yet."""
     unbuilt: set[str] = vars(options).setdefault("unbuilt", set())
@@ -160,26 +182,10 @@ async def one_unit(client: Client, word: str) -> str:
 
 @asynccontextmanager
 async def asking(options: argparse.Namespace, words: Sequence[str] = ()) -> AsyncIterator[Client]:
-    """The client of a command whose workspace is that of `-C`, of the first path among `words`, or here, seeing it as
-    `--arch` and its kin ask.
-
-    Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
-    """
+    """The client of a command whose workspace is that of `-C`, of the first path among `words`, or here."""
     async with stoppable():
         start = await to_thread.run_sync(start_of, options, words)
-        root = await to_thread.run_sync(find_workspace, start)
-        private = is_private(options)
-        served = not private and await find_daemon(root) is not None
-        await to_thread.run_sync(lambda: require_trust(root, given=options.trust, served=served))
-        archs = await to_thread.run_sync(known_archs, getattr(options, "arch", ()))
-        rules = not getattr(options, "no_rules", False)
-        header_warnings = True if getattr(options, "header_warnings", False) else None
-        async with (
-            what_goes_on(root, private=private, unbuilt=unbuilt_of(options)),
-            connect(root, client_name=options.command, private=private) as client,
-        ):
-            if archs or not rules or header_warnings is not None:
-                await client.view(archs=archs, rules=rules, header_warnings=header_warnings)
+        async with connected(options, start) as client:
             yield client
 
 

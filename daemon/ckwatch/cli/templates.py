@@ -9,11 +9,10 @@ from pathlib import Path, PurePosixPath
 import ckwatch_templates
 from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.unit_patterns import nearest_name
-from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.discovery import in_workspace, working_folder
 from ckwatch.workspace.loading import DEFAULT_TEMPLATES, Workspace, load_workspace
@@ -62,9 +61,7 @@ def copy(options: argparse.Namespace) -> int:
     found = templates_of(workspace.template_folders)
     source = found.get(options.name)
     if source is None:
-        near = nearest_name(found, options.name)
-        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
-        raise CkwatchError(f"there is no template '{options.name}'", hint)
+        raise no_template(options.name, nearest_name(found, options.name))
     name = PurePosixPath(options.target or options.name)
     if name.is_absolute() or ".." in name.parts or not name.name.endswith(SUFFIX):
         raise CkwatchError(
@@ -75,12 +72,7 @@ def copy(options: argparse.Namespace) -> int:
     target = own_folder(workspace) / name
     if target.exists():
         raise CkwatchError(f"{target} is there already", "give the copy a name of its own: `templates copy NAME NEW`")
-    content = read_file(source)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, content)
-    except OSError as error:
-        raise CkwatchError(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
+    write_file(target, read_file(source), flushed=True)
     output = Output(options, workspace.root)
     output.text(f"wrote {target}")
     if str(name) == options.name:
@@ -88,6 +80,12 @@ def copy(options: argparse.Namespace) -> int:
     else:
         output.text(f'a kernel file uses it with template = "{name}"')
     return 0
+
+
+def no_template(name: str, near: str | None) -> CkwatchError:
+    """The error for a template that there is not; `near` is another one with such a name."""
+    hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
+    return CkwatchError(f"there is no template '{name}'", hint)
 
 
 def templates_of(folders: Iterable[Path]) -> dict[str, Path]:

@@ -22,7 +22,7 @@ from ckwatch.client.connection import Connection, LineIterator, Reach, ask
 from ckwatch.client.events import BriefChange, Events, ReadChange, ReadUnit, in_brief, whole_change
 from ckwatch.client.http import connection_to
 from ckwatch.client.launch import end_of
-from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
+from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, OverlayText, sendable
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, UnknownUnitError, plain_errors
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import NOTHING, Answer, AnyEndpoint, AsyncAsker, Question, Request
@@ -142,7 +142,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         The file need not exist. Half a UTF-16 pair, as editors may have it, becomes U+FFFD.
         """
         self._is_known = True
-        entry = self._state_sync.state.set_text(self._absolute(path), sendable(text))
+        entry = self._state_sync.state.add(OverlayText(self._absolute(path), sendable(text)))
         async with self._state_sync.overlaying(entry) as overlay:
             yield overlay
 
@@ -240,7 +240,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         path = present[0].place.path
         text = await to_thread.run_sync(sweeps.instance_tables, chosen, beneath)
         self._is_known = True
-        entry = self._state_sync.state.append_text(path, text, await to_thread.run_sync(_text_of, path))
+        entry = self._state_sync.state.add(OverlayText(path, text, await to_thread.run_sync(_text_of, path)))
         async with self._state_sync.overlaying(entry), AsyncExitStack() as stack:
             try:
                 lines = await stack.enter_async_context(
@@ -258,7 +258,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """Have text below that of a file, in this client's view only, as long as the context is open: at first none."""
         absolute = self._absolute(path)
         self._is_known = True
-        entry = self._state_sync.state.append_text(absolute, "", await to_thread.run_sync(_text_of, absolute))
+        entry = self._state_sync.state.add(OverlayText(absolute, "", await to_thread.run_sync(_text_of, absolute)))
         async with self._state_sync.overlaying(entry) as overlay:
             yield overlay
 

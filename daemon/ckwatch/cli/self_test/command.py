@@ -19,7 +19,7 @@ from ckwatch.bench.report import BenchmarkFailure, Devices
 from ckwatch.bench.self_test.session import run_self_test
 from ckwatch.bench.worker_session import WorkerStart, find_devices
 from ckwatch.cli.command_words import workspace_if_any
-from ckwatch.cli.output import Output
+from ckwatch.cli.output import Output, write_file
 from ckwatch.cli.self_test.kernels import build_kernels, compiled_for
 from ckwatch.cli.self_test.report import REPORT_NAME, Report, report_text, summary_words, trial_lines
 from ckwatch.cli.signals import stoppable
@@ -27,7 +27,6 @@ from ckwatch.cli.trust import require_trust
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
-from ckwatch.system.durable_files import replace_file
 from ckwatch.workspace.discovery import working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import BenchSection
@@ -160,10 +159,7 @@ class _Shown:
     async def _write(self) -> None:
         self.report.seconds = time.monotonic() - self.begun
         text = report_text(self.report)
-        try:
-            await to_thread.run_sync(replace_file, self.target, text.encode())
-        except OSError as error:
-            raise CkwatchError(f"cannot write {self.target}: {(error.strerror or str(error)).lower()}") from None
+        await to_thread.run_sync(write_file, self.target, text.encode())
 
 
 def chosen_device(found: Devices, wanted: str) -> DeviceFacts:
