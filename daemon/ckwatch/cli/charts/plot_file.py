@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.cli.output import write_file
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
 from ckwatch.system.installation import command_for_extra
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def save(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     content = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "ckwatch", "svg.fonttype": "path"}):
-        figure.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    write_file(path, content.getvalue())
+    try:
+        with mpl.rc_context({"svg.hashsalt": "ckwatch", "svg.fonttype": "path"}):
+            figure.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+        replace_file(path, content.getvalue(), flushed=False)
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {error.strerror or error}") from error
