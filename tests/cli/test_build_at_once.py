@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benches.own_daemons import daemon_folders, small_workspace
 from ckwatch.cli import build_at_once, main
 from ckwatch.cli.signals import INTERRUPTED
 from ckwatch.client.blocking_exchange import BlockingExchange
@@ -19,14 +20,23 @@ SLOW = {"anyio", "asyncio", "email", "jinja2", "numpy", "pydantic", "pydantic_co
 """Each takes longer to load than the daemon to answer."""
 
 
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace with a daemon, with a mistake in its template."""
+    place = tmp_path_factory.mktemp("served")
+    with daemon_folders(place):
+        root = small_workspace(place)
+        assert main(["check", "--trust", "-C", str(root)]) == 0
+        (root / "templates/t.hip.j2").write_text("int a = {{ Tile + undeclared }};\n")
+        yield root
+        main(["stop", "-C", str(root)])
+
+
 @pytest.fixture
-def served(daemons: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A workspace with a daemon, as the working directory, with a mistake in its template."""
-    monkeypatch.chdir(small)
-    assert main(["check", "--trust"]) == 0
-    (small / "templates/t.hip.j2").write_text("int a = {{ Tile + undeclared }};\n")
-    yield small
-    main(["stop"])
+def served(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The workspace as the working directory."""
+    monkeypatch.chdir(workspace)
+    return workspace
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -85,6 +95,7 @@ def test_paths_by_another_name_of_the_workspace(
 def test_what_is_not_trusted_is_asked_for(served: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trust", "--remove"]) == 0
     status, _, err = outcome(capsys)
+    assert main(["trust"]) == 0
     assert status == 2
     assert "is not trusted" in err
 

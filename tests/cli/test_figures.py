@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benches.daemon_bench import KERNEL
-from ckwatch.cli import build, main, session
+from ckwatch.cli import main, session
 from ckwatch.client import Client, connect
 from engine.code_workspace import CodeBench, with_figures
 
@@ -30,8 +30,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    for module in (build, session):
-        monkeypatch.setattr(module, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made
 
@@ -71,7 +70,7 @@ def test_what_the_command_caused_is_not_from_the_store(
 ) -> None:
     """A daemon that starts compiles what was edited before it is asked, and a request is followed after a second."""
     bench.write("templates/macros.j2", macros)
-    connected = vars(build)["connected"]
+    connected = vars(session)["connected"]
 
     @asynccontextmanager
     async def compiling(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
@@ -79,7 +78,7 @@ def test_what_the_command_caused_is_not_from_the_store(
             await client.build("k")
             yield client
 
-    monkeypatch.setattr(build, "connected", compiling)
+    monkeypatch.setattr(session, "connected", compiling)
     for from_store in (0, 2):
         assert run(bench, "build", "k", "--json") == status
         summary = json.loads(capsys.readouterr().out.splitlines()[-1])

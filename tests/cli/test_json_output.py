@@ -23,7 +23,7 @@ from benches.timing_records import failed, record
 from cases.ck4inductor_fields import GEMM
 from ckwatch.bench.report import Devices as FoundDevices
 from ckwatch.bench.self_test.session import SelfTestResult
-from ckwatch.cli import build, main, session
+from ckwatch.cli import main, session
 from ckwatch.cli.completion import names
 from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
@@ -105,8 +105,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    for module in (build, session):
-        monkeypatch.setattr(module, "connected", connected)
+    monkeypatch.setattr(session, "connected", connected)
     monkeypatch.chdir(made.root)
     return made
 

@@ -12,7 +12,7 @@ import pytest
 
 from benches.client_bench import SECONDS, Bench
 from ckwatch.client import Client, DaemonGoneError
-from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of
+from ckwatch.client.events import Events, KnownStates, Patience, UnitInBrief, in_brief, states_of, whole_change
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.model.topics import Topic
@@ -27,9 +27,9 @@ A = File(path="/a", diagnostics=())
 B = File(path="/b", diagnostics=())
 
 
-def followed(client: Client, patience: Patience) -> Events:
+def followed(client: Client, patience: Patience) -> Events[Change]:
     """As `client.events()`, with another patience."""
-    return Events(client._connection, client._state_sync, client.id, patience)
+    return Events(client._connection, client._state_sync, client.id, whole_change, patience=patience)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ async def test_a_lost_connection_is_resumed(client: Client, daemon: Bench) -> No
     assert daemon.starts == 0
 
 
-async def _nothing_until(events: Events, daemon: Bench) -> None:
+async def _nothing_until(events: Events[Change], daemon: Bench) -> None:
     assert (await anext(events)).seq == 2
 
 
@@ -259,7 +259,7 @@ async def test_events_are_closed_while_they_are_waited_for(client: Client, daemo
     await daemon.relay.until_open(0)
 
 
-async def _until_the_end(events: Events) -> None:
+async def _until_the_end(events: Events[Change]) -> None:
     async for change in events:
         assert change.seq == 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from benches.client_bench import Bench
 from ckwatch.client import Client
-from ckwatch.client.overlays import ClientState, missing
+from ckwatch.client.overlays import ClientState, OverlayText, missing
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
 from fakes.fake_engine import unit_of
@@ -17,8 +17,8 @@ from fakes.fake_engine import unit_of
 
 def test_the_last_text_of_a_file_holds() -> None:
     state = ClientState()
-    outer = state.set_text("/a", "1")
-    inner = state.set_text("/a", "2")
+    outer = state.add(OverlayText("/a", "1"))
+    inner = state.add(OverlayText("/a", "2"))
     assert state.text("/a") == "2"
     state.drop(inner)
     assert state.text("/a") == "1"
@@ -30,10 +30,10 @@ def test_the_last_text_of_a_file_holds() -> None:
 
 def test_additions_stand_below_what_is_there() -> None:
     state = ClientState()
-    first = state.append_text("/k", "+1", base="disk")
-    second = state.append_text("/k", "+2", base="disk, later")
+    first = state.add(OverlayText("/k", "+1", "disk"))
+    second = state.add(OverlayText("/k", "+2", "disk, later"))
     assert state.text("/k") == "disk+1+2"
-    buffer = state.set_text("/k", "buffer")
+    buffer = state.add(OverlayText("/k", "buffer"))
     assert state.text("/k") == "buffer+1+2"
     state.drop(first)
     assert state.text("/k") == "buffer+2"
@@ -46,7 +46,7 @@ def test_additions_stand_below_what_is_there() -> None:
 def test_requests_lead_from_what_was_sent_to_what_is_wanted() -> None:
     state = ClientState()
     assert missing(state.requests(), {}) == []
-    one = state.set_text("/a", "1")
+    one = state.add(OverlayText("/a", "1"))
     state.set("focus", FocusRequest(files=["/a"]))
     wanted = state.requests()
     assert missing(wanted, {}) == [
@@ -68,7 +68,7 @@ def test_requests_lead_from_what_was_sent_to_what_is_wanted() -> None:
 
 def test_what_the_daemon_may_have_is_said_again() -> None:
     state = ClientState()
-    state.set_text("/a", "1")
+    state.add(OverlayText("/a", "1"))
     assert [key for key, _ in missing(state.requests(), {("overlays", "/a"): None, ("view", ""): None})] == [
         ("view", ""),
         ("overlays", "/a"),

@@ -63,12 +63,19 @@ class Verdict:
         return "\n".join(lines)
 
 
-def judge(case: Case) -> Verdict:
-    """Plant the mistake in a workspace of its own, run the command on it, and compare what it reports."""
+def judge(case: Case, served: Path | None = None) -> Verdict:
+    """Plant the mistake in a workspace of its own, run the command on it, and compare what it reports.
+
+    `served`: make the same of this workspace instead, and ask its daemon.
+    """
     with tempfile.TemporaryDirectory(prefix="ckwatch-mistake-") as folder:
         root = Path(folder).resolve() / "workspace"
         marks = plant(case, root)
-        messages = report([case.command, *case.options], root)
+        if served is None:
+            messages = report([case.command, *case.options, "--no-daemon"], root)
+        else:
+            become(served, root)
+            messages = report([case.command, *case.options], served)
     first = messages[0] if messages else None
     in_file = [mark for mark in marks if first and mark.file == first.file]
     place = (first.line, first.column) if first else (-1, -1)
@@ -84,11 +91,25 @@ def judge(case: Case) -> Verdict:
     )
 
 
+def become(target: Path, source: Path) -> None:
+    """Give `target` the files of `source` and no others; what is the same already is not touched."""
+    wanted = {path.relative_to(source): path for path in source.rglob("*")}
+    for path in sorted(target.rglob("*"), reverse=True):
+        if path.relative_to(target) not in wanted:
+            path.rmdir() if path.is_dir() else path.unlink()
+    for name, path in sorted(wanted.items()):
+        there = target / name
+        if path.is_dir():
+            there.mkdir(exist_ok=True)
+        elif not there.exists() or there.read_bytes() != path.read_bytes():
+            there.write_bytes(path.read_bytes())
+
+
 def report(command: Sequence[str], root: Path) -> list[Message]:
     """The messages that a command prints about a workspace, each once, in its order."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        main([*command, "--no-daemon", "--trust", "--json", "-C", str(root)])
+        main([*command, "--trust", "--json", "-C", str(root)])
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     diagnostics = [one for event in events for one in of_event(event)]
     messages = [message_of(one, root) for one in diagnostics]

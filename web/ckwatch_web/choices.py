@@ -52,28 +52,23 @@ def choose(key: str, label: str, options: Iterable[str] | Mapping[str, str], que
     return Choice(key=key, label=label, options=named, value=value)
 
 
-def kernel_choice(feed: Feed, query: Query, units: Iterable[UnitRow] | None = None) -> Choice:
-    """A kernel of the workspace, or of these units; by default the first."""
-    rows = feed.units.values() if units is None else units
-    return choose("kernel", "Kernel", sorted({row.kernel for row in rows}), query)
+def kernel_choice(feed: Feed, query: Query) -> Choice:
+    """A kernel of the workspace; by default the first."""
+    return choose("kernel", "Kernel", sorted({row.kernel for row in feed.units.values()}), query)
 
 
-def unit_choice(feed: Feed, query: Query, *, key: str = "unit", label: str = "Unit", default: str = "") -> Choice:
+def unit_choice(feed: Feed, query: Query, *, label: str = "Unit") -> Choice:
     """A unit of the workspace; by default the one that was timed or built last."""
-    return choose(key, label, sorted(feed.units), query, default or chosen_unit(feed, query, key))
+    return choose("unit", label, sorted(feed.units), query, chosen_unit(feed, query))
 
 
-def chosen_unit(feed: Feed, query: Query, key: str = "unit") -> str:
+def chosen_unit(feed: Feed, query: Query) -> str:
     """The unit that the address names, also if it is gone, else the one that was timed or built last; empty without
     any."""
-    if named := query.get(key, ""):
+    if named := query.get("unit", ""):
         return named
-    last = max(feed.units.values(), key=_news, default=None)
+    last = max(feed.units.values(), key=lambda row: (row.timed_at, row.finished_at), default=None)
     return "" if last is None else last.id
-
-
-def _news(row: UnitRow) -> tuple[float, float]:
-    return row.timed_at, row.finished_at
 
 
 def shapes_of(units: Iterable[UnitRow]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from sys import intern
@@ -61,8 +61,6 @@ class TimingRow(NamedTuple):
     cache: str
     device: str
     median_us: float
-    minimum_us: float
-    q3_us: float
     tflops: float | None
     gbps: float | None
     bound_us: float | None
@@ -72,7 +70,6 @@ class TimingRow(NamedTuple):
     taken_at: float
     failure: str
     message: str
-    baseline: str
     baseline_verdict: str
     baseline_ratio: float | None
     previous_verdict: str
@@ -104,7 +101,6 @@ class UnitRow:
     outcome: str
     fresh: bool
     errors: int
-    warnings: int
     seconds: float
     finished_at: float
     cause: str
@@ -169,72 +165,61 @@ class BackgroundJob:
         return not self.ended.is_set()
 
 
+_OF_UNITS = {
+    **dict.fromkeys(("id", "instance", "fresh", "errors")), "seconds": 0.0, "finished_at": 0.0, "measuring": "",
+    "unmeasured": "", "verifying": False, "slow": "", "generation": 0,
+}  # fmt: skip
+_OF_TIMINGS = {
+    **dict.fromkeys(("id", "median_us", "tflops", "gbps", "bound_us", "bound_percent", "taken_at", "observed_percent")),
+    "verified": False, "failure": "", "message": "",
+}  # fmt: skip
+"""Fields that are kept as they are sent, and what stands for null."""
+
+
+def _kept(raw: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: empty if (value := raw.get(name)) is None else value for name, empty in names.items()}
+
+
 def row_of(raw: Mapping[str, Any]) -> UnitRow:
     """A unit as JSON has it."""
     start = raw["place"]["start"]
     figures, verification = raw.get("figures") or {}, raw.get("verification") or {}
     causes = raw.get("cause") or ()
-    timings = tuple(_timing_rows(raw.get("timings") or ()))
+    timings = tuple(map(_timing_row, raw.get("timings") or ()))
     return UnitRow(
-        id=raw["id"],
+        **_kept(raw, _OF_UNITS),
         kernel=intern(raw["kernel"]),
-        instance=raw["instance"],
         arch=intern(raw["arch"]),
         place=TextPlace(intern(raw["place"]["path"]), start["line"], start["column"]),
         phase=intern(raw["phase"]),
         outcome=intern(raw["outcome"] or ""),
-        fresh=raw["fresh"],
-        errors=raw["errors"],
-        warnings=raw["warnings"],
-        seconds=raw.get("seconds") or 0.0,
-        finished_at=raw.get("finished_at") or 0.0,
         cause=causes[0]["what"] if causes else "",
-        measuring=raw.get("measuring") or "",
         to_measure=len(raw.get("to_measure") or ()),
-        unmeasured=raw.get("unmeasured") or "",
         headline=figures.get("headline") or "",
         artifact=figures.get("artifact_key") or "",
         verification=verification.get("summary") or raw.get("unverified") or "",
         verification_outcome=intern(verification.get("outcome") or ""),
-        verifying=raw.get("verifying") or False,
-        slow=raw.get("slow") or "",
         timings=timings,
         timed_at=max((timing.taken_at for timing in timings), default=0.0),
-        generation=raw.get("generation") or 0,
         verification_fresh=verification.get("standing") == "fresh",
     )
 
 
-def _timing_rows(timings: Iterable[Mapping[str, Any]]) -> Iterator[TimingRow]:
-    for raw in timings:
-        comparisons = raw.get("comparisons") or ()
-        baseline = _comparison(comparisons, "baseline")
-        previous = _comparison(comparisons, "previous")
-        yield TimingRow(
-            id=raw["id"],
-            shape=intern(raw["shape"]),
-            cache=intern(raw["cache"]),
-            device=intern(raw["device_description"] + (FLUSHED if raw.get("flushed_instructions") else "")),
-            median_us=raw["median_us"],
-            minimum_us=raw["minimum_us"],
-            q3_us=raw["q3_us"],
-            tflops=raw.get("tflops"),
-            gbps=raw.get("gbps"),
-            bound_us=raw.get("bound_us"),
-            bound_percent=raw.get("bound_percent"),
-            verified=raw.get("verified") or False,
-            standing=intern(raw["standing"]),
-            taken_at=raw["taken_at"],
-            failure=raw.get("failure") or "",
-            message=raw.get("message") or "",
-            baseline=baseline.get("against", ""),
-            baseline_verdict=intern(baseline.get("verdict", "")),
-            baseline_ratio=baseline.get("ratio"),
-            previous_verdict=intern(previous.get("verdict", "")),
-            previous_ratio=previous.get("ratio"),
-            observed_percent=raw.get("observed_percent"),
-            place=intern(raw["device"] + (f" on {raw['machine']}" if raw.get("machine") else "")),
-        )
+def _timing_row(raw: Mapping[str, Any]) -> TimingRow:
+    comparisons = raw.get("comparisons") or ()
+    baseline, previous = (_comparison(comparisons, kind) for kind in ("baseline", "previous"))
+    return TimingRow(
+        **_kept(raw, _OF_TIMINGS),
+        shape=intern(raw["shape"]),
+        cache=intern(raw["cache"]),
+        device=intern(raw["device_description"] + (FLUSHED if raw.get("flushed_instructions") else "")),
+        standing=intern(raw["standing"]),
+        baseline_verdict=intern(baseline.get("verdict", "")),
+        baseline_ratio=baseline.get("ratio"),
+        previous_verdict=intern(previous.get("verdict", "")),
+        previous_ratio=previous.get("ratio"),
+        place=intern(raw["device"] + (f" on {raw['machine']}" if raw.get("machine") else "")),
+    )
 
 
 def _comparison(comparisons: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:

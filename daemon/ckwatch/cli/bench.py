@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -30,8 +28,6 @@ from ckwatch.wire.figures_text import (
 )
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from rich.status import Status
-
     from ckwatch.model.timings import Timing
     from ckwatch.wire.benchmarks import BenchLine
 
@@ -98,20 +94,17 @@ class _Bench:
         """Print each timing; what is being done is shown on a terminal."""
         if self.output.json:
             self.output.answer(event="start")
-        with ExitStack() as stack:
-            status: Status | None = None
-            if not self.output.json and sys.stdout.isatty():
-                status = stack.enter_context(self.output.console.status("building"))
+        with self.output.working("building") as show:
             async for line in lines:
-                self._take(line, status)
+                self._take(line, show)
 
-    def _take(self, line: BenchLine, status: Status | None) -> None:
+    def _take(self, line: BenchLine, show: Callable[[str], None]) -> None:
         if line.event == "start":
             self._total = line.shapes
         elif self.output.json:
             _print_line(self.output, line)
-        if line.event == "stage" and status is not None:
-            status.update(Text(f"{self._amount()}  {line.unit}  {line.shape}  {line.text}"))
+        if line.event == "stage":
+            show(f"{self._amount()}  {line.unit}  {line.shape}  {line.text}")
         elif line.event == "timing" and line.timing is not None:
             self._timing(line.timing, known=line.known)
         elif line.event == "skipped" and line.unit is not None:

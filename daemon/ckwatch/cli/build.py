@@ -18,11 +18,10 @@ from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
-from ckwatch.cli.command_words import is_private, start_of
+from ckwatch.cli.command_words import is_private
 from ckwatch.cli.mistakes import Mistakes, mistakes_in, named
 from ckwatch.cli.output import Output
-from ckwatch.cli.session import asked_patterns, connected, unbuilt_of
-from ckwatch.cli.signals import stoppable
+from ckwatch.cli.session import asked_patterns, asking, unbuilt_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.system.durable_files import fitting_name, replace_file
@@ -44,11 +43,8 @@ def build(options: argparse.Namespace, asked: Callable[[], None]) -> int:
 
 
 async def _run(options: argparse.Namespace, asked: Callable[[], None], *, check_only: bool) -> int:
-    async with stoppable():
-        start = await to_thread.run_sync(start_of, options, options.words)
-        async with connected(options, start) as client:
-            output = Output(options, client.root)
-            return await _build(options, client, output, asked, check_only=check_only)
+    async with asking(options, options.words) as client:
+        return await _build(options, client, Output(options, client.root), asked, check_only=check_only)
 
 
 async def _build(
@@ -144,18 +140,13 @@ async def _follow(
                 ended.append(take(line))
                 ended[-1].print_json(output)
         return ended
-    from ckwatch.cli.progress import BuildProgress
+    from ckwatch.cli.progress import build_progress
 
-    with BuildProgress(output, first.units) as progress:
-        async with anyio.create_task_group() as tasks:
-            if compiles:
-                tasks.start_soon(progress.follow, client)
-            async for line in lines:
-                if line.event == "unit":
-                    one = take(line)
-                    ended.append(one)
-                    progress.ended(one)
-            tasks.cancel_scope.cancel()
+    async with build_progress(client, output, first.units, follows=compiles) as progress:
+        async for line in lines:
+            if line.event == "unit":
+                ended.append(take(line))
+                progress.ended(ended[-1])
     return ended
 
 

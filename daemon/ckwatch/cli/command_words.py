@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ckwatch.workspace.discovery import working_folder
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.discovery import find_workspace, working_folder
 
 KERNEL_END, TEMPLATE_END = ".kernel.toml", ".j2"
 
@@ -48,6 +49,21 @@ def path_of(word: str, here: Path) -> Path | None:
     except OSError:  # a name that no file can have
         return None
     return path if is_file else None
+
+
+def workspace_at(options: argparse.Namespace) -> Path:
+    """The workspace of `-C`, or that of the working directory. Raises CkwatchError where there is none."""
+    return find_workspace(options.workspace or working_folder())
+
+
+def workspace_if_any(options: argparse.Namespace) -> Path | None:
+    """The same; None outside of one. Raises CkwatchError where `-C` names none."""
+    try:
+        return workspace_at(options)
+    except CkwatchError:
+        if options.workspace is not None:
+            raise
+        return None
 
 
 def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:

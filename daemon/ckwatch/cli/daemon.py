@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.output import Output
 from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
@@ -25,7 +26,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
 from ckwatch.wire.endpoint import Endpoint, endpoint_of, holder, owner
-from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
+from ckwatch.workspace.discovery import FILE_NAME
 
 if TYPE_CHECKING:
     from ckwatch.wire.state import FarmStatus, Status
@@ -42,7 +43,7 @@ TERMINATED_S = 5.0
 
 def start(options: argparse.Namespace) -> int:
     """Start the daemon in the background, or be it."""
-    root = _workspace(options)
+    root = workspace_at(options)
     require_trust(root, given=options.trust)
     if options.foreground:
         return _be_daemon(root)
@@ -56,7 +57,7 @@ def stop(options: argparse.Namespace) -> int:
 
 def restart(options: argparse.Namespace) -> int:
     """End the daemon and start another."""
-    root = _workspace(options)
+    root = workspace_at(options)
     require_trust(root, given=options.trust)
     anyio.run(_stop, root)
     return anyio.run(_start, root)
@@ -67,14 +68,10 @@ def status(options: argparse.Namespace) -> int:
     return anyio.run(partial(_status, known_workspace(options), Output(options)))
 
 
-def _workspace(options: argparse.Namespace) -> Path:
-    return find_workspace(options.workspace or working_folder())
-
-
 def known_workspace(options: argparse.Namespace) -> Path:
-    """As `_workspace`; also one that has been deleted, if a daemon still runs for it."""
+    """As `workspace_at`; also one that has been deleted, if a daemon still runs for it."""
     try:
-        return _workspace(options)
+        return workspace_at(options)
     except CkwatchError:
         with suppress(OSError):
             # the kernel marks a working folder that is gone

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.output import Output
 from ckwatch.cli.render import shell_line
 from ckwatch.cli.session import asking, one_unit
-from ckwatch.client import Client
 from ckwatch.compile.timetrace.summary import BACK_END, FRONT_END, TemplateCost
 from ckwatch.model.amounts import clock, duration
 from ckwatch.wire.state import OutcomeName, Phase
@@ -117,7 +114,8 @@ async def run(options: argparse.Namespace) -> int:
         output = Output(options, client.root)
         trace = None
         if options.time or target is not None:
-            trace = await _trace(client, unit, target, output)
+            with output.working("compiling to see where the time goes"):
+                trace = await client.time_trace(unit, target)
             if not options.json:
                 return _print_time(output, trace)
         detail = await client.unit(unit)
@@ -146,13 +144,6 @@ async def run(options: argparse.Namespace) -> int:
     else:
         _print(output, detail, state, call)
     return 1 if failed else 0
-
-
-async def _trace(client: Client, unit: str, target: Path | None, output: Output) -> TimeTrace:
-    if output.json or not sys.stdout.isatty():
-        return await client.time_trace(unit, target)
-    with output.console.status("compiling to see where the time goes"):
-        return await client.time_trace(unit, target)
 
 
 def _print_time(output: Output, trace: TimeTrace) -> int:

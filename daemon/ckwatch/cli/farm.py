@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import signal
 import sys
@@ -16,20 +15,20 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import workspace_at, workspace_if_any
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
-from ckwatch.client.launch import last_words, report_of
+from ckwatch.client.launch import last_words, started_apart
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, DiagnosedError, ToolchainError
 from ckwatch.model.version import __version__
-from ckwatch.system.processes import ProcessHandle, signal_group, start
-from ckwatch.system.python_process import module_command, module_environment
-from ckwatch.wire.readiness import parse
-from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
+from ckwatch.system.processes import ProcessHandle
+from ckwatch.system.python_process import module_command
+from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import FarmSection, Settings
 
@@ -84,23 +83,7 @@ async def up(options: argparse.Namespace) -> int:
             print(f"the farm is already up at {found.address}")
             return 0
         log = cluster_log(root)
-        read_fd, write_fd = os.pipe()
-        os.set_blocking(read_fd, False)
-        group: int | None = None
-        try:
-            try:
-                group = await to_thread.run_sync(_spawn, root, log, write_fd)
-            finally:
-                os.close(write_fd)
-            ready = parse(await report_of(read_fd))
-        except BaseException:
-            if group is not None:
-                signal_group(group, signal.SIGTERM)
-            raise
-        finally:
-            os.close(read_fd)
-        if ready.state == "failed":
-            raise CkwatchError(ready.message, ready.hint)
+        await started_apart("the farm", [*module_command("ckwatch.farm.cluster"), str(root)], log, kept=False)
         found = await to_thread.run_sync(running_cluster, root)
         if found is None:
             raise CkwatchError("the farm ended while it started", f"{last_words(log)}its log is {log}")
@@ -135,23 +118,6 @@ def _nothing_to_start(farm: FarmSection) -> tuple[str, str]:
             ]
         ),
     )
-
-
-def _spawn(root: Path, log: Path, write_fd: int) -> int:
-    """Start the cluster, which parts from its first process; its group."""
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with log.open("ab") as file:
-        first = start(
-            [*module_command("ckwatch.farm.cluster"), str(root), "--ready-fd", str(write_fd)],
-            environment=module_environment(),
-            folder=Path("/"),
-            stdout=file,
-            stderr=file,
-            pass_fds=(write_fd,),
-        )
-    first.wait()
-    first.close()
-    return first.pid
 
 
 async def down(options: argparse.Namespace) -> int:
@@ -282,14 +248,8 @@ def certificates(options: argparse.Namespace) -> int:
     """Make what is missing, and say what to copy where."""
     from ckwatch.farm.certificates import MEMBER_FILES, default_certificates_folder, make_certificates
 
-    farm = FarmSection()
-    try:
-        find_workspace(options.workspace or working_folder())
-    except CkwatchError:  # certificates are the user's, not a workspace's
-        if options.workspace is not None:
-            raise
-    else:
-        farm = _workspace(options)[1].farm
+    # certificates are the user's, not a workspace's
+    farm = FarmSection() if workspace_if_any(options) is None else _workspace(options)[1].farm
     made = make_certificates(farm.certificates or default_certificates_folder(), tuple(options.names))
     output = Output(options)
     if made.new_authority:
@@ -307,7 +267,7 @@ def certificates(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> tuple[Path, Settings]:
-    root = find_workspace(options.workspace or working_folder())
+    root = workspace_at(options)
     loaded = load_workspace(root)
     named = str(root / FILE_NAME)
     wrong = tuple(one for one in loaded.diagnostics if one.severity is Severity.ERROR and one.span.path == named)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned, fields_of
-from ckwatch.cli.progress import built
+from ckwatch.cli.progress import build_progress
 from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
 from ckwatch.model.amounts import count, size, tflops, time_of
@@ -386,16 +385,13 @@ async def inspect(options: argparse.Namespace) -> int:
             lines = calibrated_lines(calibrated.calibration, calibrated.timed, calibrated.notes)
             return _print(output, partial(calibration_report, calibrated), lines)
         unit = await one_unit(client, options.unit)
-        await built(client, output, unit)
+        async with build_progress(client, output, [unit]):
+            await client.build(unit)
         if not (options.isa or options.kernel is not None or options.whole or options.no_lines):
             found = await client.analysis(unit)
             return _print(output, partial(inspected_unit, found), inspect_lines(found))
-        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
-        if output.json or not sys.stdout.isatty():
-            isa = await asked()
-        else:
-            with output.console.status("compiling the device code again for its source lines"):
-                isa = await asked()
+        with output.working("compiling the device code again for its source lines"):
+            isa = await client.isa(unit, options.kernel, lines=not options.no_lines)
         return _print(output, lambda: isa, isa_lines(isa, whole=options.whole))
 
 

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ckwatch.cli.styled_text import StyledText, cell_width
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
 
 if TYPE_CHECKING:
@@ -96,6 +99,17 @@ class Output:
                 self.styled(diagnostic_text(one, self._sources.read_line, self.root, detail=self.details))
             self.text(count_summary(one.severity for one in diagnostics))
 
+    @contextmanager
+    def working(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal what is being done; the function given says what follows."""
+        if self.json or not sys.stdout.isatty():
+            yield lambda _: None
+            return
+        from rich.text import Text
+
+        with self.console.status(text) as status:
+            yield lambda text: status.update(Text(text))
+
     def styled(self, text: StyledText) -> None:
         """Print text for people. Wrapping is left to the terminal: in a file one message stays on one line."""
         if self.is_plain:
@@ -125,6 +139,16 @@ def fields_of(value: Any) -> dict[str, Any]:
 def to_plain(value: Any) -> Any:
     """A value for JSON, which `json` does not know: a path, or what has fields."""
     return str(value) if isinstance(value, PurePath) else fields_of(value)
+
+
+def write_file(path: Path, content: bytes, *, folders: bool = True, flushed: bool = False) -> None:
+    """Write a file, whole or not at all, and its `folders`. Raises CkwatchError."""
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content, flushed=flushed)
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 GAP = "  "

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 
 import anyio
 from rich.live import Live
@@ -27,7 +26,7 @@ WAIT_SHOWN_S = 5.0
 
 
 class BuildProgress:
-    """Shows what compiles now and what has ended. Use as a context manager while the build runs."""
+    """Shows what compiles now and what has ended. `build_progress` makes one."""
 
     def __init__(self, output: Output, units: Sequence[str]) -> None:
         self._output = output
@@ -38,23 +37,7 @@ class BuildProgress:
         self._slow: dict[str, str] = {}
         self._waits_for: dict[str, str] = {}
         self._width = max((len(unit) for unit in units), default=0)
-        self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Self:
-        if self.moves:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._live.is_started:
-            self._live.stop()
-
-    @property
-    def moves(self) -> bool:
-        """True if there are moving lines: colours can be forced into a file, these cannot."""
-        return sys.stdout.isatty() and not self._output.json
+        self.live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     async def follow(self, client: Client) -> None:
         """Note which units are being compiled, and print what is said of slow ones, until cancelled."""
@@ -107,11 +90,19 @@ def amount(done: int, total: int, elapsed_s: float, worked: int) -> str:
     return f"{words}, about {elapsed(elapsed_s / worked * left)} left" if worked and left > 0 else words
 
 
-async def built(client: Client, output: Output, unit: str) -> None:
-    """Build a unit, and show on a terminal that it is compiled, and for how long."""
-    with BuildProgress(output, [unit]) as progress:
+@asynccontextmanager
+async def build_progress(
+    client: Client, output: Output, units: Sequence[str], *, follows: bool | None = None
+) -> AsyncIterator[BuildProgress]:
+    """Show the progress of a build while the context is open. `follows`: also what compiles, by default on a terminal.
+
+    Lines move on a terminal only: colours can be forced into a file, these cannot.
+    """
+    progress = BuildProgress(output, units)
+    moves = sys.stdout.isatty() and not output.json
+    with progress.live if moves else nullcontext():
         async with anyio.create_task_group() as tasks:
-            if progress.moves:
+            if moves if follows is None else follows:
                 tasks.start_soon(progress.follow, client)
-            await client.build(unit)
+            yield progress
             tasks.cancel_scope.cancel()

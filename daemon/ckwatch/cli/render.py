@@ -13,12 +13,11 @@ from anyio import to_thread
 
 from ckwatch.cli.diagnostic_text import display_path
 from ckwatch.cli.mistakes import explained, report_mistakes
-from ckwatch.cli.output import Output
+from ckwatch.cli.output import Output, write_file
 from ckwatch.cli.session import asked_patterns, asking, one_unit
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex
-from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import RenderedText
@@ -80,24 +79,17 @@ async def _write_all(options: argparse.Namespace) -> int:
                 output.diagnostics(rendered.diagnostics)
                 continue
             name = unit.id.replace("/", ".") + Path(rendered.source_name).suffix
-            await to_thread.run_sync(_write, folder / name, rendered.text)
+            await to_thread.run_sync(write_file, folder / name, rendered.text.encode())
             if rendered.command:
                 call = [name if word == rendered.source_name else word for word in rendered.command]
                 call[0] = rendered.clang
                 commands.append({"directory": str(folder), "file": name, "arguments": call})
-        await to_thread.run_sync(_write, folder / DATABASE, json.dumps(commands, indent=1) + "\n")
+        database = json.dumps(commands, indent=1) + "\n"
+        await to_thread.run_sync(write_file, folder / DATABASE, database.encode())
     without = "" if commands or failed or not units else "; there is no compiler, so it is empty"
     wrong = f"; {mistakes.summary}" if mistakes.summary else ""
     output.text(f"wrote {count(len(commands), 'entry', 'entries')} of {folder / DATABASE}{without}{wrong}")
     return 1 if failed or mistakes.are_errors else 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode(), flushed=False)
-    except OSError as error:
-        raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _print_map(rendered: RenderedText, source: str, root: str) -> None:

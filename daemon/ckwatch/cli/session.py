@@ -37,12 +37,12 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
     Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
     """
     root = await to_thread.run_sync(find_workspace, start)
-    served = not is_private(options) and await find_daemon(root) is not None
+    private = is_private(options)
+    served = not private and await find_daemon(root) is not None
     await to_thread.run_sync(lambda: require_trust(root, given=options.trust, served=served))
     archs = await to_thread.run_sync(known_archs, getattr(options, "arch", ()))
     rules = not getattr(options, "no_rules", False)
     header_warnings = True if getattr(options, "header_warnings", False) else None
-    private = is_private(options)
     async with (
         what_goes_on(root, private=private, unbuilt=unbuilt_of(options)),
         connect(root, client_name=options.command, private=private) as client,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ckwatch.cli.command_words import workspace_if_any
 from ckwatch.cli.output import Output, aligned
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder, folder_size
 from ckwatch.compile.store.shared_store import shown_location
 from ckwatch.model.amounts import count, memory
-from ckwatch.model.errors import CkwatchError
-from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import StoreSection, parse_byte_size
 
@@ -59,10 +58,5 @@ def collect_garbage(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> StoreSection:
     """`[store]` of the workspace; outside of one, the defaults."""
-    try:
-        root = find_workspace(options.workspace or working_folder())
-    except CkwatchError:
-        if options.workspace is not None:
-            raise
-        return StoreSection()
-    return load_workspace(root).settings.store
+    root = workspace_if_any(options)
+    return StoreSection() if root is None else load_workspace(root).settings.store

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import ckwatch_templates
+from ckwatch.cli.command_words import workspace_at
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.output import Output, aligned, write_file
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.names import why_no_name
 from ckwatch.model.unit_patterns import nearest_name
-from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
-from ckwatch.workspace.discovery import find_workspace, in_workspace, working_folder
+from ckwatch.workspace.discovery import in_workspace, working_folder
 from ckwatch.workspace.loading import DEFAULT_TEMPLATES, Workspace, load_workspace
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
 
@@ -24,7 +24,11 @@ SUFFIX = ".j2"
 def list_(options: argparse.Namespace) -> int:
     """Print the templates, the workspace's first; outside of a workspace the built-in ones."""
     output = Output(options)
-    workspace = _workspace(options) if options.workspace is not None or in_workspace(working_folder()) else None
+    workspace = (
+        load_workspace(workspace_at(options))
+        if options.workspace is not None or in_workspace(working_folder())
+        else None
+    )
     folders = (ckwatch_templates.ROOT,) if workspace is None else workspace.template_folders
     found = {
         name: path for name, path in templates_of(folders).items() if options.all or name.endswith(TEMPLATE_SUFFIXES)
@@ -53,13 +57,11 @@ def list_(options: argparse.Namespace) -> int:
 
 def copy(options: argparse.Namespace) -> int:
     """Copy a template into the workspace's first template folder."""
-    workspace = _workspace(options)
+    workspace = load_workspace(workspace_at(options))
     found = templates_of(workspace.template_folders)
     source = found.get(options.name)
     if source is None:
-        near = nearest_name(found, options.name)
-        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
-        raise CkwatchError(f"there is no template '{options.name}'", hint)
+        raise no_template(options.name, nearest_name(found, options.name))
     name = PurePosixPath(options.target or options.name)
     if name.is_absolute() or ".." in name.parts or not name.name.endswith(SUFFIX):
         raise CkwatchError(
@@ -70,12 +72,7 @@ def copy(options: argparse.Namespace) -> int:
     target = own_folder(workspace) / name
     if target.exists():
         raise CkwatchError(f"{target} is there already", "give the copy a name of its own: `templates copy NAME NEW`")
-    content = read_file(source)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, content)
-    except OSError as error:
-        raise CkwatchError(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
+    write_file(target, read_file(source), flushed=True)
     output = Output(options, workspace.root)
     output.text(f"wrote {target}")
     if str(name) == options.name:
@@ -83,6 +80,12 @@ def copy(options: argparse.Namespace) -> int:
     else:
         output.text(f'a kernel file uses it with template = "{name}"')
     return 0
+
+
+def no_template(name: str, near: str | None) -> CkwatchError:
+    """The error for a template that there is not; `near` is another one with such a name."""
+    hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
+    return CkwatchError(f"there is no template '{name}'", hint)
 
 
 def templates_of(folders: Iterable[Path]) -> dict[str, Path]:
@@ -103,7 +106,3 @@ def own_folder(workspace: Workspace) -> Path:
 
 def _is_built_in(path: Path) -> bool:
     return path.is_relative_to(Path(ckwatch_templates.__file__).parent)
-
-
-def _workspace(options: argparse.Namespace) -> Workspace:
-    return load_workspace(find_workspace(options.workspace or working_folder()))

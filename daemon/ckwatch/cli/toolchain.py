@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
+from ckwatch.cli.command_words import workspace_if_any
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
@@ -29,8 +30,7 @@ from ckwatch.compile.toolchain.install import install_composable_kernel
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
 from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
-from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import is_trusted, require_trusted
 
@@ -61,13 +61,8 @@ def doctor(options: argparse.Namespace) -> int:
 
 def trusted_workspace(options: argparse.Namespace) -> Path | None:
     """The workspace that is named, or that the command is run in, as far as that one is trusted."""
-    if options.workspace is not None:
-        return find_workspace(options.workspace)
-    try:
-        root = find_workspace(working_folder())
-    except CkwatchError:
-        return None
-    if not is_trusted(root):
+    root = workspace_if_any(options)
+    if root is not None and options.workspace is None and not is_trusted(root):
         text = f"ckwatch: {root} is not trusted; its [toolchain] is left out (`ckwatch trust` trusts it)\n"
         sys.stderr.write(text)
         return None

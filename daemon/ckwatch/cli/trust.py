@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from ckwatch.cli.command_words import workspace_at
 from ckwatch.model.errors import CkwatchError, UntrustedError
-from ckwatch.workspace.discovery import find_workspace, working_folder
 from ckwatch.workspace.trust import (
     TrustState,
     distrust,
@@ -75,7 +75,7 @@ def _folder(options: argparse.Namespace) -> Path:
     """The folder that is named, else the workspace that the command is about."""
     if options.folder is not None:
         return Path(options.folder).expanduser().resolve()
-    return find_workspace(options.workspace or working_folder())
+    return workspace_at(options)
 
 
 def _remove(folder: Path) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.results import TIMED, EvaluationStatus
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from ckwatch.tuning.plan import TuningStep
     from ckwatch.tuning.runner import Tuning
 
@@ -89,12 +86,9 @@ class _Tune:
         else:
             for line in self._beginning():
                 self._output.text(line)
-        with ExitStack() as stack:
-            status: Status | None = None
-            if not self._output.json and sys.stdout.isatty():
-                status = stack.enter_context(self._output.console.status("building"))
+        with self._output.working("building") as show:
             async for step in self._run:
-                self._take(step, status)
+                self._take(step, show)
 
     def _beginning(self) -> list[str]:
         tuned, found = self._run.tuned, self._run.tuned.coverage
@@ -112,7 +106,7 @@ class _Tune:
             lines.append(f"  never allowed{sure}: {gone.parameter} = {gone.value}  ({gone.rule})")
         return lines
 
-    def _take(self, step: TuningStep, status: Status | None) -> None:
+    def _take(self, step: TuningStep, show: Callable[[str], None]) -> None:
         result = step.result
         self._outcomes[result.status] += 1
         if result.status not in TIMED:
@@ -126,8 +120,7 @@ class _Tune:
         if step.best and not step.known:
             words = f"{duration(step.seconds):>10}  {result.shape}  {result.median_us:.4g} µs  {step.point.instance}"
             self._output.console.print(Text(words), soft_wrap=True)
-        if status is not None:
-            status.update(Text(self._progress(step)))
+        show(self._progress(step))
 
     def _progress(self, step: TuningStep) -> str:
         options = self._run.options

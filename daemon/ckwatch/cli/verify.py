@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -23,8 +21,6 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from rich.status import Status
-
     from ckwatch.wire.state import Unit
     from ckwatch.wire.verification import VerifyLine
 
@@ -60,28 +56,25 @@ class _Verify:
 
     async def follow(self, lines: AsyncIterator[VerifyLine]) -> None:
         """Print each unit; what is being done is shown on a terminal."""
-        with ExitStack() as stack:
-            status: Status | None = None
-            if not self.output.json and sys.stdout.isatty():
-                status = stack.enter_context(self.output.console.status("building"))
+        with self.output.working("building") as show:
             async for line in lines:
-                self._take(line, status)
+                self._take(line, show)
 
-    def _take(self, line: VerifyLine, status: Status | None) -> None:
+    def _take(self, line: VerifyLine, show: Callable[[str], None]) -> None:
         if line.event == "start":
             self._total = line.units
             if self.output.json:
                 self.output.answer(event="start", units=line.units)
         elif line.event in ("began", "stage"):
-            self._stage(line, status)
+            self._stage(line, show)
         elif line.event == "unit" and line.result is not None:
             self._unit(line)
 
-    def _stage(self, line: VerifyLine, status: Status | None) -> None:
+    def _stage(self, line: VerifyLine, show: Callable[[str], None]) -> None:
         done = sum(self._outcomes.values()) + sum(self._unbuilt.values())
-        if status is not None and line.text:
-            status.update(Text(f"{done} of {self._total}  {line.unit}  {line.text}"))
-        if self.output.json and line.event in ("began", "stage"):
+        if line.text:
+            show(f"{done} of {self._total}  {line.unit}  {line.text}")
+        if self.output.json:
             self.output.event(line.event, unit=line.unit, text=line.text)
 
     def _unit(self, line: VerifyLine) -> None:

@@ -19,10 +19,10 @@ from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, ask
-from ckwatch.client.events import Events, ReadEvents, ReadUnit, UnitInBrief, in_brief
+from ckwatch.client.events import BriefChange, Events, ReadChange, ReadUnit, in_brief, whole_change
 from ckwatch.client.http import connection_to
 from ckwatch.client.launch import end_of
-from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
+from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, OverlayText, sendable
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, UnknownUnitError, plain_errors
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import NOTHING, Answer, AnyEndpoint, AsyncAsker, Question, Request
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ckwatch.model.diagnostics import Diagnostic
     from ckwatch.tuning.results import TuningRecord, TuningRun
     from ckwatch.tuning.runner import Tuning
-    from ckwatch.wire.state import Status, Unit
+    from ckwatch.wire.state import Change, Status, Unit
     from ckwatch.wire.verification import UnitVerification
 
 
@@ -96,23 +96,23 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """The messages in a file of the workspace, of all its units."""
         return (await self._ask(ClientQuestions.file, (path,))).diagnostics
 
-    def events(self) -> Events:
+    def events(self) -> Events[Change]:
         """The state of everything, followed: first a change for each thing that is, then one whenever it changes.
 
         A topic that is gone has a change without state. Connections and daemons that are lost in between are replaced,
         and nothing is missed but states that lasted shorter than that. See `Events` for how it ends.
         """
         self._is_known = True
-        return Events(self._connection, self._state_sync, self.id)
+        return Events(self._connection, self._state_sync, self.id, whole_change)
 
-    def events_in_brief(self) -> ReadEvents[UnitInBrief]:
+    def events_in_brief(self) -> Events[BriefChange]:
         """The same with units in brief: `state.decoded()` is all that `events` gives of one."""
         return self.events_as(in_brief)
 
-    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> ReadEvents[ReadUnit]:
+    def events_as(self, of_unit: Callable[[Mapping[str, Any]], ReadUnit]) -> Events[ReadChange[ReadUnit]]:
         """The same with units as `of_unit` makes them of their JSON, for a program that needs a part of thousands."""
         self._is_known = True
-        return ReadEvents(self._connection, self._state_sync, self.id, of_unit=of_unit)
+        return Events(self._connection, self._state_sync, self.id, ReadChange, of_unit)
 
     # Builds.
 
@@ -142,7 +142,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         The file need not exist. Half a UTF-16 pair, as editors may have it, becomes U+FFFD.
         """
         self._is_known = True
-        entry = self._state_sync.state.set_text(self._absolute(path), sendable(text))
+        entry = self._state_sync.state.add(OverlayText(self._absolute(path), sendable(text)))
         async with self._state_sync.overlaying(entry) as overlay:
             yield overlay
 
@@ -240,7 +240,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         path = present[0].place.path
         text = await to_thread.run_sync(sweeps.instance_tables, chosen, beneath)
         self._is_known = True
-        entry = self._state_sync.state.append_text(path, text, await to_thread.run_sync(_text_of, path))
+        entry = self._state_sync.state.add(OverlayText(path, text, await to_thread.run_sync(_text_of, path)))
         async with self._state_sync.overlaying(entry), AsyncExitStack() as stack:
             try:
                 lines = await stack.enter_async_context(
@@ -258,7 +258,7 @@ class Client(WorkspaceQuestions, UnitQuestions, TimingQuestions, AsyncAsker):
         """Have text below that of a file, in this client's view only, as long as the context is open: at first none."""
         absolute = self._absolute(path)
         self._is_known = True
-        entry = self._state_sync.state.append_text(absolute, "", await to_thread.run_sync(_text_of, absolute))
+        entry = self._state_sync.state.add(OverlayText(absolute, "", await to_thread.run_sync(_text_of, absolute)))
         async with self._state_sync.overlaying(entry) as overlay:
             yield overlay
 

@@ -20,7 +20,6 @@ from ckwatch.client.http import Exchange
 from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
 from ckwatch.model.errors import LOST_ERRORS, ProtocolError
 from ckwatch.model.topics import HEARTBEAT, RESET, Topic
-from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import Request
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ class UnitInBrief:
 
 
 ReadUnit = TypeVar("ReadUnit")
+OfUnit = Callable[[Mapping[str, Any]], Any]
+"""Makes of a unit's JSON what a follower needs."""
 
 
 class ReadChange(NamedTuple, Generic[ReadUnit]):
@@ -141,8 +142,11 @@ class ClosingIterator:
         raise NotImplementedError
 
 
-class Following(ClosingIterator, Generic[Followed]):
+class Events(ClosingIterator, Generic[Followed]):
     """An iterator over changes that outlives connections and daemons.
+
+    `change` makes each of its number, topic and state; `of_unit` makes the state of a unit of its JSON, by default all
+    of it. What it makes is compared: a unit that gives an equal one has not changed. It runs on the event loop.
 
     It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
     may be left early should close it, best as a context: `async with client.events() as changes`. It may be waited for
@@ -150,11 +154,19 @@ class Following(ClosingIterator, Generic[Followed]):
     """
 
     def __init__(
-        self, connection: Connection, state_sync: ClientStateSync, client: str, patience: Patience = Patience()
+        self,
+        connection: Connection,
+        state_sync: ClientStateSync,
+        client: str,
+        change: Callable[[int, Topic, Any], Followed],
+        of_unit: OfUnit | None = None,
+        patience: Patience = Patience(),
     ) -> None:
         self._connection = connection
         self._state_sync = state_sync
         self._client = client
+        self._change = change
+        self._of_unit = of_unit
         self._patience = patience
         self._known = KnownStates()
         self._pending: Iterator[Followed] = iter(())
@@ -177,19 +189,6 @@ class Following(ClosingIterator, Generic[Followed]):
         """Return when the loop over the changes has handled all up to this number of the daemon's, or ends."""
         while self._reached < seq and not self._closed:
             await self._progressed.wait()
-
-    def _decoded(self, line: bytes) -> Followed:
-        """A line of the event stream. Raises ProtocolError."""
-        raise NotImplementedError
-
-    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
-        """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a
-        second. Raises ProtocolError."""
-        raise NotImplementedError
-
-    def _change(self, seq: int, topic: Topic, state: Any) -> Followed:
-        """The change to a state that a snapshot has."""
-        raise NotImplementedError
 
     async def __anext__(self) -> Followed:
         """The next change. Raises DaemonGoneError when a lost daemon cannot be reached again."""
@@ -223,7 +222,12 @@ class Following(ClosingIterator, Generic[Followed]):
         raise StopAsyncIteration
 
     def _take(self, line: bytes) -> Followed | None:
-        change = self._decoded(line)
+        from pydantic_core import from_json
+
+        with _understanding("event"):
+            raw = from_json(line)
+            topic, state = Topic(raw["topic"]), raw["state"]
+            change = self._change(int(raw["seq"]), topic, None if state is None else _read(topic, state, self._of_unit))
         if change.topic == RESET:
             self._seq = None
             self._lose(stopped=False)
@@ -257,7 +261,7 @@ class Following(ClosingIterator, Generic[Followed]):
     async def _open(self) -> None:
         if self._seq is None:
             data = await self._connection.request(Request("GET", ("snapshot",), (("client", self._client),)))
-            seq, states = await self._states_in(data)
+            seq, states = await states_of(data, self._of_unit)
             news = self._known.renewed(states)
             self._seq, self._pending = seq, (self._change(seq, topic, state) for topic, state in news)
         query = (("client", self._client), ("after", str(self._seq)))
@@ -283,57 +287,17 @@ class Following(ClosingIterator, Generic[Followed]):
             exchange.close()
 
 
-class Events(Following["Change"]):
-    __doc__ = Following.__doc__
+def whole_change(seq: int, topic: Topic, state: Any) -> Change:
+    """A change with the wire type of its state."""
+    from ckwatch.wire.state import Change
 
-    def _decoded(self, line: bytes) -> Change:
-        change: Change = parsed(ClientQuestions.events.adapter, line)
-        return change
-
-    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
-        return await states_of(data)
-
-    def _change(self, seq: int, topic: Topic, state: Any) -> Change:
-        from ckwatch.wire.state import Change
-
-        return Change(seq=seq, topic=topic, state=state)
+    return Change(seq=seq, topic=topic, state=state)
 
 
-class ReadEvents(Following[ReadChange[ReadUnit]]):
-    """The same with units as `of_unit` makes them of their JSON, for who follows thousands of them and needs a part of
-    each. What it makes is compared: a unit that gives an equal one has not changed. It runs on the event loop."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        state_sync: ClientStateSync,
-        client: str,
-        *,
-        of_unit: Callable[[Mapping[str, Any]], ReadUnit],
-    ) -> None:
-        super().__init__(connection, state_sync, client)
-        self._of_unit = of_unit
-
-    def _decoded(self, line: bytes) -> ReadChange[ReadUnit]:
-        from pydantic_core import from_json
-
-        with _understanding("event"):
-            raw = from_json(line)
-            topic, state = Topic(raw["topic"]), raw["state"]
-            return ReadChange(int(raw["seq"]), topic, None if state is None else _read(topic, state, self._of_unit))
-
-    async def _states_in(self, data: bytes) -> tuple[int, dict[Topic, Any]]:
-        return await states_of(data, self._of_unit)
-
-    def _change(self, seq: int, topic: Topic, state: Any) -> ReadChange[ReadUnit]:
-        return ReadChange(seq, topic, state)
-
-
-async def states_of(
-    data: bytes, of_unit: Callable[[Mapping[str, Any]], Any] | None = None
-) -> tuple[int, dict[Topic, Any]]:
+async def states_of(data: bytes, of_unit: OfUnit | None = None) -> tuple[int, dict[Topic, Any]]:
     """The number and the states, by topic, of a wire `Snapshot`; units as `of_unit` makes them. The daemon sends each
-    state on a line of its own. Raises ProtocolError."""
+    state on a line of its own, and it is read piece by piece: 5,000 units at once would hold up the event loop for a
+    tenth of a second. Raises ProtocolError."""
     from pydantic_core import from_json
 
     states: dict[Topic, Any] = {}
@@ -356,7 +320,7 @@ async def states_of(
     return seq, states
 
 
-def _read(topic: Topic, raw: Any, of_unit: Callable[[Mapping[str, Any]], Any] | None) -> Any:
+def _read(topic: Topic, raw: Any, of_unit: OfUnit | None) -> Any:
     """A state as JSON has it."""
     if of_unit is not None and topic.kind == "unit":
         return of_unit(raw)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +23,7 @@ from anyio import to_thread
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError, DaemonGoneError, DaemonSilentError, plain_errors
 from ckwatch.system.file_locks import try_lock, unlock
-from ckwatch.system.processes import ProcessHandle, ProcessStartError, start
+from ckwatch.system.processes import ProcessHandle, ProcessStartError, signal_group, start
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.wire.endpoint import (
     PACKAGE,
@@ -215,30 +216,40 @@ async def _started_alone(root: Path, endpoint: Endpoint, program: Sequence[str])
 
 async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:
     """Start a daemon; whether it is ready, else another one has the workspace. Raises as `ensure_daemon`."""
-    read_fd, write_fd = os.pipe()
-    try:
-        os.set_blocking(read_fd, False)
-        try:
-            await to_thread.run_sync(_spawn, root, endpoint, program, write_fd)
-        finally:
-            os.close(write_fd)
-        readiness = parse(await report_of(read_fd))
-    finally:
-        os.close(read_fd)
-    return await to_thread.run_sync(_ready, readiness, endpoint)
-
-
-def _ready(readiness: Readiness, endpoint: Endpoint) -> bool:
-    if readiness.state == "failed":
-        raise CkwatchError(readiness.message, readiness.hint)
+    readiness = await started_apart("the daemon", [*program, str(root)], endpoint.log)
     if readiness.state == "died":
-        raise DaemonGoneError(
-            "the daemon died while it started", f"{last_words(endpoint.log)}its log is {endpoint.log}"
-        )
+        words = await to_thread.run_sync(last_words, endpoint.log)
+        raise DaemonGoneError("the daemon died while it started", f"{words}its log is {endpoint.log}")
     return readiness.state == "ready"
 
 
-async def report_of(read_fd: int) -> bytes:
+async def started_apart(name: str, command: Sequence[str], log: Path, *, kept: bool = True) -> Readiness:
+    """Start a process that parts from this one, and wait for its report, or its end. Its output goes to `log`.
+
+    Raises CkwatchError where it cannot be started, or with its own words if it has failed. One that is not `kept` ends
+    when this is cancelled.
+    """
+    read_fd, write_fd = os.pipe()
+    group: int | None = None
+    try:
+        os.set_blocking(read_fd, False)
+        try:
+            group = await to_thread.run_sync(_spawn, name, command, log, write_fd)
+        finally:
+            os.close(write_fd)
+        readiness = parse(await _report_of(read_fd))
+    except BaseException:
+        if group is not None and not kept:
+            signal_group(group, signal.SIGTERM)
+        raise
+    finally:
+        os.close(read_fd)
+    if readiness.state == "failed":
+        raise CkwatchError(readiness.message, readiness.hint)
+    return readiness
+
+
+async def _report_of(read_fd: int) -> bytes:
     """All that comes through the pipe of a starting process, which ends with its report."""
     received = b""
     while len(received) < LIMIT_BYTES:
@@ -250,24 +261,25 @@ async def report_of(read_fd: int) -> bytes:
     return received
 
 
-def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], write_fd: int) -> None:
-    """Start the daemon. It parts from this process by itself, which is why its first process is waited for."""
+def _spawn(name: str, command: Sequence[str], log: Path, write_fd: int) -> int:
+    """Start the process; its group. It parts by itself, which is why its first process is waited for."""
     try:
-        with _log_file(endpoint.log) as log:
+        with _log_file(log) as file:
             first = start(
-                [*program, str(root), "--ready-fd", str(write_fd)],
+                [*command, "--ready-fd", str(write_fd)],
                 environment=module_environment(),
                 folder=Path("/"),
-                stdout=log,
-                stderr=log,
+                stdout=file,
+                stderr=file,
                 pass_fds=(write_fd,),
             )
             first.wait()
             first.close()
+            return first.pid
     except ProcessStartError as error:
-        raise CkwatchError(f"the daemon cannot be started: {error.program}: {error.reason}") from error
+        raise CkwatchError(f"{name} cannot be started: {error.program}: {error.reason}") from error
     except OSError as error:
-        raise CkwatchError(f"the daemon cannot be started: {error}") from error
+        raise CkwatchError(f"{name} cannot be started: {error}") from error
 
 
 def _log_file(path: Path) -> IO[bytes]:

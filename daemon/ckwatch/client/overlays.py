@@ -58,15 +58,8 @@ class ClientState:
         else:
             self.settings[setting] = request
 
-    def set_text(self, path: str, text: str) -> OverlayText:
-        """Replace the whole text of a file."""
-        entry = OverlayText(path, text)
-        self._texts.append(entry)
-        return entry
-
-    def append_text(self, path: str, text: str, base: str) -> OverlayText:
-        """Add text to the end of a file; `base` is the file's own text."""
-        entry = OverlayText(path, text, base)
+    def add(self, entry: OverlayText) -> OverlayText:
+        """Replace the whole text of a file, or add to its end."""
         self._texts.append(entry)
         return entry
 
@@ -81,11 +74,8 @@ class ClientState:
         if not entries:
             return None
         additions = [entry.text for entry in entries if entry.base is not None]
-        whole = self._whole_text(path)
-        return "".join((entries[0].base or "" if whole is None else whole, *additions))
-
-    def _whole_text(self, path: str) -> str | None:
-        return next((entry.text for entry in reversed(self._texts) if entry.path == path and entry.base is None), None)
+        whole = [entry.text for entry in entries if entry.base is None] or [entries[0].base or ""]
+        return "".join((whole[-1], *additions))
 
     def requests(self) -> dict[Key, BaseModel]:
         """The requests that make the daemon have everything."""

@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ckwatch.model.amounts import tflops
+
 ON_THE_ROOF = 0.005
 """Bounds that differ by less than this part are the same."""
+
+End = tuple[float, float]
+"""An intensity, and a rate in TFLOP/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,18 @@ class Roofline:
         if self.bandwidth_tbs is None or self.peak_tflops is None:
             return None
         return self.peak_tflops / self.bandwidth_tbs
+
+    def lines(self, low: float, high: float) -> list[tuple[str, tuple[End, End]]]:
+        """The parts that are known, between two intensities: the name of each, and its ends."""
+        found = []
+        ridge = None if self.ridge is None else min(max(self.ridge, low), high)
+        if (slope := self.bandwidth_tbs) is not None:
+            name = f"{slope:.3g} TB/s" if slope >= 1 else f"{1e3 * slope:.3g} GB/s"
+            end = high if ridge is None else ridge
+            found.append((name, ((low, low * slope), (end, end * slope))))
+        if (peak := self.peak_tflops) is not None:
+            found.append((tflops(peak), ((low if ridge is None else ridge, peak), (high, peak))))
+        return found
 
     def limit_of(self, point: RooflinePoint) -> Literal["matrix", "memory", ""]:
         """Return the limit behind the point's bound; empty if that is not shown, as with a hot cache."""

@@ -18,7 +18,7 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.client import Client, connect
-from ckwatch.client.events import BriefChange, ReadEvents, UnitInBrief
+from ckwatch.client.events import BriefChange, Events, UnitInBrief
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
 from ckwatch.model.delays import DAEMON_CHANGES, DIAGNOSTIC_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
@@ -111,7 +111,7 @@ class WorkspaceFolder:
         self._focus: tuple[tuple[str, ...], tuple[str, ...], Literal["looked-at", "none"]] = ((), (), "looked-at")
         """Units, files, and which unsaved texts are compiled."""
         self._focus_changed = anyio.Event()
-        self._events: ReadEvents[UnitInBrief] | None = None
+        self._events: Events[BriefChange] | None = None
         self._known_at = -1
         """`overlays.changes` when the daemon's states were known to be about the present texts."""
         self.progressed = anyio.Event()

@@ -254,9 +254,8 @@ def default_against(feed: Feed, unit: str) -> str:
 
 def _about(row: UnitRow, label: str) -> Facts:
     state = row.state if row.fresh or row.phase != "done" else f"{row.state}, stale"
-    facts = [("unit", row.id), ("state", state), ("code object", row.headline), ("verified", row.verification)]
-    place = row.place
-    return Facts(key=label, title=label, facts=tuple((name, text) for name, text in facts if text), place=place)
+    facts = (("unit", row.id), ("state", state), ("code object", row.headline), ("verified", row.verification))
+    return Facts(key=label, title=label, facts=tuple(one for one in facts if one[1]), place=row.place)
 
 
 def earlier(against: str, analysis: Analysis | None, compared: Sequence[Compared]) -> Side:

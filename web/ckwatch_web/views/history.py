@@ -339,7 +339,7 @@ def facts_of(row: UnitRow) -> tuple[tuple[str, str], ...]:
         ("verified", row.verification),
         ("because", row.cause),
     )
-    return tuple((name, value) for name, value in facts if value)
+    return tuple(one for one in facts if one[1])
 
 
 def depends(feed: Feed, query: Query) -> Hashable:

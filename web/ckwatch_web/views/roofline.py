@@ -190,17 +190,9 @@ _LOG_LABEL = {":formatter": Function("value => String(Number(value.toPrecision(2
 
 def roof_lines(roof: Roofline, low: float, high: float) -> tuple[list[Option], list[str]]:
     """The parts of the roof that are known, between two intensities, and their names."""
-    parts: list[tuple[str, list[list[float]]]] = []
-    ridge = roof.ridge
-    if roof.bandwidth_tbs is not None:
-        end = high if ridge is None else min(max(ridge, low), high)
-        name = f"{roof.bandwidth_tbs:.3g} TB/s" if roof.bandwidth_tbs >= 1 else f"{1e3 * roof.bandwidth_tbs:.3g} GB/s"
-        parts.append((name, [[edge, edge * roof.bandwidth_tbs] for edge in (low, end)]))
-    if roof.peak_tflops is not None:
-        begin = low if ridge is None else min(max(ridge, low), high)
-        parts.append((tflops(roof.peak_tflops), [[edge, roof.peak_tflops] for edge in (begin, high)]))
+    parts = roof.lines(low, high)
     lines: list[Option] = [
-        {"name": name, "type": "line", "data": ends, "showSymbol": False, "silent": True, "z": 2,
+        {"name": name, "type": "line", "data": list(map(list, ends)), "showSymbol": False, "silent": True, "z": 2,
          "itemStyle": {"color": ROOF_COLOUR}, "lineStyle": {"color": ROOF_COLOUR, "width": 2, "type": style}}
         for (name, ends), style in zip(parts, ("solid", "dashed"), strict=False)
     ]  # fmt: skip

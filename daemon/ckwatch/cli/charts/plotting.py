@@ -21,8 +21,8 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator, ScalarFormatter
 from matplotlib.transforms import Bbox
 
-from ckwatch.model.amounts import FLAT, count, digits, short_commit, tflops, time_of
-from ckwatch.model.roofline_points import Roofline, RooflinePoint, roof_of, roofline_point
+from ckwatch.model.amounts import FLAT, count, digits, short_commit, time_of
+from ckwatch.model.roofline_points import RooflinePoint, roof_of, roofline_point
 from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.figures_text import device_words
@@ -241,7 +241,10 @@ def _rooflines(panel: Axes, points: Sequence[RooflinePoint]) -> list[_Label]:
     intensities = [point.intensity for point in points]
     _axis(panel, "y", min(rates), max(rates), scale="log")
     _axis(panel, "x", min(intensities), max(intensities), scale="log")
-    _roof(panel, roof_of(points), scale)
+    for words, ((low, slow), (high, fast)) in roof_of(points).lines(*panel.get_xlim()):
+        style = "--" if slow == fast else "-"
+        scaled = [slow / scale, fast / scale]
+        panel.plot([low, high], scaled, color=NEUTRAL, linewidth=1.2, linestyle=style, label=words)
     for cache, colour in COLOURS.items():
         mine = [point for point in points if point.cache == cache]
         if mine:
@@ -266,22 +269,6 @@ def _rooflines(panel: Axes, points: Sequence[RooflinePoint]) -> list[_Label]:
         _Label(panel, point.intensity, point.tflops / scale, words, places)
         for words, point in _labels(points)[:MOST_LABELS]
     ]
-
-
-def _roof(panel: Axes, roof: Roofline, scale: float) -> None:
-    low, high = panel.get_xlim()
-    ridge = roof.ridge
-    if roof.bandwidth_tbs is not None:
-        end = high if ridge is None else min(max(ridge, low), high)
-        slope = [edge * roof.bandwidth_tbs / scale for edge in (low, end)]
-        words = f"{roof.bandwidth_tbs:.3g} TB/s" if roof.bandwidth_tbs >= 1 else f"{1e3 * roof.bandwidth_tbs:.3g} GB/s"
-        panel.plot([low, end], slope, color=NEUTRAL, linewidth=1.2, label=words)
-    if roof.peak_tflops is not None:
-        begin = low if ridge is None else min(max(ridge, low), high)
-        panel.plot(
-            [begin, high], [roof.peak_tflops / scale] * 2, color=NEUTRAL, linewidth=1.2, linestyle="--",
-            label=tflops(roof.peak_tflops),
-        )  # fmt: skip
 
 
 def _labels(points: Sequence[RooflinePoint]) -> list[tuple[str, RooflinePoint]]:

@@ -9,14 +9,12 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.cli.output import SCHEMA, Output, fields_of, to_plain
+from ckwatch.cli.output import SCHEMA, Output, fields_of, to_plain, write_file
 from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
     from ckwatch.model.timings import Timing
@@ -55,7 +53,7 @@ async def run(options: argparse.Namespace) -> int:
     if options.out is None:
         sys.stdout.write(text)
         return 0
-    write_file(options.out, text)
+    write_file(options.out, text.encode(errors="replace"), folders=False)
     print(f"wrote {options.out.absolute()}")
     return 0
 
@@ -168,11 +166,3 @@ def _columns(rows: Iterable[dict[str, Any]]) -> list[str]:
     every = dict.fromkeys(name for row in rows for name in row)
     plain = [one.name for one in fields(Timing) if one.name not in (*TABLES, *OMITTED)]
     return [*plain, *(name for table in TABLES for name in every if name.startswith(f"{table}."))]
-
-
-def write_file(path: Path, text: str) -> None:
-    """The file is whole or as it was."""
-    try:
-        replace_file(path, text.encode(errors="replace"), flushed=False)
-    except OSError as error:
-        raise CkwatchError(f"cannot write {path}: {error.strerror}") from error

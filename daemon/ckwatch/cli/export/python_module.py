@@ -9,7 +9,6 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 from anyio import to_thread
 
 from ckwatch.cli.build import print_written
@@ -101,14 +100,10 @@ async def _built(client: Client, output: Output, units: Sequence[str]) -> list[F
         if output.json:
             found = [line async for line in lines if line.event == "unit"]
         else:
-            from ckwatch.cli.progress import BuildProgress
+            from ckwatch.cli.progress import build_progress
 
-            with BuildProgress(output, first.units) as progress:
-                async with anyio.create_task_group() as tasks:
-                    if progress.moves:
-                        tasks.start_soon(progress.follow, client)
-                    found = [line async for line in lines if line.event == "unit"]
-                    tasks.cancel_scope.cancel()
+            async with build_progress(client, output, first.units):
+                found = [line async for line in lines if line.event == "unit"]
         return [FinishedUnit(line, began, check_only=False) for line in found]
 
 

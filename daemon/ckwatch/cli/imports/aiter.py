@@ -7,11 +7,9 @@ from pathlib import Path
 
 from ckwatch.checks.aiter_instances import ListError
 from ckwatch.cli.imports.aiter_lists import ListedInstances, known_names, plan_import, read_list
-from ckwatch.cli.imports.files import workspace_of, write_imported
+from ckwatch.cli.imports.files import read_python, template_search, workspace_of, write_imported
 from ckwatch.cli.imports.filters import instance_filter
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.user_files import read_file
-from ckwatch.workspace.template_search import TemplateSearch
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,11 +17,7 @@ def run(options: argparse.Namespace) -> int:
     listed = _listed(options.file)
     workspace = workspace_of(options)
     template = options.template or listed.list.template
-    search = TemplateSearch(workspace.template_folders, {})
-    if search.find(template) is None:
-        near = search.near(template)
-        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
-        raise CkwatchError(f"there is no template '{template}'", hint)
+    template_search(workspace, template)
     wanted = instance_filter(options.filter, known_names(listed), ("MPerBlock >= 128", "PIPELINE_VERSION=3"))
     plan = plan_import(listed, template, options.gemm_spec, wanted, options.limit, workspace.settings.limits.instances)
     written = {file.name: (file.text, file.instances) for file in plan.files}
@@ -32,15 +26,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _listed(path: Path) -> ListedInstances:
-    """The instances in a file, which is never run."""
     try:
-        text = read_file(path).decode()
-    except OSError as error:
-        raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise CkwatchError(f"{path} is not UTF-8") from None
-    try:
-        return read_list(text)
+        return read_list(read_python(path))
     except ListError as error:
         example = "csrc/ck_gemm_a8w8/gemm_a8w8_common.py"
         raise CkwatchError(

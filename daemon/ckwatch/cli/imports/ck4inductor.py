@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ckwatch.cli.imports.files import workspace_of, write_imported
+from ckwatch.cli.imports.files import template_search, workspace_of, write_imported
 from ckwatch.cli.imports.filters import instance_filter
 from ckwatch.cli.imports.instance_lists import (
     FAMILIES,
@@ -26,7 +26,6 @@ from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.processes import run_blocking
 from ckwatch.system.python_process import text_command
 from ckwatch.workspace.loading import Workspace
-from ckwatch.workspace.template_search import TemplateSearch
 
 INSTALL = "`ckwatch toolchain install ck` installs it"
 TIMEOUT_S = 120
@@ -84,12 +83,7 @@ def _value(value: Any) -> ParameterValue | None:
 def _template_names(family: InstanceFamily, workspace: Workspace, template: str | None) -> TargetTemplate:
     """Return the set of parameter names that the template uses: CK's or ck4inductor's."""
     name = template or family.template
-    search = TemplateSearch(workspace.template_folders, {})
-    if search.find(name) is None:
-        near = search.near(name)
-        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
-        raise CkwatchError(f"there is no template '{name}'", hint)
-    words = search.words(name)
+    words = template_search(workspace, name).words(name)
     has_ck_names = template is None or (words is not None and "MPerBlock" in words)
     if words is not None and not words & {"MPerBlock", "m_per_block"}:
         message = f"the template '{name}' reads neither m_per_block nor MPerBlock"

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ckwatch.cli.output import Output
+from ckwatch.cli.command_words import workspace_at
+from ckwatch.cli.output import Output, write_file
+from ckwatch.cli.templates import no_template
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import span
-from ckwatch.system.durable_files import replace_file
-from ckwatch.system.user_files import is_there
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.system.user_files import is_there, read_file
 from ckwatch.workspace.kernel_file import LoadedKernel
 from ckwatch.workspace.loading import Workspace, WorkspaceReader, read_workspace
+from ckwatch.workspace.template_search import TemplateSearch
 
 SHOWN = 5
 
@@ -32,7 +33,25 @@ class _WithoutKernelFiles(WorkspaceReader):
 
 def workspace_of(options: argparse.Namespace) -> Workspace:
     """The workspace to import into, without its kernels."""
-    return read_workspace(find_workspace(options.workspace or working_folder()), {}, _WithoutKernelFiles())
+    return read_workspace(workspace_at(options), {}, _WithoutKernelFiles())
+
+
+def read_python(path: Path) -> str:
+    """The text of a Python file, which is never run. Raises CkwatchError."""
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except OSError as error:
+        raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise CkwatchError(f"{path} is not text in UTF-8") from None
+
+
+def template_search(workspace: Workspace, name: str) -> TemplateSearch:
+    """A search in which this template is found. Raises CkwatchError where it is not."""
+    search = TemplateSearch(workspace.template_folders, {})
+    if search.find(name) is None:
+        raise no_template(name, search.near(name))
+    return search
 
 
 def write_files(texts: Mapping[Path, str], *, force: bool) -> None:
@@ -43,11 +62,7 @@ def write_files(texts: Mapping[Path, str], *, force: bool) -> None:
         names = ", ".join(map(str, present[:SHOWN]))
         raise CkwatchError(f"already there: {names}{more}", "--force replaces what is there")
     for path, text in texts.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, text.encode())
-        except OSError as error:
-            raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+        write_file(path, text.encode(), flushed=True)
 
 
 def write_imported(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import ckwatch_templates
-from ckwatch.cli.imports.files import workspace_of, write_files
+from ckwatch.cli.imports.files import read_python, workspace_of, write_files
 from ckwatch.cli.imports.template_strings import (
     TemplateString,
     TemplateStringError,
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the template and its kernel file, and say what was taken and what was not."""
     workspace = workspace_of(options)
     try:
-        strings = template_strings(_read(options.file))
+        strings = template_strings(read_python(options.file))
         chosen = chosen_string(strings, options.name)
     except TemplateStringError as error:
         place = f"{options.file}:{error.line}" if error.line else str(options.file)
@@ -85,15 +85,6 @@ def _report(
     if names := ", ".join(unset):
         output.text(f"the template reads what nothing sets: {names}; give it in the instances", "yellow")
     output.text(f"next: `ckwatch check {kernel_file.name.partition('.')[0]}`")
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_file(path).decode("utf-8-sig")
-    except OSError as error:
-        raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise CkwatchError(f"{path} is not text in UTF-8") from None
 
 
 def _built_in(search: TemplateSearch, name: str) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
@@ -20,7 +18,8 @@ from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices
 from ckwatch.bench.self_test.session import run_self_test
 from ckwatch.bench.worker_session import WorkerStart, find_devices
-from ckwatch.cli.output import Output
+from ckwatch.cli.command_words import workspace_if_any
+from ckwatch.cli.output import Output, write_file
 from ckwatch.cli.self_test.kernels import build_kernels, compiled_for
 from ckwatch.cli.self_test.report import REPORT_NAME, Report, report_text, summary_words, trial_lines
 from ckwatch.cli.signals import stoppable
@@ -28,13 +27,9 @@ from ckwatch.cli.trust import require_trust
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
-from ckwatch.system.durable_files import replace_file
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.discovery import working_folder
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.settings import BenchSection
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 BUILD_S = 90.0
 """How long shipped instances are compiled at most; what is compiled is kept for the next time."""
@@ -75,10 +70,8 @@ def _others(options: argparse.Namespace) -> dict[str, object]:
 async def _test(output: Output, target: Path, settings: BenchSection, start: WorkerStart, device: DeviceFacts) -> int:
     begun = time.monotonic()
     report = Report(device, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
-    with ExitStack() as stack:
-        shown = _Shown(output, report, target, begun)
-        if not output.json and sys.stdout.isatty():
-            shown.status = stack.enter_context(output.console.status("building shipped instances"))
+    with output.working("building shipped instances") as show:
+        shown = _Shown(output, report, target, begun, show)
         if output.json:
             output.answer(event="self-test", device=device)
         else:
@@ -125,7 +118,7 @@ class _Shown:
     report: Report
     target: Path
     begun: float
-    status: Status | None = None
+    show: Callable[[str], None]
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -142,8 +135,7 @@ class _Shown:
 
     def stage(self, stage: str) -> None:
         """Show the current step."""
-        if self.status is not None:
-            self.status.update(Text(f"{stage} ({time.monotonic() - self.begun:.0f} s)"))
+        self.show(f"{stage} ({time.monotonic() - self.begun:.0f} s)")
 
     def take(self, trial: AssumptionTrial) -> None:
         """A trial that has ended."""
@@ -167,10 +159,7 @@ class _Shown:
     async def _write(self) -> None:
         self.report.seconds = time.monotonic() - self.begun
         text = report_text(self.report)
-        try:
-            await to_thread.run_sync(replace_file, self.target, text.encode())
-        except OSError as error:
-            raise CkwatchError(f"cannot write {self.target}: {(error.strerror or str(error)).lower()}") from None
+        await to_thread.run_sync(write_file, self.target, text.encode())
 
 
 def chosen_device(found: Devices, wanted: str) -> DeviceFacts:
@@ -191,13 +180,9 @@ def _settings(options: argparse.Namespace) -> tuple[BenchSection, Path]:
 
     Raises CkwatchError where `-C` names no workspace, UntrustedError.
     """
-    here = working_folder()
-    try:
-        root = find_workspace(options.workspace or here)
-    except CkwatchError:
-        if options.workspace is not None:
-            raise
-        return BenchSection(), here
+    root = workspace_if_any(options)
+    if root is None:
+        return BenchSection(), working_folder()
     require_trust(root, given=options.trust)
     return load_workspace(root).settings.bench, root
 
