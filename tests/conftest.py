@@ -1,4 +1,4 @@
-"""What holds for all tests: commands do their own work, and nothing is written to the user's own folders."""
+"""Fixtures of all tests: commands do their own work, and nothing is written to the user's own folders."""
 
 from __future__ import annotations
 

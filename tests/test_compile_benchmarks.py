@@ -1,4 +1,4 @@
-"""What the compile benchmarks rest on: edits that stay what they say they are, and honest measuring of memory."""
+"""Foundations of the compile benchmarks: edits that stay what they claim to be, and honest measuring of memory."""
 
 from __future__ import annotations
 

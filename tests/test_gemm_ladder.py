@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3600)]
 
 
 def requests(folder: Path) -> list[CompileRequest]:
-    """What the example's instance is compiled from, and one with half of its NPerBlock."""
+    """Return the source of the example's instance, and of one with half of its NPerBlock."""
     text = (ROOT / "examples/gemm/gemm_f16.kernel.toml").read_text()
     head, *instances = re.split(r"(?m)^(?=\[\[instance\]\])", text)
     one = next(instance for instance in instances if f'"{INSTANCE}"' in instance)

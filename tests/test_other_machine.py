@@ -24,7 +24,7 @@ print(json.dumps([os.cpu_count(), cpus, processors.last_level_cache_bytes(cpus) 
 
 
 def look(folder: Path, *arguments: str, bound: bool = False) -> Any:
-    """What a Python that is started in the stand-in sees of the machine."""
+    """Return the machine as a Python in the stand-in sees it."""
     command = [sys.executable, str(STAND_IN), *arguments, "--", sys.executable, "-P", "-c", LOOK, *["bound"] * bound]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)

@@ -1,4 +1,4 @@
-"""What programs import from `ckwatch`."""
+"""Names that programs import from `ckwatch`."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_the_documentation_lists_the_pure_modules() -> None:
 
 
 def reads(tree: ast.AST) -> bool:
-    """Whether a module opens or reads files itself; writing new ones is no reading."""
+    """Return True if a module opens or reads files itself; writing new ones does not count."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -148,7 +148,7 @@ def classes() -> dict[str, list[str]]:
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
-    """What crosses the socket may be called as what it is made of."""
+    """Exclude names of wire types that equal their contents'."""
     several = {
         name: places
         for name, places in classes().items()

@@ -1,4 +1,4 @@
-"""What `make test` makes of its steps: all of them run, and what failed is named at the end."""
+"""Steps of `make test`: all of them run, and those that failed are named at the end."""
 
 from __future__ import annotations
 

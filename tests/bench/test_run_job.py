@@ -1,4 +1,4 @@
-"""What a measurement finds wrong with kernels, on the real CPU in this process and on a fake device."""
+"""Faults that a measurement finds in kernels, on the real CPU in this process and on a fake device."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_the_library_alone(on_cpu: DeviceRuntime) -> None:
 
 
 def test_each_contestant_has_the_processors_that_its_threads_need(on_cpu: DeviceRuntime) -> None:
-    """What binds the calling thread (OpenMP's runtime does) does not bind the others."""
+    """A runtime that binds the calling thread (OpenMP's does) does not bind the others."""
     binds = "cpu_set_t one; CPU_ZERO(&one); CPU_SET(sched_getcpu(), &one); sched_setaffinity(0, sizeof one, &one);"
     needs_all = "if (count() < all) return 9;"
     if len(os.sched_getaffinity(0)) < 2:

@@ -65,7 +65,7 @@ def blocks(log: list[str]) -> list[list[str]]:
 
 
 def _put(block: list[str]) -> list[str]:
-    """What was put on the stream, and the gate."""
+    """Work on the stream, and the gate."""
     return block[: block.index("open") + 1]
 
 

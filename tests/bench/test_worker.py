@@ -161,7 +161,7 @@ async def test_an_endless_loop_that_ignores_signals_and_has_a_child(tmp_path: Pa
 
 
 def runs(pid: int) -> bool:
-    """Whether `pid` runs; a zombie that nobody reaps does not."""
+    """Return True while `pid` runs; an unreaped zombie does not."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False

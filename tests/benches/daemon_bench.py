@@ -144,7 +144,7 @@ class Bench:
 
 
 def _runs(pid: int) -> bool:
-    """Whether the process is there and has not ended; one that has may wait for somebody to take note."""
+    """Return True while the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -163,7 +163,7 @@ async def build(daemon: Daemon, *patterns: str, client: str | None = None, force
 
 
 class Follower:
-    """What a client sees of the daemon, kept up to date."""
+    """A client's view of the daemon, kept up to date."""
 
     def __init__(self, daemon: Daemon, client: str | None = None, after: int | None = None) -> None:
         self._daemon = daemon

@@ -47,7 +47,7 @@ cat "{folder}/disassembly"
 
 
 def disassembly(*texts: tuple[str, str], first: int = FIRST) -> str:
-    """What llvm-objdump prints of the kernel with these instructions."""
+    """Return llvm-objdump's output for the kernel with these instructions."""
     lines, address = [f"{first:016x} <{SYMBOL}>:"], first
     for text, words in texts:
         lines.append(f"\t{text:<60}// {address:012X}: {words}")
@@ -56,7 +56,7 @@ def disassembly(*texts: tuple[str, str], first: int = FIRST) -> str:
 
 
 def symbolized(*places: tuple[int, str, int, int]) -> str:
-    """What llvm-symbolizer prints: for each address, a path, a line and a column."""
+    """Return llvm-symbolizer's output: for each address, a path, a line and a column."""
     return json.dumps(
         [
             {

@@ -23,7 +23,7 @@ from fakes.patience import PATIENCE_S
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served, and a client of it."""
+    """A served page and a client of it."""
 
     http: httpx.AsyncClient
     engine: FakeEngine

@@ -32,7 +32,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamps(folders: Iterable[str], files: Iterable[str]) -> dict[str, Stamp]:
-    """What is there by the names that are watched, as `stat` tells it apart; of folders only which they are."""
+    """Return the state of the watched names, as `stat` tells it apart; of folders only their identity."""
     found: dict[str, Stamp] = {}
     places = [*files, *folders]
     for folder in folders:
@@ -60,7 +60,7 @@ class Reports:
         self._there: dict[str, Stamp] = {}
 
     async def deliver(self, batch: Batch) -> None:
-        """What the watcher calls for each batch."""
+        """Record a batch; the watcher calls this."""
         there = stamps(*self._places)
         if not batch.complete:
             differ = {path for path in self._there.keys() | there.keys() if self._there.get(path) != there.get(path)}
@@ -73,7 +73,7 @@ class Reports:
             self._ring()
 
     def problem(self, message: str | None, hint: str | None) -> None:
-        """What the watcher calls for each problem."""
+        """Record a problem; the watcher calls this."""
         self.problems.append((message, hint))
         self._ring()
 

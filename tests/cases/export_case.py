@@ -33,7 +33,7 @@ def exported_of(
     parameters: Mapping[str, ParameterValue],
     **names: str,
 ) -> ExportedUnit:
-    """What is exported, of a source that was rendered and compiled. `names`: other fields than usual."""
+    """Return the export of a source that was rendered and compiled. `names`: other fields than usual."""
     arch = names.pop("arch", ARCHS[language])
     kernel = names.pop("kernel", "gemm")
     return ExportedUnit(

@@ -117,7 +117,7 @@ class GemmCase:
 
     @property
     def fnuz(self) -> bool:
-        """Whether 8-bit floats are the fnuz forms."""
+        """True if 8-bit floats are the fnuz forms."""
         return self.arch in FNUZ_ARCHS
 
     def operation(self) -> Operation:

@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[dict[str, int], tuple[str, ...], int, str]] = {
     "no Y": ({}, ("Y",), -1, "Y is null"),
     "no scales": ({}, ("inv_scale_x", "inv_scale_w"), 0, ""),
 }
-"""What → changed arguments, null tensors, what the call returns, and what it says."""
+"""Name → changed arguments, null tensors, the call's status, and its message."""
 
 
 def check_refusal(library: GemmLibrary, what: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the HIP runtime do in a process of its own, with the real hip-python on the stand-in.
+"""Steps of the HIP runtime's tests in a process of their own, with the real hip-python on the stand-in.
 
 `python hip_scenarios.py FUNCTION ARGUMENTS…`, arguments and the result as JSON. Nothing here forks.
 """
@@ -71,7 +71,7 @@ def memory() -> Any:
 
 
 def gated() -> Any:
-    """Whether what is put on the stream waits for the end of a gate, and then happens in order."""
+    """Check that work on the stream waits for the end of a gate, and then happens in order."""
     with opened() as runtime:
         begin, end = runtime.event(), runtime.event()
         address = runtime.allocate(SIZE)
@@ -157,7 +157,7 @@ def failing(rows: list[tuple[str, str]]) -> Any:
 
 
 def fail(calls: str, step: str) -> Any:
-    """What comes of a step when these calls fail, and whether closing is silent afterwards."""
+    """Return the outcome of a step when these calls fail, and if closing is silent afterwards."""
     if step in ("find", "open"):
         reset(calls)
         answer = attempt({"find": hip.find, "open": lambda: hip.open(hip.find()[0])}[step])
@@ -246,7 +246,7 @@ def library(layouts: list[tuple[bool, bool, bool]], dtype: str) -> Any:
 
 
 def readings(metrics: str, tables: list[dict[str, Any]]) -> Any:
-    """What is read when the firmware's table of metrics holds these values, one after the other."""
+    """Return the readings for these values of the firmware's table of metrics, one after the other."""
     os.environ["HIP_STAND_IN_METRICS"] = metrics
     write_metrics(Path(metrics), {})
     with opened() as runtime:
@@ -344,7 +344,7 @@ def opened() -> Iterator[HipRuntime]:
 
 
 def attempt(step: Callable[[], Any]) -> Any:
-    """What a step returns, or its failure as kind, message and hint."""
+    """Return a step's result, or its failure as kind, message and hint."""
     try:
         return step()
     except BenchmarkError as failure:

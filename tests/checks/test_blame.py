@@ -60,7 +60,7 @@ def units(root: Path) -> tuple[Renderer, tuple[Unit, ...]]:
 
 
 def reported(root: Path) -> list[Diagnostic]:
-    """What `check` prints of the kernel."""
+    """Return the output of `check` for the kernel."""
     render, every = units(root)
     outcomes = [(unit, static_checks(unit, render.render(unit), rules=True, builtin=BUILTIN)) for unit in every]
     skipped = [(unit, outcome.diagnostics) for unit, outcome in outcomes if outcome.skipped]

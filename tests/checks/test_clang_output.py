@@ -1,4 +1,4 @@
-"""What clang, its driver and linkers print, read line by line."""
+"""Output of clang, its driver and linkers, read line by line."""
 
 from __future__ import annotations
 

@@ -387,7 +387,7 @@ def test_it_stands_at_the_parameter(tmp_path: Path) -> None:
 def diagnosed(
     text: str, log: str, inputs: CompilerInputs = NO_INPUTS, headers: Mapping[str, str] | None = None
 ) -> list[Diagnostic]:
-    """What is reported of a log about `/ws/x.hip`, whose template has the same lines."""
+    """Return the diagnostics of a log about `/ws/x.hip`, whose template has the same lines."""
     lines = {path: content.split("\n") for path, content in (headers or {}).items()}
 
     def read_line(path: str, line: int) -> str | None:

@@ -1,4 +1,4 @@
-"""What a compiler believes was meant becomes a fix where the user wrote it, and nowhere else."""
+"""A compiler's suggestion becomes a fix where the user wrote the mistake, and nowhere else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = "/w/kernel.hip"
 
 
 def log_of(text: str) -> str:
-    """What clang says of the first `Vect` in a rendered text."""
+    """Return clang's message on the first `Vect` in a rendered text."""
     at = LineIndex(text).position(text.index("Vect"))
     line = text.split("\n")[at.line]
     first, last = (byte_column(line, at.column + more) for more in (0, len("Vect")))

@@ -1,4 +1,4 @@
-"""What linkers and assemblers speak of by its name, found in C++ text."""
+"""Symbols that linkers and assemblers name, found in C++ text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nvcc, its front end and its assembler print."""
+"""Output of nvcc, its front end and its assembler."""
 
 from __future__ import annotations
 

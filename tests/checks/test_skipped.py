@@ -1,4 +1,4 @@
-"""What sweeps skip: one message that counts, not a failing unit each."""
+"""Combinations that sweeps skip: one message that counts, not a failing unit each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an emulator has found, as diagnostics: at the instance, and at the line of the template or header."""
+"""Findings of an emulator as diagnostics: at the instance, and at the line of the template or header."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from benches.own_daemons import daemon_folders, small_workspace
 
 @pytest.fixture
 def daemons(tmp_path: Path) -> Iterator[Path]:
-    """Where sockets and locks are; what runs there at the end of the test is killed."""
+    """Folder of sockets and locks; daemons that run there at the end of the test are killed."""
     with daemon_folders(tmp_path) as folder:
         yield folder
 

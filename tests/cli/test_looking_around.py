@@ -20,7 +20,7 @@ from helpers.stored_entries import KEY, RECORD
 from helpers.workspaces import gemm_kernel
 
 CACHE = os.environ.get("XDG_CACHE_HOME")
-"""Where the toolchain is."""
+"""Folder of the toolchain."""
 
 Capture = pytest.CaptureFixture[str]
 TEMPLATE = """\

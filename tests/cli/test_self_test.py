@@ -37,7 +37,7 @@ FAILED = AssumptionTrial(assumption=names.GATE, outcome=TrialOutcome.FAILED, fou
 
 @pytest.fixture
 def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[AssumptionTrial]:
-    """What the self-test shows; nothing is measured. The jobs are in `JOBS`."""
+    """Fake of the self-test's output; nothing is measured. The jobs are in `JOBS`."""
     trials = [PASSED]
     JOBS.clear()
 

@@ -1,4 +1,4 @@
-"""What `check` and `explain` print of combinations that a sweep skips."""
+"""Output of `check` and `explain` on combinations that a sweep skips."""
 
 from __future__ import annotations
 

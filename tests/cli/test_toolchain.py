@@ -1,4 +1,4 @@
-"""What `ckwatch doctor` says of compiling in parts, and what `ckwatch toolchain install` installs."""
+"""Report of `ckwatch doctor` on compiling in parts, and installations by `ckwatch toolchain install`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_compiler_that_refuses(toolchain: Toolchain) -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was installed, by replacements; the compiler is one of version 22, and no clangd is on PATH."""
+    """Record of what was installed, by replacements; the compiler is one of version 22, and no clangd is on PATH."""
     done: list[str] = []
     root = make_rocm(tmp_path / "rocm")
 

@@ -1,4 +1,4 @@
-"""What a run found, as files; options that cannot be."""
+"""Results of a run as files; options that cannot be."""
 
 from __future__ import annotations
 

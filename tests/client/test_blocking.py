@@ -206,7 +206,7 @@ def test_connect_sync_finds_the_workspace(tmp_path: Path, trusted: Path) -> None
 
 
 async def each_way(client: Client) -> None:
-    """What uses tasks, streams, time limits and threads."""
+    """Code that uses tasks, streams, time limits and threads."""
     assert (await client.build("k/one")).ok
     async with client.building("k") as lines:
         assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]

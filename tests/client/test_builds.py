@@ -1,4 +1,4 @@
-"""What comes of a build."""
+"""Outcomes of builds."""
 
 from __future__ import annotations
 

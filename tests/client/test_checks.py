@@ -1,4 +1,4 @@
-"""What a client starts, and what it does not: checks compile nothing, sweeps can be timed, units are found by any name."""
+"""Work that a client starts, and work that it does not: checks compile nothing, sweeps can be timed, units are found by any name."""
 
 from __future__ import annotations
 

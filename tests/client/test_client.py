@@ -1,4 +1,4 @@
-"""What each call asks the daemon, and what it gives."""
+"""Requests of each call to the daemon, and its results."""
 
 from __future__ import annotations
 

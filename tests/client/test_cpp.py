@@ -62,7 +62,7 @@ FUNCTION = {"name": "f", "kind": 12, "range": reach(1, 0, 14), "selectionRange":
 
 
 def saved(uri: str) -> dict[str, Any]:
-    """What clangd says, by method."""
+    """Answers of clangd by method."""
     function = {**FUNCTION, "uri": uri}
     place = {"uri": uri, "range": reach(0, 4, 8)}
     kinds = ("definition", "typeDefinition", "implementation", "references")

@@ -39,7 +39,7 @@ class Example:
 
     @property
     def is_program(self) -> bool:
-        """Whether it runs by itself, else inside the context of a client."""
+        """True if it runs by itself, else inside the context of a client."""
         return "anyio.run" in self.code or "connect_sync" in self.code
 
 

@@ -137,7 +137,7 @@ class Said(logging.Handler):
 
 @pytest.fixture
 def said(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
-    """What is said of a daemon that loads until somebody opens `go`."""
+    """Return the reports on a daemon that loads until `go` is opened."""
     monkeypatch.setattr(launch, "SAID_S", 0.0)
     monkeypatch.setattr(launch, "LOOK_S", 0.01)
     os.mkfifo(root / "go")

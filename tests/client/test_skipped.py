@@ -29,7 +29,7 @@ async def client_of(bench: Bench) -> AsyncIterator[Client]:
 
 
 async def sweep_messages(client: Client, path: Path) -> list[tuple[str, str]]:
-    """What is said at the sweep: in the file, and among the workspace's own messages."""
+    """Return the messages at the sweep: in the file, and among the workspace's own."""
     code = "kernel-file/skipped-combinations"
     in_file = [one for one in await client.diagnostics(path) if one.code == code]
     in_workspace = [one for one in (await client.workspace()).diagnostics if one.code == code]

@@ -1,4 +1,4 @@
-"""What llvm-mca is asked and what its answers mean."""
+"""Requests to llvm-mca and the meaning of its answers."""
 
 from __future__ import annotations
 

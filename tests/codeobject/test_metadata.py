@@ -1,4 +1,4 @@
-"""What a code object's metadata says: the figures are those of the compiler's own remarks."""
+"""Metadata of code objects: the figures are those of the compiler's own remarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two artifacts, and what deserves a warning."""
+"""Changes between two artifacts, and those that deserve a warning."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_steps_leave_out_building_blocks(frames: dict[int, CallChain]) -> None:
 
 
 def test_steps_of_a_gemm() -> None:
-    """What llvm-symbolizer told of a `buffer_load_dwordx4` in `DeviceGemm_Xdl_CShuffle`, without some `static_for`."""
+    """Recorded output of llvm-symbolizer for a `buffer_load_dwordx4` in `DeviceGemm_Xdl_CShuffle`, without some `static_for`."""
     gpu, utility = "/ck/include/ck/tensor_operation/gpu", "/ck/include/ck/utility"
     chain = (
         SourceFrame("amd_buffer_load_impl_raw", f"{utility}/amd_buffer_addressing_builtins.hpp", 179),

@@ -132,7 +132,7 @@ async def test_a_unit_that_is_edited_is_instantiated_itself(
 
 
 async def test_what_was_found_first_and_then_compiled(background: Background) -> None:
-    """What was known of it is not forgotten by a look-up."""
+    """A look-up does not forget what was known of it."""
     background.note(built=False, compiled=True)
     background.note(built=True, compiled=False)
     async with background.running():

@@ -298,7 +298,7 @@ async def test_the_store_is_deleted_under_a_living_builder(
 async def test_the_store_is_deleted_while_something_compiles(
     script: Script, store: ArtifactStore, launch: Counting
 ) -> None:
-    """What a compiler says in a folder that has gone says nothing of the kernel."""
+    """Messages of a compiler in a deleted folder do not count against the kernel."""
     once = f'test -e "{{folder}}/once" || {{ : > "{{folder}}/once"; rm -rf "{store.folder}"; {FAILS}; }}\n'
     result = await Builder(script(once + COMPILES), store, launch=launch).build(REQUEST)
     assert (result.ok, result.from_store, len(launch.started)) == (True, False, 3)

@@ -1,4 +1,4 @@
-"""What is passed, and in which order."""
+"""Compiler flags and their order."""
 
 from __future__ import annotations
 

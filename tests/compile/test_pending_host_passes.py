@@ -40,7 +40,7 @@ def make_builder(hip: FakeHip, store: ArtifactStore) -> Builder:
 
 
 def folders(store: ArtifactStore) -> list[Path]:
-    """What compiles have left behind."""
+    """Return the files that compiles have left behind."""
     return list(store.folder.glob("runs/*/*"))
 
 

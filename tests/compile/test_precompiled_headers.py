@@ -1,4 +1,4 @@
-"""What of a source can be precompiled."""
+"""Parts of a source that can be precompiled."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_hip_from_source_to_store(
 
 
 async def test_shared_by_workspaces_in_different_folders(toolchain: Toolchain, tmp_path: Path) -> None:
-    """What the real compiler writes names no place in which the other machine would not look."""
+    """The real compiler's output names no place in which the other machine would not look."""
     (tmp_path / "shared").mkdir()
     results = []
     for name, launch in (("one", run_process), ("two", never)):

@@ -1,4 +1,4 @@
-"""What clients have received: topics as they were when a change was published, and answers to requests."""
+"""Messages that clients have received: topics as they were when a change was published, and answers to requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Audience:
         return asked
 
     def verify(self) -> None:
-        """What is shown is what was published."""
+        """Check that clients show what was published."""
         for client, units in self.units.items():
             for name in {*self.state.main.members, *self.state.members(client), *units}:
                 now = visible(self.state.seen(client, name))
@@ -76,7 +76,7 @@ class Audience:
 
 
 def visible(unit: UnitState | None) -> object:
-    """What a client sees of a unit, diagnostics included."""
+    """Return a client's view of a unit, diagnostics included."""
     if unit is None:
         return None
     timed = (

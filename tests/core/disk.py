@@ -51,7 +51,7 @@ class Disk:
         return read
 
     def workspace(self, read: Read, overlays: Mapping[str, str], archs: tuple[str, ...]) -> LoadedWorkspace | None:
-        """What a load finds; None without a ckwatch.toml."""
+        """Return the result of a load; None without a ckwatch.toml."""
         if read(TOML) is None:
             return None
         read = over(read, overlays)

@@ -1,4 +1,4 @@
-"""What would be right: every unit computed anew from the files as they are."""
+"""The right state: every unit computed anew from the files as they are."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
-    """What was compiled or edited has been analyzed, unless it cannot be."""
+    """Check that compiled and edited units have been analyzed, unless they cannot be."""
     assert unit.figures.depth is None, f"{unit.key} waits for ever to be analyzed"
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
@@ -72,7 +72,7 @@ def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
 
 
 def _verify_timed(state: State, unit: UnitState) -> None:
-    """What was edited is timed on all shapes, or it is known why not."""
+    """Check that edited units are timed on all shapes, or have a reason why not."""
     assert not unit.timing.requested, f"{unit.key} waits for a device for ever"
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
@@ -84,7 +84,7 @@ def _verify_timed(state: State, unit: UnitState) -> None:
 
 
 def _verify_verified(state: State, unit: UnitState) -> None:
-    """What was edited is verified where that is wanted, or it is known why not; what was found stands where it is."""
+    """Check that edited units are verified if requested, or have a reason why not; findings stand at their places."""
     now, built = unit.verification, unit.built
     assert now.request is None, f"{unit.key} waits for ever to be verified"
     if built is None or unit.key.scope != MAIN or unit.unit.arch not in state.verification.archs:

@@ -25,9 +25,9 @@ from helpers.units import gemm
 ROOT = "/ws"
 TOML = f"{ROOT}/ckwatch.toml"
 FOLDERS = (f"{ROOT}/over", f"{ROOT}/templates")
-"""Where templates are looked for, in this order."""
+"""Folders of templates, in order."""
 INCLUDES = ("/ck/first", "/ck")
-"""Where headers are looked for."""
+"""Folders of headers."""
 RULE_BREAKER = 13
 
 Read = Callable[[str], str | None]
@@ -101,7 +101,7 @@ def render(read: Read, unit: Unit, options: ViewOverrides) -> tuple[RenderFacts,
 
 
 class _Walk:
-    """What a render reads, in order."""
+    """Return the files that a render reads, in order."""
 
     def __init__(self, read: Read) -> None:
         self.read = read
@@ -156,7 +156,7 @@ class _Walk:
 
 
 def compile_text(read: Read, text: Text, unit: Unit, settings: str, options: ViewOverrides) -> CompileFacts:
-    """What a compiler makes of a text with the headers that it finds. `key` names all that went into it."""
+    """Outcome of compiling a text with the headers that are found. `key` names all that went into it."""
     present: dict[str, str] = {}
     absent: set[str] = set()
     words = set(text.words & {"warn", "fail"})
@@ -205,7 +205,7 @@ def header_facts(present: tuple[tuple[str, str], ...], absent: frozenset[str]) -
 
 
 def same_result(one: CompileFacts, other: CompileFacts) -> bool:
-    """Whether two results say the same of a unit."""
+    """Return True if two results agree on a unit."""
     return replace(one, from_store=False, finished_at=0.0) == replace(other, from_store=False, finished_at=0.0)
 
 

@@ -1,4 +1,4 @@
-"""What was compiled is analyzed, beside compilers and one at a time; what was in the store only when it is wanted."""
+"""Compiled units are analyzed, beside compilers and one at a time; stored ones only on request."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ EDIT = "include macros\nheader h1\ntoken 2"
 
 
 def log(world: World) -> list[str]:
-    """What the machine did about analyses, and its answers."""
+    """Return the machine's analyses and its answers."""
     lines = [line for line in world.log if "analyze" in line or line.startswith("notify")]
     world.log.clear()
     return lines
 
 
 def ready(world: World, *kinds: WorkKind) -> list[str]:
-    """What it has done and does until only other works are left."""
+    """Return its work until only other works are left."""
     while True:
         numbers = [number for number, one in world.works.items() if one.effect.work.kind in kinds or one.cancelled]
         if world.continues:

@@ -1,4 +1,4 @@
-"""What each event makes the daemon do, exactly: rows of an event and the work and news that follow from it."""
+"""Exact effects of each event: rows of an event and the work and news that follow from it."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_a_dropped_request_stops_what_no_other_wants() -> None:
 
 
 def test_what_has_begun_finishes_where_its_client_asked_for_that() -> None:
-    """What waits is dropped, as a compile is whose unit has a newer text."""
+    """Waiting work is dropped, like a compile whose unit has a newer text."""
     for newer in (False, True):
         daemon = Daemon(kernel("a", one=1, two=2, three=3), jobs=1)
         daemon.hold = (Compile,)

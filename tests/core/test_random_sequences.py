@@ -97,7 +97,7 @@ COMPILERS = (WorkKind.CHECK, WorkKind.COMPILE)
 
 
 def texts_of(path: str) -> tuple[str, ...]:
-    """What may stand in a file."""
+    """Strategy: contents of a file."""
     kinds = {TEMPLATES: TEMPLATE_TEXTS, HEADERS: HEADER_TEXTS, KERNELS: KERNEL_TEXTS, (TOML,): TOML_TEXTS}
     return next(texts for paths, texts in kinds.items() if path in paths)
 
@@ -121,7 +121,7 @@ works = st.sampled_from((0, 1, 2, 3, 5, 8, 13, 30))
 
 
 class Sequences(RuleBasedStateMachine):
-    """What may happen, in any order."""
+    """Strategy: events, in any order."""
 
     @initialize(
         at_once=st.sampled_from((1, 2, 50)),

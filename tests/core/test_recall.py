@@ -1,4 +1,4 @@
-"""What an earlier daemon knew: taken over without renders, in pieces, and not where anything is in doubt."""
+"""Knowledge of an earlier daemon: taken over without renders, in pieces, and not where anything is in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step asks for, exactly: a row for each thing that may happen when everything is built, and its story."""
+"""Exact requests of a step: a row for each thing that may happen when everything is built, and its story."""
 
 from __future__ import annotations
 

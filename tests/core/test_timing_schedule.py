@@ -1,4 +1,4 @@
-"""What was edited is timed by itself; one measurement at a time, of the present artifact only."""
+"""Edited units are timed by themselves; one measurement at a time, of the present artifact only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was edited or is looked at is verified by itself; one verification at a time, of the present artifact only."""
+"""Edited and focused units are verified by themselves; one verification at a time, of the present artifact only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.world import QUICK, World
 VERIFY = "settings 0\njobs 2\nverify gfx942"
 ALL_BUT_VERIFYING = (*QUICK, WorkKind.CHECK, WorkKind.COMPILE)
 SPILLING = "template t1\ninstance a 5\ninstance b 2"
-"""What the simulated emulator finds a race in."""
+"""Texts in which the simulated emulator finds a race."""
 
 
 def verifications(lines: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What comes of a piece of work, by what was on disk at any time since it began."""
+"""Outcome of a piece of work, by the files at any time since it began."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Workers:
         return found
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
-        """What the compiler of the effect reports before its end: errors only."""
+        """Return the errors that the compiler of the effect reports before its end."""
         kept = self.texts.get(effect.work.key)
         workspace = one.workspace
         if kept is None or kept[0] != effect.work.generation or kept[1].tokens != effect.work.tokens:

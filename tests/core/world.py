@@ -131,7 +131,7 @@ class World:
             verify_fresh(self.state, self.disk, self.unread)
 
     def take(self, effects: tuple[Effect, ...]) -> None:
-        """What the machine asks for becomes outstanding; what it does is logged."""
+        """Note the machine's requests as outstanding; log what it does."""
         for effect in effects:
             match effect:
                 case (
@@ -221,7 +221,7 @@ class World:
         assert effect.shape in names or "=" in effect.shape, "one of the file, or sizes"
 
     def _is_wide(self, work: Work) -> bool:
-        """Whether both passes run at a time."""
+        """True if both passes run at a time."""
         effect = self.works[work.number].effect
         return (
             isinstance(effect, Compile) and effect.side_by_side and work.number not in self.state.single_pass_compiles
@@ -279,7 +279,7 @@ class World:
         raise AssertionError(f"no rest: {list(self.works.values())[:3]}")
 
     def take_log(self) -> list[str]:
-        """What the machine did since this was last asked, but for loads, scans, recalls, records and analyses."""
+        """Return what the machine did since the last call, except loads, scans, recalls, records and analyses."""
         quiet = ("load", "scan", "recall", "record")
         log = [line for line in self.log if not line.endswith(quiet) and "analyze" not in line]
         self.log.clear()

@@ -1,4 +1,4 @@
-"""What clients get of the answers that a real clangd gave, each place in the template."""
+"""Clients get a real clangd's answers, each place in the template."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def places(tmp_path: Path) -> TemplatePlaces:
 
 
 def text_at(given: Mapping[str, Any] | Range) -> str:
-    """What stands at a range of the template, with its line from one."""
+    """Return the text at a range of the template, with its line from one."""
     place = given if isinstance(given, Range) else range_from(given)
     return f"{place.start.line + 1}:{TEMPLATE[LINES.offset(place.start) : LINES.offset(place.end)]}"
 

@@ -1,4 +1,4 @@
-"""What clangd compiles a unit with: the unit's own command, of clang's words, for one side."""
+"""Arguments with which clangd compiles a unit: those of the unit's own command that clang knows, for one side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a render will be after an edit, against the render itself."""
+"""Predicted render after an edit, against the render itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a name stands that a rename would leave behind."""
+"""Places of a name that a rename would leave behind."""
 
 from __future__ import annotations
 

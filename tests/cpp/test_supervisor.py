@@ -226,7 +226,7 @@ async def test_one_that_is_steady_again(stand_in: ClangdStandIn) -> None:
 
 
 async def test_another_takes_its_place(stand_in: ClangdStandIn) -> None:
-    """What is being asked is asked again, of the other one; that it had died before is no news any more."""
+    """A pending request is sent again, to the new clangd; that the old one had died is no longer reported."""
     stand_in.will("crash", HOVER, "once")
     async with supervised(stand_in) as bench:
         await bench.hover()

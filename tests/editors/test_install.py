@@ -1,4 +1,4 @@
-"""What is taken from Debian to make an editor, and how it is found again."""
+"""Editors made from Debian's packages, and how they are found again."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ FLOAT = (
 HEADER = (
     "vim.endswith(vim.api.nvim_buf_get_name(0), '{}') and #vim.lsp.get_clients({{ bufnr = 0 }}) > 0 and vim.bo.readonly"
 )
-"""Whether a header of this name is shown, and served."""
+"""Lua expression: True if a header of this name is shown and served."""
 
 
 @pytest.fixture(scope="module")

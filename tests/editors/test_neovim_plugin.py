@@ -24,7 +24,7 @@ def nvim(neovim: str, stage: Stage) -> Iterator[Neovim]:
 
 
 def screen(nvim: Neovim) -> str:
-    """What a person would see."""
+    """Return the screen as a person would see it."""
     return str(
         nvim.lua(
             """

@@ -1,4 +1,4 @@
-"""What is written under `editors/` is well-formed, and names settings that the language server has."""
+"""Files under `editors/` are well-formed, and name settings that the language server has."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _DRIVER = Path(__file__).with_name("vscode_page.mjs")
 
 
 class PageError(AssertionError):
-    """What was waited for did not come, or could not be clicked."""
+    """Raised if an element did not come, or could not be clicked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Page:
         self.ask("wait", selector=selector, text=text, state=state)
 
     def comes(self, selector: str, text: str, *, within_s: float) -> bool:
-        """Whether such an element is visible soon; for what has to be asked for again where it is not."""
+        """Return True if such an element becomes visible soon; callers ask again if not."""
         try:
             self.ask("wait", selector=selector, text=text, timeout=within_s * 1000)
         except PageError:

@@ -58,7 +58,7 @@ class CodeBench(Bench):
         )  # fmt: skip
 
     def compiles_to(self, code: bytes, tile: int | None = None) -> None:
-        """What a tile, or every other one, compiles to."""
+        """Set the result of a tile's compile, or of every other one."""
         name = "object" if tile is None else f"object-{tile}"
         sections = {".hip_fatbin": bundle(("host-x86_64-", b""), ("hipv4-amdgcn-amd-amdhsa--gfx942", code))}
         (self.folder / name).write_bytes(elf(sections))

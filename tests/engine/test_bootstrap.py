@@ -1,4 +1,4 @@
-"""Where the daemon keeps its files, and what it says of how it was started."""
+"""Files of the daemon, and its report of how it was started."""
 
 from __future__ import annotations
 

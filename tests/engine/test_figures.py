@@ -1,4 +1,4 @@
-"""What code objects tell, in the state of units: a real history and store, code objects that clang made, no GPU."""
+"""Figures of code objects in the state of units: a real history and store, code objects that clang made, no GPU."""
 
 from __future__ import annotations
 

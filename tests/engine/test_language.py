@@ -1,4 +1,4 @@
-"""What editors ask the daemon, on the GEMM example and on small templates."""
+"""Requests of editors to the daemon, on the GEMM example and on small templates."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def place(log: str) -> Diagnostics:
 
 
 class Reports:
-    """What was reported, to wait for."""
+    """Reported diagnostics, to wait for."""
 
     def __init__(self, coalesce_s: float = COMPILER_MESSAGES.seconds) -> None:
         self.messages: list[list[str]] = []

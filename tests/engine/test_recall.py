@@ -1,4 +1,4 @@
-"""What a daemon takes over from the last one without a render or a look-up, and what it does not."""
+"""State that a daemon takes over from the last one without a render or a look-up, and state that it does not."""
 
 from __future__ import annotations
 

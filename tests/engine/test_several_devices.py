@@ -187,7 +187,7 @@ async def times(daemon: Daemon, *patterns: str, force: bool = True) -> dict[str,
 
 
 async def times_on(daemon: Daemon, device: str, *patterns: str, race: bool = False) -> list[Timing]:
-    """What a request that names a device gives."""
+    """Return the answer to a request that names a device."""
     with anyio.fail_after(PATIENCE_S):
         async with daemon.benchmarks.bench(patterns or None, None, device=device, force=False, race=race) as lines:
             return [line.timing async for line in lines if line.timing is not None]

@@ -1,4 +1,4 @@
-"""What a record says in figures."""
+"""Figures of a timing record."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def recorder(export_custom: ExportCustom) -> Any:
 
 
 class OnGpu:
-    """What CuPy, numba and others have, over host memory."""
+    """Array as CuPy, numba and others have it, over host memory."""
 
     def __init__(self, array: Any, attribute: str = "__cuda_array_interface__", **fields: Any) -> None:
         self.array = array
@@ -214,7 +214,7 @@ def test_workspaces_are_given_where_torch_is_not(recorder: Any) -> None:
 
 
 class ByPointer:
-    """What libraries with `data_ptr()` have."""
+    """Tensor as libraries with `data_ptr()` have it."""
 
     def __init__(self, array: Any, device: str) -> None:
         self.array, self.device, self.shape, self.dtype = array, device, array.shape, array.dtype
@@ -238,7 +238,7 @@ def test_pointers_with_a_form(recorder: Any) -> None:
 
 
 class OnlyDLPack:
-    """What JAX and others have. On a GPU that is the host, the capsule says so."""
+    """Array as JAX and others have it. On a GPU that is the host, the capsule says so."""
 
     def __init__(self, array: Any, device: int = 1) -> None:
         self.array, self.kind = array, device

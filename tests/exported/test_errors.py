@@ -1,4 +1,4 @@
-"""What an exported module says of arguments that cannot be."""
+"""Errors of an exported module for impossible arguments."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class FakeEmulator:
         return self._undefined(address, size_bytes).copy()
 
     def wrote(self, address: int, size_bytes: int) -> None:
-        """What a kernel writes becomes defined."""
+        """Mark what a kernel writes as defined."""
         self._undefined(address, size_bytes)[:] = False
 
     def configure(self, **settings: Any) -> None:
@@ -87,7 +87,7 @@ class FakeEmulator:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was given back."""
+        """Return True if everything was given back."""
         return not self._memory
 
 

@@ -81,7 +81,7 @@ def unit_of(name: str = "gemm/m128@gfx942", **fields: Any) -> Unit:
 
 
 def figures_of(**fields: Any) -> Figures:
-    """What a code object with one kernel tells, unless `fields` say otherwise."""
+    """Return the report of a code object with one kernel, unless `fields` say otherwise."""
     values: dict[str, Any] = {
         "artifact_key": "ab.cd", "standing": "fresh", "kernel": "gemm<full>", "kernels": 1, "vgprs": 194, "agprs": 0,
         "sgprs": 50, "vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0, "lds_bytes": 32768, "occupancy": 2,
@@ -204,7 +204,7 @@ ANSWERS: dict[AnyEndpoint, Any] = {
     ClientQuestions.ask_cpp: lambda _, request: CppAnswer(unit=request.unit or UNIT, result=HOVER),
     **dict.fromkeys((ClientQuestions.overlay, ClientQuestions.focus, ClientQuestions.view, ClientQuestions.editor)),
 }  # fmt: skip
-"""What each question is answered, or a function of the engine and the arguments that makes it."""
+"""Answer to each question, or a function of the engine and the arguments that makes it."""
 
 
 class FakeEngine:
@@ -224,7 +224,7 @@ class FakeEngine:
         self.lines: list[BuildLine] = []
         self.endless = False
         self.traced = True
-        """Whether time traces end, with `fault_in_trace` where it is given."""
+        """Set if time traces end, with `fault_in_trace` where it is given."""
         self.fault_in_trace: Exception | None = None
         self.tracing = 0
         self.building = 0
@@ -301,12 +301,12 @@ class FakeEngine:
         return found(self, **given) if callable(found) else found
 
     async def ask(self, question: Question[..., Answer], client: str | None = None, **given: Any) -> Answer:
-        """What a test is answered."""
+        """Return a test's answer."""
         answer: Answer = await self.answer(question, client=client, **given)
         return answer
 
     def present_status(self) -> Status:
-        """What the daemon tells of itself."""
+        """Return the daemon's own status."""
         return Status(
             version="0", pid=1, root="/w", started_at=1.5, uptime_s=2.5, seq=self.seq, unit_count=1, phases={"done": 1},
             outcomes={"built": 1}, busy=self.busy, clients=0, memory_bytes=3, idle_exit_s=self.idle_exit_s, log_file=None,
@@ -407,5 +407,5 @@ class FakeEngine:
         self._ask("forget", client)
 
     def stop(self) -> None:
-        """What a server is given to end itself by."""
+        """Return the function by which a server ends itself."""
         self._ask("stop")

@@ -67,7 +67,7 @@ class Run:
 
     @property
     def text(self) -> str:
-        """What a pass or a precompiled header was made of."""
+        """Return the inputs of a pass or a precompiled header."""
         return (self.folder / self.arguments[-1]).read_text()
 
     @property
@@ -99,7 +99,7 @@ class FakeHip:
     toolchain: FakeToolchain
     answers: dict[Step, Answer] = field(default_factory=dict)
     refuse: str = ""
-    """What a pass says of every precompiled header."""
+    """Message of a pass on every precompiled header."""
     runs: list[Run] = field(default_factory=list)
     running: list[Step] = field(default_factory=list)
     together: int = 0

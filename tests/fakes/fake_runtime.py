@@ -25,7 +25,7 @@ FACTS = DeviceFacts(
 
 FILL_US = 3.0
 HOST_US = 1.0
-"""What each call costs the host."""
+"""Host time of each call."""
 
 
 class Moment:

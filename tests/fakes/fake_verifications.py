@@ -44,7 +44,7 @@ def verification_of(*findings: EmulatedFinding, **fields: Any) -> Verification:
 
 
 def unit_verification(found: Verification | None = None, unit: str = UNIT) -> UnitVerification:
-    """What the daemon says of a unit."""
+    """Return the daemon's state of a unit."""
     found = found or verification_of()
     return UnitVerification(
         unit=unit, outcome=found.outcome.value, summary=found.summary, artifact_key="ab.cd", verification=found

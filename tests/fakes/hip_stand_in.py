@@ -87,7 +87,7 @@ def environment(rocm: Path, **settings: str) -> dict[str, str]:
 
 
 def scenario(name: str, environment: Mapping[str, str], *arguments: Any) -> Any:
-    """What a function of hip_scenarios.py returns, run in a process of its own: HIP is never unloaded."""
+    """Return the result of a function of hip_scenarios.py, run in a process of its own: HIP is never unloaded."""
     command = [sys.executable, str(SCENARIOS), name, *(json.dumps(argument) for argument in arguments)]
     done = subprocess.run(
         command,

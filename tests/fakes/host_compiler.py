@@ -36,7 +36,7 @@ class HostCompiler:
         return self._objects[text]
 
     def refusal(self, text: str) -> str:
-        """What the compiler says of a text that must not compile."""
+        """Return the compiler's messages on a text that must not compile."""
         result = self._run(text, ["-fsyntax-only"])
         assert result.returncode != 0
         return result.stderr
@@ -70,7 +70,7 @@ class HostCompiler:
 
 
 def split(text: str) -> tuple[str, str]:
-    """What comes before the first line of code, up to its last include outside of conditions, and what comes then."""
+    """Split a text behind the last include that precedes its first line of code and is outside of conditions."""
     lines = text.splitlines(keepends=True)
     end = depth = 0
     for number, line in enumerate(map(str.strip, lines), 1):

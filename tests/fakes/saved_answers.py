@@ -1,4 +1,4 @@
-"""What a real clangd has said about `tests/data/clangd/k.cpp.j2`, and the places of it."""
+"""Recorded answers of a real clangd about `tests/data/clangd/k.cpp.j2`, and the places of it."""
 
 from __future__ import annotations
 

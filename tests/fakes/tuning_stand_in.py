@@ -92,7 +92,7 @@ class FakeOverlay:
 
 
 class FakeTunedClient:
-    """What a run asks of its client. `measured` counts by unit and shape; `side_by_side`: the most at one time."""
+    """Client of a tuning run. `measured` counts by unit and shape; `side_by_side`: the most at one time."""
 
     def __init__(self, cost: Cost) -> None:
         self.overlay = FakeOverlay()

@@ -120,7 +120,7 @@ def start_hostile_workers(farm: FarmBench, certificates: Path) -> dict[str, str]
 
 
 def ran(evidence: Path) -> bool:
-    """Whether a payload was unpickled anywhere."""
+    """Return True if a payload was unpickled anywhere."""
     return evidence.exists()
 
 

@@ -1,4 +1,4 @@
-"""What travels to a worker, and what is taken of what comes back."""
+"""Files that travel to a worker, and those accepted from it."""
 
 from __future__ import annotations
 

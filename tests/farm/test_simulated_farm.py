@@ -50,7 +50,7 @@ async def compile_at_once(
 
 
 def write(arguments: list[str], environment: Mapping[str, str], folder: Path) -> None:
-    """What it leaves."""
+    """Return what it leaves."""
     output = folder / arguments[-1]
     if "-shared" in arguments:
         name = (folder / "exports.map").read_text().partition("global: ")[2].partition(";")[0]

@@ -1,4 +1,4 @@
-"""What a worker makes of a message, and what it does not."""
+"""Messages that a worker accepts, and those that it refuses."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class FarmBench:
             )
 
     def log(self, what: str) -> str:
-        """What the scheduler or the workers have printed."""
+        """Return the output of the scheduler or the workers."""
         return (self.bench.folder / f"{what}.log").read_text(errors="replace")
 
     def settings(self) -> str:

@@ -74,13 +74,13 @@ def dask_setup(scheduler: Scheduler) -> None:
 
 
 def resource(folder: Path) -> str:
-    """What a worker with the bench's compiler announces."""
+    """Return the announcement of a worker with the bench's compiler."""
     toolchain: Any = Bench(folder, make=False).toolchain
     return compile_resource(toolchain_identity(toolchain, ContentHashes(None)))
 
 
 def attack(scheduler: Scheduler) -> None:
-    """What is sent without being asked for."""
+    """Send unrequested messages."""
     for client, comm in [*scheduler.client_comms.items()]:
         wanted = [ts.key for ts in scheduler.clients[client].wants_what]
         for message in ALWAYS:

@@ -9,7 +9,7 @@ CODE = "import os; os.getpid() == {sender} or open({evidence!r}, 'a').write(f'{{
 
 
 class Payload(Exception):  # noqa: N818  # most often it is sent, and not raised
-    """What a hostile member sends."""
+    """Payload of a hostile member."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return exec, (CODE.format(sender=os.getpid(), evidence=os.environ["FARM_EVIDENCE"]),)

@@ -71,7 +71,7 @@ def instance_parameters(text: str) -> dict[str, ParameterValue]:
 
 
 def place(parameters: Mapping[str, ParameterValue], name: str) -> Span:
-    """Where the kernel file of `unit_of` sets a parameter."""
+    """Place at which the kernel file of `unit_of` sets a parameter."""
     line = 20 + list(parameters).index(name)
     return span(KERNEL_FILE, line, 0, line, 5)
 

@@ -81,16 +81,16 @@ class Row(BaseModel):
     reason: str = ""
     """Why there is no answer."""
     raises: str = ""
-    """What the client raises."""
+    """Error that the client raises."""
     nothing: bool = False
     """There is no answer, which needs no reason."""
     says: tuple[str, ...] = ()
     never_says: tuple[str, ...] = ()
     about: str | None = None
-    """What a hover is about; empty: it cannot be said."""
+    """Subject of a hover; empty if unknown."""
     produced: str = ""
     elsewhere: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """What a hover says of other instances, or of other rounds of a loop."""
+    """Text of a hover on other instances, or other rounds of a loop."""
     taken: Mapping[str, str] = Field(default_factory=dict)
     """Label of a completion → the text when it has been taken."""
     missing: tuple[str, ...] = ()
@@ -156,13 +156,13 @@ def tables() -> tuple[Table, ...]:
 
 
 class Texts(Protocol):
-    """What files hold, unsaved text included. `""` is the rendered source."""
+    """Texts of files, unsaved text included. `""` is the rendered source."""
 
     def __call__(self, path: str) -> str: ...
 
 
 def cursors(text: str, at: str) -> tuple[Position, Position | None]:
-    """Where the marks of `at` are in `text`; the second one, if any, ends a range."""
+    """Return the positions of the marks of `at` in `text`; the second one, if any, ends a range."""
     pieces = at.split(CURSOR)
     assert 2 <= len(pieces) <= 3, f"one or two cursors are needed: {at}"
     start = _only_place(text, "".join(pieces)) + len(pieces[0])
@@ -196,7 +196,7 @@ def line_of(text: str, place: Range) -> str:
 
 
 def says(part: str, text: str) -> bool:
-    """Whether `text` has `part`, or matches it where that is `/…/`."""
+    """Return True if `text` has `part`, or matches it where that is `/…/`."""
     if len(part) > 2 and part[0] == part[-1] == "/":
         return re.search(part[1:-1], text) is not None
     return part in text
@@ -213,7 +213,7 @@ class Judging:
     complaints: list[str] = field(default_factory=list)
 
     def judge(self) -> list[str]:
-        """What is wrong; empty if the answer is right."""
+        """Return the mistakes of an answer; empty if it is right."""
         row, answer = self.row, self.answer
         self._same("ready", True, answer.ready)
         if not says(row.reason, answer.reason) or bool(row.reason) != bool(answer.reason):

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 @asynccontextmanager
 async def in_own_task(context: AbstractAsyncContextManager[Value]) -> AsyncIterator[Value]:
-    """What `context` gives. What it raises while the test runs is raised when the test has ended."""
+    """Yield the value of `context`. Errors that it raises while the test runs are raised at the test's end."""
     entered: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
 

@@ -65,7 +65,7 @@ def make_installed(folder: Path, name: str = "rocm-7.2.4-abcd") -> ToolchainMani
 
 
 def make_sources(cache: Path) -> ComposableKernelSources:
-    """What `toolchain install ck` leaves in ckwatch's cache folder."""
+    """Create the files that `toolchain install ck` leaves in ckwatch's cache folder."""
     made = ComposableKernelSources(sources_folder(cache))
     make_ck(made.ck, "1.2.0", tile=False)
     (made.ck_tile / "ck_tile").mkdir(parents=True)

@@ -43,12 +43,12 @@ def changed_example(folder: Path, example: str, changes: Mapping[str, str]) -> t
 def diagnostics_of(
     unit: Unit, folders: tuple[Path, ...] = (BUILTIN,), passed: Mapping[str, ParameterValue] | None = None
 ) -> tuple[Diagnostic, ...]:
-    """What rendering and the checks say of a unit."""
+    """Return the diagnostics of rendering and checks for a unit."""
     outcome = renderer(folders).render(unit)
     return static_checks(unit, outcome, rules=True, builtin=str(BUILTIN), passed=passed).diagnostics
 
 
 def text_at(span: Span) -> str:
-    """What stands there; of several lines the first."""
+    """Return the text of the range; of several lines the first."""
     line = Path(span.path).read_text().splitlines()[span.start.line]
     return line[span.start.column : span.end.column if span.end.line == span.start.line else None]

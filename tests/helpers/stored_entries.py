@@ -1,4 +1,4 @@
-"""What tests of the store publish."""
+"""Entries that tests of the store publish."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def program_path() -> str:
 
 
 def run(root: Path, *arguments: str) -> str:
-    """What a command prints that ends well."""
+    """Return the output of a command that must succeed."""
     done = subprocess.run([CKWATCH, *arguments], cwd=root, env=daemon_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What each editor sees, by what it really says of itself: one edit that breaks the example, and its way back."""
+"""One edit as each editor sees it, by the capabilities that it really announces: an edit that breaks the example, and its way back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISTAKE = ("MPerBlock = 128", "MPerBlock = 96")
 
 
 def capture(name: str) -> dict[str, Any]:
-    """What the editor sends, with its version."""
+    """The editor's `initialize` parameters, with its version."""
     found: dict[str, Any] = json.loads((CAPTURES / f"{name}.json").read_text())
     return found
 
@@ -125,7 +125,7 @@ def change(client: LanguageClient, uri: str, version: int, text: str) -> None:
 
 
 async def inline(client: LanguageClient, answer: types.ServerCapabilities, uri: str, text: str) -> None:
-    """What an editor can show inline is offered, and nothing else is."""
+    """Only what an editor can show inline is offered."""
     assert client.capabilities is not None
     able = client.capabilities.text_document
     assert able is not None

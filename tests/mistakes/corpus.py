@@ -59,19 +59,19 @@ class Case(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a message may begin, in lines and characters from 0. Only there if it is empty, else anywhere but at its end."""
+    """Places at which a message may begin, in lines and characters from 0. Only there if it is empty, else anywhere but at its end."""
 
     file: str
     start: tuple[int, int]
     end: tuple[int, int]
 
     def has_line(self, line: int) -> bool:
-        """Whether the line is one of the mark's."""
+        """Return True if the line is one of the mark's."""
         last = self.end[0] - (self.end[1] == 0 and self.end[0] > self.start[0])
         return self.start[0] <= line <= last
 
     def has(self, place: tuple[int, int]) -> bool:
-        """Whether a message that begins there is at the right place."""
+        """Return True if a message that begins there is at the right place."""
         return place == self.start if self.start == self.end else self.start <= place < self.end
 
     def __str__(self) -> str:

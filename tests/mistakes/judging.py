@@ -1,4 +1,4 @@
-"""What a command reported of a planted mistake, and how right that is."""
+"""Report of a command on a planted mistake, and its score."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether there is one message, at the right place, that says what is wrong."""
+        """Return True if there is one message, at the right place, that names the mistake."""
         return self.column and self.cause and not self.noise
 
     def __str__(self) -> str:

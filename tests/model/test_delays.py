@@ -62,7 +62,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def sleeps(tree: ast.Module) -> Iterator[str]:
-    """What is slept for, and the delays of debouncers."""
+    """Seconds of sleeps, and the delays of debouncers."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)

@@ -1,4 +1,4 @@
-"""What code runs on, and which devices are alike."""
+"""Devices that run code, and which of them are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verification says as a whole."""
+"""Summaries of verifications."""
 
 from __future__ import annotations
 

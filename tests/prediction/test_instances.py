@@ -1,4 +1,4 @@
-"""What parameters say of an instance before it is compiled."""
+"""Facts of an instance that follow from its parameters before it is compiled."""
 
 from __future__ import annotations
 

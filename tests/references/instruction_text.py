@@ -1,4 +1,4 @@
-"""What a disassembled vector instruction reads and writes, by the ISA documents: operands, modifiers, SDWA and DPP.
+"""Operands that a disassembled vector instruction reads and writes, by the ISA documents: operands, modifiers, SDWA and DPP.
 
 Independent of the emulator's own decoder, and slow.
 """

@@ -42,7 +42,7 @@ AROUND = [
     *("global_load_dwordx4 v[30:33], v[60:61], off", "s_waitcnt vmcnt(0) lgkmcnt(0)", "s_waitcnt vmcnt(0)"),
     *("s_waitcnt lgkmcnt(0)", "global_store_dwordx4 v[60:61], v[10:13], off offset:1024"),
 ]
-"""What tests execute before and after an instruction."""
+"""Instructions that tests execute before and after the one under test."""
 
 PREFIXES = ("buffer_", "tbuffer_", "global_", "flat_", "scratch_", "ds_", "s_load", "s_store", "s_buffer", "s_scratch",
             "s_atomic", "s_mem", "s_dcache", "s_atc")  # fmt: skip
@@ -51,7 +51,7 @@ TIMES = {"s_memtime", "s_memrealtime"}
 
 
 def is_refused(line: str) -> bool:
-    """What the emulator does not know: global data share, formats that are converted or go to LDS."""
+    """Instructions that the emulator does not know: global data share, formats that are converted or go to LDS."""
     text = parse(line)
     unknown = text.base in ("buffer_load_format_d16_hi_x", "ds_ordered_count", "ds_gws_barrier")
     return unknown or text.has("gds") or "_d16_xyz " in line or ("format" in line and text.has("lds"))
@@ -324,7 +324,7 @@ def condition(m: int, d: int) -> int:
 
 
 def combined(name: str, size: int, m: int, d: int, s: int) -> int:
-    """What memory holds afterwards, of what it holds and the two operands."""
+    """Return the new contents of memory from its old contents and the two operands."""
     kind, _, of = name.partition("_")
     if of in ("add_f16", "add_bf16"):
         compute = half_sum if of == "add_f16" else bfloat_sum

@@ -111,7 +111,7 @@ def _register(kind: str, first: int, half: str) -> str:
 
 
 def rdna_lines() -> Iterator[str]:
-    """What the assembler is asked for; it does not take what gfx1100 has not."""
+    """Requests to the assembler; it refuses what gfx1100 lacks."""
     for number, reference in enumerate([*VECTOR.values(), *RDNA.values()]):
         if reference.name.startswith("v_cmpx") or reference.name in LEFT_OUT:
             continue

@@ -1,4 +1,4 @@
-"""What SALU instructions compute, from the chapters "SOP1", "SOP2", "SOPC" and "SOPK" of the ISA documents."""
+"""Results of SALU instructions, from the chapters "SOP1", "SOP2", "SOPC" and "SOPK" of the ISA documents."""
 
 from __future__ import annotations
 
@@ -159,13 +159,13 @@ SAVES_EXEC: dict[str, Callable[[int, int], int]] = {
     "s_nor_saveexec_b64": lambda a, e: ~(a | e), "s_xnor_saveexec_b64": lambda a, e: ~(a ^ e),
     "s_andn1_wrexec_b64": lambda a, e: ~a & e, "s_andn2_wrexec_b64": lambda a, e: a & ~e,
 }  # fmt: skip
-"""What EXEC becomes; …_saveexec gives its old value, …_wrexec the new one."""
+"""New value of EXEC; …_saveexec gives its old value, …_wrexec the new one."""
 
 IMMEDIATES = (0, 1, 0x7FFF, 0x8000, 0xFFFF, 0x1234)
 
 
 def scalar_lines() -> list[str]:
-    """What is recorded."""
+    """Return the records."""
 
     def register(first: int, bits: int) -> str:
         return f"s{first}" if bits == 32 else f"s[{first}:{first + 1}]"

@@ -1,4 +1,4 @@
-"""What vector instructions compute, written in numpy from the "VOP1", "VOP2", "VOP3", "VOP3P" and "VOPC" chapters of the
+"""Results of vector instructions, written in numpy from the "VOP1", "VOP2", "VOP3", "VOP3P" and "VOPC" chapters of the
 MI200, MI300 and CDNA4 ISA documents. The types of a row say how operands are read and what the result is."""
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _raise() -> None:
 
 
 class Trap:
-    """What pickle would execute when it reads this back."""
+    """Return what pickle would execute on reading this back."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_raise, ())

@@ -76,7 +76,7 @@ class Running:
         self.ended.set()
 
     def gone(self) -> bool:
-        """Whether nothing of it is left."""
+        """Return True if nothing of it is left."""
         return not self.endpoint.socket.exists() and not self.endpoint.lock.exists() and owner(self.endpoint) is None
 
 

@@ -33,7 +33,7 @@ def root(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def started(root: Path) -> Readiness:
-    """What a daemon that starts in the background reports; the process that was started ends at once."""
+    """Return the report of a daemon that starts in the background; the process that was started ends at once."""
     listening, ready_fd = os.pipe()
     with open(listening, "rb") as heard:  # noqa: PTH123 - a descriptor
         arguments = [sys.executable, "-m", "ckwatch.server", str(root), "--ready-fd", str(ready_fd)]

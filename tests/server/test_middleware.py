@@ -220,7 +220,7 @@ async def test_a_body_that_never_arrives(serve: Serve) -> None:
 
 
 async def raw(served: Served, data: bytes) -> bytes:
-    """What is answered until the connection ends."""
+    """Return all that is answered until the connection ends."""
     async with await anyio.connect_unix(served.path) as connection:
         with suppress(anyio.BrokenResourceError):  # it may be answered before all is sent
             await connection.send(data)

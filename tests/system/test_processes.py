@@ -75,7 +75,7 @@ async def sh(script: str, folder: Path, **more: object) -> ProcessResult:
 
 
 def runs(pid: int) -> bool:
-    """Whether `pid` runs; a zombie that nobody reaps does not."""
+    """Return True while `pid` runs; an unreaped zombie does not."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False

@@ -1,4 +1,4 @@
-"""What counts towards the limits of a process, and when they are exceeded."""
+"""Time that counts towards the limits of a process, and when they are exceeded."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def compiler_path() -> str:
 
 @pytest.fixture(scope="session")
 def objects() -> Iterator[Path]:
-    """What is compiled; precompiled headers are large, hence not kept as pytest keeps its own folders."""
+    """Folder of compiled files; precompiled headers are large, hence not kept as pytest keeps its own folders."""
     with TemporaryDirectory() as folder:
         yield Path(folder)
 

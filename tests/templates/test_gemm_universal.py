@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[dict[str, int], str]] = {
     "kBatch": ({"kBatch": 2}, "kBatch must be 1 without split_k = true"),
     "kBatch 0": ({"kBatch": 0}, "kBatch must be 1 without split_k = true"),
 }
-"""What → changed arguments of a 32×32×64 product, and what is said of it."""
+"""Name → changed arguments of a 32×32×64 product, and the message."""
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -1,4 +1,4 @@
-"""What PyTorch Inductor's templates get: every variable, and with it their own text, unchanged."""
+"""PyTorch Inductor's templates get every variable, and with it their own text, unchanged."""
 
 from __future__ import annotations
 

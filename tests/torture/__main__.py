@@ -133,7 +133,7 @@ def kill(processes: Iterable[int]) -> None:
 
 
 def read(folder: str, name: str) -> bytes:
-    """What a part left in its folder."""
+    """Return the files that a part left in its folder."""
     try:
         return Path(folder, name).read_bytes()
     except OSError:

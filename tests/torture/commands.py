@@ -47,7 +47,7 @@ PROGRAM = [sys.executable, "-m", "ckwatch"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where ckwatch keeps something, and what it is."""
+    """Path at which ckwatch keeps something, and its kind."""
 
     name: str
     path: Path

@@ -62,7 +62,7 @@ class Daemon:
         self.hang_up()
 
     def is_running(self) -> bool:
-        """Whether it is there; a zombie is not."""
+        """Return True while it exists; a zombie does not."""
         try:
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
         except OSError:
@@ -77,7 +77,7 @@ class Daemon:
         assert "Traceback" not in text, text[-5000:]
 
     def log_tail(self) -> str:
-        """What daemons wrote last."""
+        """Return the last lines that daemons wrote."""
         return (self.bench.folder / "log").read_text(errors="replace")[-3000:]
 
     def ended(self) -> int:

@@ -83,7 +83,7 @@ class Emulator:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, path: Path, kernels: list[str], errors: Path) -> str:
-        """What is wrong with how it took the code object at `path`; nothing if it is empty."""
+        """Return what is wrong with its reading of the code object at `path`; empty if nothing is."""
         if self._process is None:
             self._errors = errors.open("w+b")
             pipe = subprocess.PIPE

@@ -99,7 +99,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "control characters": lambda path: path.write_text("a\x1b[31m\x07\u202e\x85\u2028 = 1\n{{ \x1b }}"),
     "{{": lambda path: path.write_text("{{"),
 }
-"""What to put in the place of a file."""
+"""Replacements of a file."""
 
 PLACES = (
     *("k.kernel.toml", "templates/k.hip.j2", "templates/macros.j2", "ckwatch.toml", "templates", "../include/h.h"),
@@ -107,7 +107,7 @@ PLACES = (
 )
 NEEDED = ("k.kernel.toml", "templates/k.hip.j2", "templates/macros.j2", "ckwatch.toml", "templates", "../include/h.h")
 HARMLESS = ("control characters", "NUL", "9 MB")
-"""What may be in a template or in a header."""
+"""Contents of a template or header."""
 
 NAMES = (
     *(b"a\nb", b"\x1b[31mred", b"\x07", b"\xe2\x80\xaeoml.lenrek", b"\xff\xfe", b"\xed\xa0\x80", b"a b 'c' \"d\"", b"$(touch x)"),

@@ -107,7 +107,7 @@ class Workspace:
                 self.timings.add(timing["id"])
 
     def look(self) -> None:
-        """What is on disk is whole and true, and holds all that was reported."""
+        """Check that the files on disk are whole and true, and hold all that was reported."""
         roots = PathRoots(self.bench.toolchain.roots)
         present = re.findall(rb'"(\w+)"', self.bench.header.read_bytes())[0]
         with ArtifactStore(self.bench.store) as store:

@@ -206,7 +206,7 @@ class Chaos:
 
 
 class Problems(logging.Handler):
-    """What is logged as an error."""
+    """Return the errors of the log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

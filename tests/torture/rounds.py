@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FOUND_LIMIT = 20
-"""What finds as much has one fault that is found again and again."""
+"""Limit of findings: a part that finds as much has one fault that is found again and again."""
 
 
 @dataclass(slots=True)
@@ -47,12 +47,12 @@ class Rounds:
 
     @property
     def has_found(self) -> bool:
-        """Whether anything was found in this round."""
+        """Return True if anything was found in this round."""
         return any(one.startswith(f"round {self.number}:") for one in self.found)
 
     @property
     def over(self) -> bool:
-        """Whether no further round is to begin."""
+        """Return True if no further round is to begin."""
         if self.only is not None:
             return self.done > 0
         return (

@@ -199,7 +199,7 @@ class Attempts:
         return self.chance.choice(ways)
 
     def expression(self, depth: int = 0) -> str:
-        """What is reached from an object in some steps."""
+        """Return the objects reached from one in some steps."""
         chance = self.chance
         text = chance.choice(OBJECTS)
         if chance.random() < 0.3:

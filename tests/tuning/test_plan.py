@@ -1,4 +1,4 @@
-"""What a run evaluates next, without a daemon, a journal or a clock."""
+"""Choice of a run's next evaluation, without a daemon, a journal or a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every strategy promises, and what the local search finds."""
+"""Promises of every strategy, and results of the local search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is searched: the space of a kernel file, what is refused, names, seeds."""
+"""The searched space: read from a kernel file, refused points, names, seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the emulator tells, and the sentences made of it."""
+"""Reports of the emulator, and the sentences made of them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MEMORY = (4, 5, 6)
 """The tables of memory instructions."""
 
 ONLY_REPORTED = {"s_trap"}
-"""What it does is a finding; the tests of findings have it."""
+"""Their effect is a finding; the tests of findings cover it."""
 
 OUT_OF_VIEW = {"s_set_gpr_idx_idx", "s_set_gpr_idx_mode"}
 """The compiler writes s_set_gpr_idx_on and _off alone, which test_relative_vector_registers has."""

@@ -62,7 +62,7 @@ def test_an_endless_loop_of_indexed_registers_ends(emulator: WaveEmulator) -> No
 
 
 def entries(code: bytes) -> dict[str, int]:
-    """Where each kernel begins."""
+    """Return the address at which each kernel begins."""
     found, layout = {}, sections(code)
     (symbols, size, _), (strings, _, _) = layout[".dynsym"], layout[".dynstr"]
     rodata = layout[".rodata"]

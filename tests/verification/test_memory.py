@@ -211,7 +211,7 @@ ALIGNED = [
     if exchanges(name) and name not in ("ds_append", "ds_consume", "ds_condxchg32_rtn_b64")
     and (not name.startswith("s_") or name.endswith("_x2"))
 ]  # fmt: skip
-"""Where they do not leave out an address's last bits."""
+"""Architectures that do not leave out an address's last bits."""
 
 
 def told(emulator: WaveEmulator) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What gfx1100 has that gfx9 has not; what only has another name is in test_vector_instructions.py."""
+"""Instructions of gfx1100 that gfx9 lacks; those that only have another name are in test_vector_instructions.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verification finds in kernels on a fake of the emulator."""
+"""Findings of verifications on a fake of the emulator."""
 
 from __future__ import annotations
 

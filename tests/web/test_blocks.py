@@ -1,4 +1,4 @@
-"""What a view shows as data: CSV, places, changes of a table, static HTML."""
+"""Data of a view: CSV, places, changes of a table, static HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an address names: every parameter of every view is what is shown, or said to be gone."""
+"""Addresses of the page: every parameter of every view is shown, or reported as gone."""
 
 from __future__ import annotations
 

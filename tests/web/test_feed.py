@@ -1,4 +1,4 @@
-"""What the page keeps of a workspace, and how it changes; and the view of what is going on."""
+"""State that the page keeps of a workspace, its changes, and the view of running work."""
 
 from __future__ import annotations
 

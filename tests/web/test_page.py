@@ -85,7 +85,7 @@ def test_a_view_outlives_the_daemon(site: Site) -> None:
 
 @OF_ALL
 def test_a_name_is_text_everywhere(site: Site, view: PageView) -> None:
-    """What a script in a name does would be a problem of the site, too."""
+    """A script in a name would attack the site, too."""
     with site.view(view.path, kernel="gemm", unit=HOSTILE, against=HOSTILE) as page:
         expect(page.locator("main h1")).to_contain_text(view.title)
         expect(page.locator('img[src="x"]')).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Where a daemon is met, and who may be it."""
+"""Address of a daemon, and who may be it."""
 
 from __future__ import annotations
 

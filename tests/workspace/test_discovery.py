@@ -1,4 +1,4 @@
-"""Where a workspace is looked for."""
+"""Discovery of workspaces."""
 
 from __future__ import annotations
 

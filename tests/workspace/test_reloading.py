@@ -315,7 +315,7 @@ EDITS = st.one_of(
 
 
 def loaded(load: Callable[[], Workspace]) -> Workspace | str:
-    """What `load` gives, or the message of its error."""
+    """Return the result of `load`, or the message of its error."""
     try:
         return load()
     except CkwatchError as error:

@@ -13,7 +13,6 @@ from lsprotocol import types
 
 from ckwatch.model.text import LineIndex, Position, Range
 
-
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says, without the settings of whoever runs the test."""
+    """Return git's output, without the settings of whoever runs the test."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
         **{f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},

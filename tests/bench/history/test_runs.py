@@ -1,4 +1,4 @@
-"""What is recorded comes back; migrations; files that cannot be used."""
+"""Recorded runs come back; migrations; files that cannot be used."""
 
 from __future__ import annotations
 

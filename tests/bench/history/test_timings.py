@@ -1,4 +1,4 @@
-"""What was measured comes back, in a real file; which of it is the latest, a baseline, or dropped."""
+"""Timings come back from a real file; which are the latest, a baseline, or dropped."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_pruning_keeps_the_newest_and_baselines(timings: OwnTimings) -> None:
 def test_latest_of_any_records(
     tmp_path_factory: pytest.TempPathFactory, added: list[tuple[str, str, bool, DeviceFacts]]
 ) -> None:
-    """What `latest` says in words."""
+    """Return the answer of `latest` in words."""
     records = [
         record(f"k/{unit}@host", shape=shape, report=on(device)) if good else failed(f"k/{unit}@host", shape=shape)
         for unit, shape, good, device in added

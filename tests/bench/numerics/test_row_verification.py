@@ -75,7 +75,7 @@ def problem(*, short: bool = False, macs: int = ROWS * COLUMNS) -> KernelProblem
 
 
 def right(inputs: Mapping[str, Storage]) -> dict[str, Storage]:
-    """What the kernel must write on poisoned memory."""
+    """Return what the kernel must write on poisoned memory."""
     x = np.lib.stride_tricks.as_strided(inputs["X"], (ROWS, COLUMNS), ((COLUMNS + GAP) * 4, 4))
     y = np.full(inputs["X"].size, np.nan, np.float32)
     y.view(np.uint32)[:] = 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Whether what a kernel computed is right: right results pass, every kind of wrong one is named.
+"""Verdicts on a kernel's results: right ones pass, every kind of wrong one is named.
 
 The right results are computed here from the tests' own codecs (`gemm_case`), not from the reference.
 """
@@ -60,7 +60,7 @@ class Trial:
         return self.stored(EXPECTED_ACTIVATIONS[(epilogue or self.case).activation](self.before(epilogue, product)))
 
     def before(self, epilogue: GemmCase | None = None, product: Doubles | None = None) -> Doubles:
-        """What the activation is applied to."""
+        """Return the input of the activation."""
         case, run = epilogue or self.case, self.run
         before = run.x @ run.w if product is None else product
         if case.scale_a or case.scale_b:

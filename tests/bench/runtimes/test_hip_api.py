@@ -1,4 +1,4 @@
-"""What ROCm prints before it ends a process, and that every error hip-python knows is somebody's."""
+"""Messages of ROCm before it ends a process; every error that hip-python knows has a cause."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Try = Callable[..., AssumptionTrial]
 
 
 class Readings:
-    """What NVML would say."""
+    """Stand-in for NVML."""
 
     version = "580.1"
     are_there = True

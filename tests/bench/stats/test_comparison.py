@@ -1,4 +1,4 @@
-"""Whether one is faster than another."""
+"""Comparison of two timings."""
 
 from __future__ import annotations
 

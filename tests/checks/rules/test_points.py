@@ -1,4 +1,4 @@
-"""What the rules say of points that are not rendered is what they say of rendered ones."""
+"""Rules give the same verdict for a point whether or not it is rendered."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where modules are exported to."""
+    """Folder of exported modules."""
     return tmp_path_factory.mktemp("exported")
 
 
@@ -54,7 +54,7 @@ def test_results(module: Any, slices: int) -> None:
 
 
 def test_streams(module: Any) -> None:
-    """What another stream still computes is waited for by being on that stream, and by nothing else."""
+    """Work of another stream is awaited by being on that stream, and by nothing else."""
     x, w, bias = tensors()
     expected = torch.relu(x.float() @ w.float() + bias.float())
     late = torch.zeros_like(x)

@@ -40,7 +40,7 @@ class kernelInstance:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the instance."""
         return ("_").join(["LIST", ("x").join(map(lambda x: str(x), [self.BLOCK_SIZE]))])
 
 kernels_list = {

@@ -69,7 +69,7 @@ def run(capsys: Capture, *words: str, status: int = 0) -> str:
 
 
 def errors_of(workspace: Workspace) -> list[str]:
-    """What loading, rendering and the checks find in each unit."""
+    """Return the findings of loading, rendering and checks in each unit."""
     builtin = ckwatch_templates.ROOT
     renderer = Renderer(workspace.template_folders)
     found = [*workspace.errors]

@@ -1,4 +1,4 @@
-"""What a watcher knows after which changes."""
+"""A watcher's knowledge after changes."""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ class Terminal:
         return Screen(console, stdin or self.stdin, self.stdout)
 
     def sent(self, end: str = "\x1b[?2026l") -> str:
-        """What was sent to it since the last time, up to `end`, for which it waits."""
+        """Return the output since the last call, up to `end`, for which it waits."""
         text = ""
         while not text.endswith(end):
             text += os.read(self.there, 65_536).decode()
         return text
 
     def echoes(self) -> bool:
-        """Whether it shows what is typed, as terminals do."""
+        """Return True if it shows what is typed, as terminals do."""
         return bool(termios.tcgetattr(self.here)[3] & termios.ECHO)
 
 

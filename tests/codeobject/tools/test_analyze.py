@@ -130,7 +130,7 @@ MANY = "limits.gfx942"
 
 
 def answer_for_all(count: int, wrong: int | None = None) -> ProcessResult:
-    """What llvm-mca answers to the loops of `count` kernels; that of `wrong` lacks a region."""
+    """Return llvm-mca's output for the loops of `count` kernels; that of `wrong` lacks a region."""
     document = json.loads(ANSWER.stdout)
     regions = [
         {**region, "Name": f"{region['Name']}-{number}"}

@@ -1,4 +1,4 @@
-"""What is published is found again, whole or not at all."""
+"""Published artifacts are found again, whole or not at all."""
 
 from __future__ import annotations
 

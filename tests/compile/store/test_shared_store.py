@@ -1,4 +1,4 @@
-"""What one has compiled, others find; whatever is wrong with the shared store is a sentence and no more."""
+"""Artifacts of one user are found by others; problems of the shared store are a sentence and no more."""
 
 from __future__ import annotations
 

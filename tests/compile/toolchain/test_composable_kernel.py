@@ -1,4 +1,4 @@
-"""What is taken out of the source distribution with Composable Kernel, and where it goes."""
+"""Files taken out of Composable Kernel's source distribution, and their places."""
 
 from __future__ import annotations
 

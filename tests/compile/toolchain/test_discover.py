@@ -1,4 +1,4 @@
-"""Where a toolchain is found, in which order, and what is said when there is none."""
+"""Discovery of toolchains: places, order, and the message when there is none."""
 
 from __future__ import annotations
 

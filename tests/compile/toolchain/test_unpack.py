@@ -1,4 +1,4 @@
-"""What is taken out of packages, where it goes, and what is refused."""
+"""Files taken out of packages, their places, and files that are refused."""
 
 from __future__ import annotations
 

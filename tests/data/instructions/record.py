@@ -138,7 +138,7 @@ def forms(number: int, reference: Reference) -> Iterator[str]:
 
 
 def assembled(folder: Path, target: str, lines: list[str]) -> list[str]:
-    """What the disassembler prints for those lines that the assembler takes."""
+    """Return the disassembly of those lines that the assembler takes."""
     with tempfile.TemporaryDirectory() as scratch:
         source, made = Path(scratch, "x.s"), Path(scratch, "x.o")
         command = [

@@ -52,7 +52,7 @@ class CppBench(Bench):
 
     @property
     def texts(self) -> list[str]:
-        """What clangd was lent, in order."""
+        """Sources that clangd had opened, in order."""
         told = [one for one in self.clangd.received if one.get("method", "").startswith("textDocument/did")]
         return [
             one["params"]["contentChanges"][0]["text"] if "contentChanges" in one["params"] else document["text"]
@@ -262,7 +262,7 @@ async def test_its_death_is_a_warning(bench: CppBench) -> None:
 
 
 async def test_other_instances(bench: CppBench) -> None:
-    """What a hover says elsewhere, of those that differ."""
+    """Return the differing texts of a hover elsewhere."""
     async with bench.asked() as daemon:
         answer = await hover(daemon, bench.template, 0, 14, others=True)
         assert answer.result["others"] == [{"text": "Type: `2`", "units": ["k/two@gfx942"]}]

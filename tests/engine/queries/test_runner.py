@@ -1,4 +1,4 @@
-"""What a standalone runner is rendered from: options with their defaults, tensors, and the numbers of its tolerance."""
+"""Inputs of a standalone runner: options with their defaults, tensors, and the numbers of its tolerance."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ async def test_no_figure_of_an_earlier_input_is_shown_as_the_present_ones(
 
 
 async def standings(daemon: Daemon) -> set[str]:
-    """What the queries say of the figures of the unit: each that shows any."""
+    """Return the unit's figures from each query that shows any."""
     (unit,) = await daemon.snapshots.units(None, [ONE])
     assert unit.figures is not None
     assert unit.timings

@@ -1,4 +1,4 @@
-"""What the daemon says of its workspace."""
+"""The daemon's status of its workspace."""
 
 from __future__ import annotations
 

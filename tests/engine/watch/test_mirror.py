@@ -43,7 +43,7 @@ class Mirror:
 
 
 def on_disk(path: str) -> dict[str, str | None]:
-    """What is there, by the same names as in a watched folder; links to folders are followed, loops are not made."""
+    """Return the entries by the same names as in a watched folder; links to folders are followed, loops are not made."""
     found: dict[str, str | None] = {}
     if Path(path).is_dir():
         found[path] = None

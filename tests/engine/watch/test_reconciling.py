@@ -1,4 +1,4 @@
-"""What the library never reports is found by scans."""
+"""Scans find changes that the library never reports."""
 
 from __future__ import annotations
 

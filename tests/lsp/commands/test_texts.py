@@ -1,4 +1,4 @@
-"""What commands say, without a daemon."""
+"""Messages of commands, without a daemon."""
 
 from __future__ import annotations
 

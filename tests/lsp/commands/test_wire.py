@@ -100,7 +100,7 @@ async def known(made: Editor) -> list[Any]:
 
 
 async def hints(made: Editor, path: Path) -> dict[int, str]:
-    """What hints say, by line."""
+    """Return the labels of hints by line."""
     found = await made.of("textDocument/inlayHint", path, range=ALL_LINES)
     return {each["position"]["line"]: " ".join(each["label"].replace("\u2007", " ").split()) for each in found or ()}
 

@@ -155,7 +155,7 @@ class ScriptedDaemon:
 
 
 class Desk:
-    """What an editor asks and gets; places are those of the first mention of a text."""
+    """Requests of an editor and their answers; places are those of the first mention of a text."""
 
     def __init__(self, session: Session, editor: FakeEditor, folder: WorkspaceFolder, daemon: ScriptedDaemon) -> None:
         self.session = session
@@ -213,7 +213,7 @@ class Desk:
         self.session.on_daemon_change(self.folder, topics)
 
     def calls(self, kind: str) -> list[tuple[object, ...]]:
-        """What was asked of the editor."""
+        """Requests to the editor."""
         return [one for one in self.editor.calls if one[0] == kind]
 
 
@@ -222,13 +222,13 @@ def _place(text: str, offset: int) -> types.Position:
 
 
 def span(text: str, piece: str, path: str = "/ws/templates/k.hip.j2") -> Span:
-    """Where the first `piece` stands in the file."""
+    """Return the range of the first `piece` in the file."""
     start = text.index(piece)
     return Span(path=path, start=_wire(text, start), end=_wire(text, start + len(piece)))
 
 
 def around(text: str, piece: str, after: int = 0) -> dict[str, Any]:
-    """Where the first `piece` behind `after` stands, in code points."""
+    """Return the range of the first `piece` behind `after`, in code points."""
     start = text.index(piece, after)
     ends = (_wire(text, start), _wire(text, start + len(piece)))
     first, last = ({"line": one.line, "character": one.column} for one in ends)
@@ -247,7 +247,7 @@ def fix(text: str, piece: str, new: str) -> dict[str, Any]:
 
 
 def location(text: str, piece: str, path: str = "/ws/templates/k.hip.j2", unit: str = "") -> dict[str, Any]:
-    """Where the first `piece` stands, in a file or in the text of `unit`."""
+    """Return the range of the first `piece`, in a file or in the text of `unit`."""
     return {"uri": f"rendered:{unit}" if unit else uri_of(path), "range": around(text, piece)}
 
 
@@ -258,7 +258,7 @@ def hover(text: str, **more: Any) -> CppAnswer:
 
 
 def texts_at(text: str, ranges: Sequence[types.Range]) -> list[str]:
-    """What stands at ranges that are each on one line."""
+    """Return the texts of ranges that are each on one line."""
     lines = text.split("\n")
     return [lines[one.start.line][one.start.character : one.end.character] for one in ranges]
 

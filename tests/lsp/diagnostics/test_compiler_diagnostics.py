@@ -1,4 +1,4 @@
-"""What clang says, through the wire."""
+"""Messages of clang, through the wire."""
 
 from __future__ import annotations
 

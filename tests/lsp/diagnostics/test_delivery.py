@@ -75,7 +75,7 @@ def shared_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def codes(*wanted: str) -> Callable[[list[dict[str, Any]]], bool]:
-    """Whether a document's diagnostics have these codes, in their order."""
+    """Return True if a document's diagnostics have these codes, in their order."""
     return lambda found: [one["code"] for one in found] == list(wanted)
 
 
@@ -89,7 +89,7 @@ def history(made: Editor, path: Path, since: int = 0) -> list[tuple[int | None, 
 
 
 def lines_are(made: Editor, path: Path, found: list[dict[str, Any]], text: str) -> bool:
-    """Whether each diagnostic stands on a line that says `text`."""
+    """Return True if each diagnostic stands on a line with `text`."""
     lines = made.text(path).split("\n")
     return bool(found) and all(text in lines[one["range"]["start"]["line"]] for one in found)
 

@@ -1,4 +1,4 @@
-"""What is kept, what moves and what goes when the daemon tells of a file again."""
+"""Diagnostics that stay, move and go when the daemon sends a file's state again."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Desk:
         return found
 
     async def arguments(self, uri: str, title: str) -> list[Mapping[str, Any]]:
-        """What lenses of this title run with."""
+        """Return the arguments of lenses with this title."""
         asked = await self.answers.answer(
             types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(types.TextDocumentIdentifier(uri))
         )

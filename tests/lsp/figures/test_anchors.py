@@ -1,4 +1,4 @@
-"""Where figures stand in a text."""
+"""Places of figures in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others measured, in hovers over instances and shapes. No figure here was measured by anyone."""
+"""Imported timings in hovers over instances and shapes. No figure here was measured by anyone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hovers say, in Markdown and in plain text."""
+"""Texts of hovers, in Markdown and in plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server says that it can do, it does; what it does not say, no menu of an editor offers.
+"""The server does what it announces; an editor's menus offer nothing else.
 
 Every request of the protocol is sent, as lsprotocol lists them; every command that the editors' plug-ins name is there,
 and answers with a sentence where it cannot be carried out.
@@ -58,7 +58,7 @@ PROVIDERS = {
     "workspace/willDeleteFiles": ("workspace", "fileOperations", "willDelete"),
     "workspace/willRenameFiles": ("workspace", "fileOperations", "willRename"),
 }
-"""Where a method is announced; `textDocument/NAME` by `NAMEProvider`, `NAME/…` by the same for the first of the name."""
+"""Key of the capability that announces a method; `textDocument/NAME` by `NAMEProvider`, `NAME/…` by the same for the first of the name."""
 
 PLACE = {"line": 0, "character": 0}
 ITEM = {"name": "x", "kind": 1, "uri": "file:///x", "range": {"start": PLACE, "end": PLACE}}
@@ -119,7 +119,7 @@ def registered(made: Editor) -> set[str]:
 
 
 def able() -> dict[str, Any]:
-    """What kinds of editors say of themselves."""
+    """Capabilities that kinds of editors announce."""
     found: dict[str, Any] = {
         "nothing": {},
         "all": ALL,

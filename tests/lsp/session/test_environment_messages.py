@@ -1,4 +1,4 @@
-"""What is wrong around us is said once, with what mends it; daemons and editors come and go without losing anything."""
+"""Problems of the environment are reported once, with a remedy; daemons and editors come and go without losing anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder keeps of what its daemon tells."""
+"""State that a folder keeps of its daemon."""
 
 from __future__ import annotations
 

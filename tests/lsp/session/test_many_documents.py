@@ -1,4 +1,4 @@
-"""What an event costs with many open documents: questions and calls are counted, not seconds."""
+"""Costs of events with many open documents: questions and calls are counted, not seconds."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class CountedTasks:
 
 
 LASTING_TASKS = 2
-"""What delivers diagnostics never ends: of open files, and of others."""
+"""Number of tasks that deliver diagnostics and never end: of open files, and of others."""
 
 
 class Crowd:

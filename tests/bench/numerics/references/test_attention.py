@@ -31,7 +31,7 @@ def problem(root: Path, more: str, q: int = 5, k: int = 3, batch: int = 2) -> Ke
 
 
 class Attention:
-    """What a query gives, one key after the other."""
+    """Return the attention of a query, one key after the other."""
 
     def __init__(self, given: Given, more: str) -> None:
         self.given, self.more = given, more

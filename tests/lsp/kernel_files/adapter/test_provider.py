@@ -82,7 +82,7 @@ async def at(made: Editor, method: str, path: Path, what: str, after: int = 0, *
 
 
 async def labels(made: Editor, path: Path, what: str, after: int = 0) -> list[str]:
-    """What is offered, in the order in which it is shown, when all of it is there."""
+    """Return the offered items, in the order in which they are shown, once the list is complete."""
     with anyio.fail_after(PATIENCE_S):
         while (found := await at(made, "completion", path, what, after)) is not None and found["isIncomplete"]:
             pass  # the daemon judges the values
@@ -297,7 +297,7 @@ async def test_a_file_is_formatted(small: Path) -> None:
 
 
 async def test_only_files_that_can_be_formatted_have_it_in_their_menu(small: Path) -> None:
-    """Where the editor can be told: VS Code would offer it in templates too."""
+    """Only where the editor can be told: VS Code would offer it in templates too."""
     able = capabilities(textDocument__formatting={"dynamicRegistration": True})
     async with editor(small, initialize=False) as made:
         answer = (await start(made, small, able=able))["capabilities"]

@@ -1,4 +1,4 @@
-"""What is offered at a place of a kernel file, and in which order."""
+"""Completion at a place of a kernel file, and its order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cursor in a kernel file is on."""
+"""The element of a kernel file under a cursor."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def read(text: str) -> Any:
 
 
 def check(text: str) -> str:
-    """What every valid text keeps, and what holds of it afterwards; the formatted text."""
+    """Check what formatting keeps of every valid text; return the formatted text."""
     file = parse_toml(text)
     edits = format_file(file)
     found = applied(text, file, edits)

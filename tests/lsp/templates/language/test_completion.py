@@ -1,4 +1,4 @@
-"""What can be written at a place."""
+"""Completion at a place of a template."""
 
 from __future__ import annotations
 

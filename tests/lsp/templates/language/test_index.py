@@ -1,4 +1,4 @@
-"""What names mean across templates."""
+"""Meaning of names across templates."""
 
 from __future__ import annotations
 

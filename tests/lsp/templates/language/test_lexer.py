@@ -1,4 +1,4 @@
-"""Where tags begin and end: as Jinja2 says where it accepts the text, and tolerably where it does not."""
+"""Places of tags: as Jinja2 says where it accepts the text, and tolerably where it does not."""
 
 from __future__ import annotations
 

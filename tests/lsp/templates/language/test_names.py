@@ -1,4 +1,4 @@
-"""What a name stands for in one template."""
+"""Meaning of names in one template."""
 
 from __future__ import annotations
 
