@@ -11,7 +11,7 @@ from torture.__main__ import PARTS, run_apart
 from torture.bystander import Illtreated, remove
 from torture.rounds import Rounds
 
-ROUNDS = {"kill": 6, "http": 12, "lsp": 16, "templates": 120, "files": 12, "limits": 8, "emulator": 40, "commands": 3}
+ROUNDS = {"kill": 3, "http": 6, "lsp": 8, "templates": 60, "files": 6, "limits": 4, "emulator": 20, "commands": 2}
 
 
 @pytest.mark.timeout(900)  # the emulator is built with sanitizers
