@@ -295,7 +295,6 @@ def main() -> int:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "flush_and_clock.json").write_text(json.dumps(content, indent=1, default=str) + "\n")
         print("\n".join(["", *table(name, found), ""]), flush=True)
-        bench.runtime.close()
     return 0 if kernels else 2
 
 

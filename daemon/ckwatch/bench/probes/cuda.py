@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ckwatch.bench.runtimes.cuda_api import call
+from ckwatch.bench.runtimes.cuda_api import CUDA
 
 FLUSH_INSTRUCTIONS = 16_384
 """Of 16 bytes each, 256 KiB of code: twice the 128 KiB of instruction cache that an SM has (Jia et al., "Dissecting the
@@ -157,7 +157,7 @@ class CudaProbes:
         self._compute_units = max(1, compute_units)
         self._modules: dict[str, Any] = {}
         self._functions: dict[str, Any] = {}
-        self._sink = int(call("cuMemAlloc", 256))
+        self._sink = int(CUDA.call("cuMemAlloc", 256))
 
     def read(self, address: int, size_bytes: int, passes: int) -> None:
         """Every SM reads its share of each pass, past the L1 cache."""
@@ -196,15 +196,15 @@ class CudaProbes:
     def _module(self, text: str) -> Any:
         if text not in self._modules:
             content = ctypes.create_string_buffer(text.encode())  # ends with a zero
-            self._modules[text] = call("cuModuleLoadData", ctypes.addressof(content))
+            self._modules[text] = CUDA.call("cuModuleLoadData", ctypes.addressof(content))
         return self._modules[text]
 
     def _launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         if name not in self._functions:
             text = flush_ptx() if name == _FLUSH else ptx()
-            self._functions[name] = call("cuModuleGetFunction", self._module(text), name.encode())
+            self._functions[name] = CUDA.call("cuModuleGetFunction", self._module(text), name.encode())
         places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-        call(
+        CUDA.call(
             "cuLaunchKernel",
             self._functions[name],
             *(blocks, 1, 1, threads, 1, 1, 0),
