@@ -27,15 +27,21 @@ whose rows were all measured here. `for_kernel` is empty where the operation tel
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckwatch.model.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -419,3 +425,17 @@ def stored_name(unit: str) -> str | bytes:
     except UnicodeEncodeError:
         return unit.encode("utf-8", "surrogatepass")
     return unit
+
+
+def stored_json(record: Any) -> str:
+    """A dataclass as JSON. Names of files that are not UTF-8 are in other columns only."""
+    text = json.dumps(asdict(record), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
+
+
+@cache
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """Reads what `stored_json` wrote; pydantic is loaded when a record is read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

@@ -6,24 +6,19 @@ are computed when they are asked for.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import struct
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 FLUSHED_INSTRUCTIONS = "instruction caches flushed"
 
@@ -110,9 +105,7 @@ def values_of(record: TimingRecord) -> tuple[Any, ...]:
             for one in report.measured
         )
         report = replace(report, measured=bare)
-    # names of files that are not UTF-8 are in the columns only
-    values = asdict(replace(record, unit="", kernel="", report=report, id=0))
-    content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    content = stored_json(replace(record, unit="", kernel="", report=report, id=0))
     return (
         *(stored_name(record.unit), stored_name(record.kernel), stored_name(record.shape)),
         *(stored_place(record), record.artifact_key, record.benchmark_key, record.taken_at),
@@ -122,7 +115,7 @@ def values_of(record: TimingRecord) -> tuple[Any, ...]:
 
 def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str, samples: bytes) -> TimingRecord:
     """The record with this number. Raises ValueError for what `values_of` did not write."""
-    record = _adapter().validate_json(content)
+    record: TimingRecord = adapter(TimingRecord).validate_json(content)
     report = record.report
     if report is not None:
         blocks = list(_unpack_samples(samples))
@@ -145,14 +138,6 @@ def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str,
 
 def stored_place(record: TimingRecord) -> str | bytes:
     return stored_name("\n".join(record.place))
-
-
-@cache
-def _adapter() -> TypeAdapter[TimingRecord]:
-    """Loaded when a record is read."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(TimingRecord)
 
 
 def _samples_of(report: BenchmarkReport | None) -> Iterator[Samples]:

@@ -7,7 +7,7 @@ one has to find the device as it should be.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -66,14 +66,6 @@ class KernelSteps:
     same_s: float = 40.0
 
 
-@dataclass(slots=True)
-class SelfTestResult:
-    """All trials, and what took part."""
-
-    trials: list[AssumptionTrial] = field(default_factory=list)
-    done: SelfTestDone | None = None
-
-
 async def run_self_test(
     job: SelfTestJob,
     artifacts: Sequence[bytes],
@@ -81,11 +73,12 @@ async def run_self_test(
     start: WorkerStart,
     on_trial: OnTrial,
     on_stage: OnStage = lambda _stage: None,
-) -> SelfTestResult:
-    """Try every assumption on the device of `job`, whose steps are left empty; `on_trial` gets each trial at once."""
+) -> SelfTestDone | None:
+    """Try every assumption on the device of `job`, whose steps are left empty; `on_trial` gets each trial at once. What
+    took part, if a worker came to its end."""
     runner = StepRunner(job, artifacts, start, on_trial, on_stage)
     for trial in not_assumed(job.kind):
-        runner.take(trial)
+        on_trial(trial)
     assumed = {name for name, one in names.ASSUMPTIONS.items() if job.kind in one.kinds}
     await runner.steps([SelfTestStep(assumption=name) for name in EARLY if name in assumed])
     for name in EXPECTED:
@@ -96,30 +89,19 @@ async def run_self_test(
     # first the one that takes little power: no limit is left from the other
     repeats = [SelfTestStep(assumption=names.REPEATS_READ)] if names.REPEATS_READ in assumed else []
     await runner.repeats([*repeats, replace(same, assumption=names.REPEATS)])
-    return runner.result
+    return runner.done
 
 
+@dataclass(slots=True)
 class StepRunner:
-    """Tries one thing after the other in workers, and keeps what they show in `result`."""
+    """Tries one thing after the other in workers; `done` is what took part in the last that came to its end."""
 
-    def __init__(
-        self,
-        job: SelfTestJob,
-        artifacts: Sequence[bytes],
-        start: WorkerStart,
-        on_trial: OnTrial,
-        on_stage: OnStage,
-    ) -> None:
-        self._job = job
-        self._artifacts = artifacts
-        self._start = start
-        self._on_trial = on_trial
-        self._on_stage = on_stage
-        self.result = SelfTestResult()
-
-    def take(self, trial: AssumptionTrial) -> None:
-        self.result.trials.append(trial)
-        self._on_trial(trial)
+    job: SelfTestJob
+    artifacts: Sequence[bytes]
+    start: WorkerStart
+    take: OnTrial
+    on_stage: OnStage
+    done: SelfTestDone | None = None
 
     async def steps(self, steps: Sequence[SelfTestStep], *, deadline: float = float("inf")) -> list[AssumptionTrial]:
         """Try steps, those behind one that takes its worker along in another; what was shown, which is kept."""
@@ -153,7 +135,7 @@ class StepRunner:
     async def provoke(self, assumption: str) -> None:
         """A step that must end its worker, and whether the next worker finds the device as it should be."""
         began = anyio.current_time()
-        expected = EXPECTED[assumption][self._job.kind]
+        expected = EXPECTED[assumption][self.job.kind]
         told: list[AssumptionTrial] = []
         failure = await self._try([SelfTestStep(assumption=assumption)], told.append, PROVOKED_LIMIT_S)
         after: list[AssumptionTrial] = []
@@ -206,7 +188,7 @@ class StepRunner:
         shown: dict[str, list[AssumptionTrial]] = {step.assumption: [] for step in steps}
         left = list(steps)
         for number in range(FRESH_PROCESSES):
-            self._on_stage(f"timing in process {number + 1} of {FRESH_PROCESSES}")
+            self.on_stage(f"timing in process {number + 1} of {FRESH_PROCESSES}")
             failure = await self._try(left, lambda trial: shown[trial.assumption].append(trial), TIME_LIMIT_S)
             for step in left[:]:
                 trials = shown[step.assumption]
@@ -237,18 +219,18 @@ class StepRunner:
             if isinstance(message, StepTried):
                 told(message.trial)
             elif isinstance(message, WorkerStage):
-                self._on_stage(message.name)
+                self.on_stage(message.name)
             elif isinstance(message, WaitingForDevice):
-                self._on_stage(f"waiting for the device: {message.holder}")
+                self.on_stage(f"waiting for the device: {message.holder}")
 
         answer: SelfTestDone | BenchmarkFailure | None = None
         with anyio.CancelScope(deadline=deadline):
-            job = replace(self._job, steps=tuple(steps))
-            answer = await Worker(self._start).ask(
-                job, self._artifacts, SelfTestDone, time_limit_s=limit_s, on_message=take
+            job = replace(self.job, steps=tuple(steps))
+            answer = await Worker(self.start).ask(
+                job, self.artifacts, SelfTestDone, time_limit_s=limit_s, on_message=take
             )
         if isinstance(answer, SelfTestDone):
-            self.result.done = answer
+            self.done = answer
             return None
         return answer or BenchmarkFailure(kind=FailureKind.BROKEN, message="there was no time left")
 
