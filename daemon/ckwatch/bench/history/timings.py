@@ -256,8 +256,7 @@ class Timings:
         return self._database.write(work) if rows else []
 
     def one(self, number: int) -> TimingRecord | None:
-        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
-        return found[0] if found else None
+        return self._first(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
 
     def by_key(self, benchmark_key: str) -> TimingRecord | None:
         """The newest record of a benchmark that need not be done again: one that went well, or would fail again."""
@@ -266,8 +265,7 @@ class Timings:
             f"SELECT {_ROW} FROM timing WHERE benchmark_key = :key AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
             " ORDER BY id DESC LIMIT 1"
         )
-        found = self._found(query, key=benchmark_key)
-        return found[0] if found else None
+        return self._first(query, key=benchmark_key)
 
     def of_unit(self, unit: str, shape: str | None = None, limit: int = 50) -> list[TimingRecord]:
         """The last records of a unit, newest first, failures too."""
@@ -285,7 +283,7 @@ class Timings:
 
     def previous(self, record: TimingRecord) -> TimingRecord | None:
         """The newest record that went well of an earlier artifact of the same unit, on the same shape and device."""
-        found = self._found(
+        return self._first(
             _PREVIOUS,
             unit=stored_name(record.unit),
             shape=stored_name(record.shape),
@@ -293,7 +291,6 @@ class Timings:
             artifact=record.artifact_key,
             id=record.id or _ANY_ID,
         )
-        return found[0] if found else None
 
     def set_baseline(self, unit: str, name: str, at: float) -> int:
         """Let `name` mean what `latest` has of this unit now that went well, instead of what it meant; how many timings
@@ -346,6 +343,9 @@ class Timings:
     def prune(self, keep: int = 200) -> None:
         """Drop all but the newest `keep` of each unit, shape and device; baselines stay. Failures count apart."""
         self._database.write(lambda connection: connection.execute(_PRUNE, (max(keep, 1),)))
+
+    def _first(self, query: str, **values: object) -> TimingRecord | None:
+        return next(iter(self._found(query, **values)), None)
 
     def _found(self, query: str, **values: object) -> list[TimingRecord]:
         """The records of the rows of `query`, which gives `_ROW`."""

@@ -48,24 +48,15 @@ def find() -> tuple[DeviceFacts, ...]:
     return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
 
 
-def open(device: DeviceFacts) -> HipRuntime:  # noqa: A001  # the protocol's word
-    """Open a device that `find` found.
-
-    BenchmarkError as `find`, and NO_DEVICE when the device is not there any more.
-    """
-    hip_api.check_version()
-    ordinal = _ordinal_of(device)
-    if ordinal is None:
-        raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
-    return HipRuntime(device, ordinal)
-
-
 class HipRuntime(GpuRuntime):
-    """An AMD device that is open."""
+    """An AMD device that `find` has found, opened. BenchmarkError as `find`, and NO_DEVICE when it is not there any
+    more."""
 
     fill_function = "hipMemsetAsync"
 
-    def __init__(self, facts: DeviceFacts, ordinal: int) -> None:
+    def __init__(self, facts: DeviceFacts) -> None:
+        hip_api.check_version()
+        ordinal = _ordinal_of(facts)
         self._vendors: list[BlasLibrary] | None = None
         self._library_name = ""
         HIP.call("hipSetDevice", ordinal)
@@ -174,6 +165,9 @@ class HipRuntime(GpuRuntime):
         return self.elapsed_us(begin, end)
 
 
+open = HipRuntime  # noqa: A001  # the protocol's word
+
+
 def _event_flags() -> int:
     """The best flags of events that this HIP takes."""
     for flags in EVENTS:
@@ -220,12 +214,12 @@ RADEON_CACHE_BYTES: Mapping[str, int] = {
 _AMDGPU_VERSION_FILE = Path("/sys/module/amdgpu/version")
 
 
-def _ordinal_of(device: DeviceFacts) -> int | None:
-    """The number that HIP gives the device now, found by its PCI address; None when it is not there any more."""
+def _ordinal_of(device: DeviceFacts) -> int:
+    """The number that HIP gives the device now, found by its PCI address."""
     for ordinal in range(int(HIP.call("hipGetDeviceCount"))):
         if _pci(ordinal) == device.pci:
             return ordinal
-    return None
+    raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
 
 
 def _driver_version() -> str:
