@@ -32,11 +32,10 @@ from ckwatch.bench.guarded_memory import GuardedMemory
 from ckwatch.bench.kernel_abi import ArtifactLoader
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import in_memory
-from ckwatch.bench.probes.cuda import CudaProbes
-from ckwatch.bench.probes.cycle_counter import CycleCounter
+from ckwatch.bench.probes.cuda import CudaProbes, CycleCounter
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.runtimes.selection import find_all_devices, runtime_module
-from ckwatch.bench.self_test.problems import library_problem
+from ckwatch.bench.self_test.worker import library_problem
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import MIB, DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
@@ -295,7 +294,6 @@ def main() -> int:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "flush_and_clock.json").write_text(json.dumps(content, indent=1, default=str) + "\n")
         print("\n".join(["", *table(name, found), ""]), flush=True)
-        bench.runtime.close()
     return 0 if kernels else 2
 
 

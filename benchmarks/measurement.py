@@ -161,8 +161,6 @@ def _measured(facts: DeviceFacts, kernel: Kernel, shape: Shape, job: Job) -> Ben
             f"{kernel.unit.id}, shape {shape.name}, while {stages[-1]}: {failed.kind}: {failed.message}",
             f"{failed.hint}\n{failed.detail}",
         ) from failed
-    finally:
-        runtime.close()
 
 
 def _told(kernel: Kernel, shape: Shape, report: BenchmarkReport) -> dict[str, Any]:
@@ -225,7 +223,6 @@ def medians(facts: DeviceFacts, kernel: Kernel, runs: int, results: Results) -> 
                 step()
         told[shape.name] = series
         gate = bench.runtime.versions["gate"]
-        bench.runtime.close()
         results.rows += median_rows(shape.name, series)
         shown = ", ".join(
             f"{name} {statistics.median(values):.2f} ±{spread_of(values):.2%}" for name, values in series.items()
@@ -305,7 +302,6 @@ def trials(facts: DeviceFacts, kernel: Kernel, count: int, results: Results) -> 
             )
             ratios = [ratio for _, ratio in found]
             print(f"  {name}: {right} of {count}, ratios {min(ratios):.4f} to {max(ratios):.4f}", flush=True)
-    bench.runtime.close()
 
 
 def find_delay(ratio_at: Callable[[int], float]) -> tuple[int, float]:

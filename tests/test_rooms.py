@@ -33,7 +33,7 @@ ROOMS = tuple(reversed(CONTRACTS["rooms"]["layers"]))
 BARE_READS = {"read_text", "read_bytes", "file_digest"}
 OWN_FILES: Mapping[str, str] = {
     "ckwatch.bench.leases": "locks, with rules of their own",
-    "ckwatch.bench.runtimes.cuda_monitor": "/proc",
+    "ckwatch.bench.runtimes.monitor": "/proc",
     "ckwatch.bench.runtimes.hip": "/proc and /sys",
     "ckwatch.bench.runtimes.hip_monitor": "/sys",
     "ckwatch.bench.runtimes.processors": "/proc and /sys",

@@ -15,7 +15,5 @@ from helpers.own_process import OwnProcess
 def processor_runtime() -> Iterator[CpuRuntime]:
     """The runtime of this machine's processor, with environment and affinity given back."""
     before = OwnProcess.now()
-    opened = cpu.open(cpu.find()[0])
-    yield opened
-    opened.close()
+    yield cpu.open(cpu.find()[0])
     before.give_back()

@@ -10,8 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,11 +33,7 @@ def find() -> Any:
 
 def versions(which: int = 0) -> Any:
     """Of a device that was opened."""
-    runtime = hip.open(hip.find()[which])
-    try:
-        return runtime.versions
-    finally:
-        runtime.close()
+    return hip.open(hip.find()[which]).versions
 
 
 def find_without_binding() -> Any:
@@ -49,77 +44,77 @@ def find_without_binding() -> Any:
 
 def memory() -> Any:
     """Copies there and back, a fill on the stream between them, and what is free."""
-    with opened() as runtime:
-        before = runtime.free_memory_bytes()
-        address = runtime.allocate(SIZE)
-        there, back = np.arange(SIZE, dtype=np.uint32).astype(np.uint8), np.zeros(SIZE, dtype=np.uint8)
-        runtime.upload(address, there)
-        runtime.download(address, back)
-        copied = bool((there == back).all())
-        runtime.fill(address, 0x5A, SIZE // 2)
-        runtime.download(address, back)
-        filled = bool((back[: SIZE // 2] == 0x5A).all() and (back[SIZE // 2 :] == there[SIZE // 2 :]).all())
-        used = before - runtime.free_memory_bytes()
-        runtime.free(address)
-        return {
-            "aligned": address % 256 == 0,
-            "copied": copied,
-            "filled": filled,
-            "used": used,
-            "given back": runtime.free_memory_bytes() == before,
-        }
+    runtime = opened()
+    before = runtime.free_memory_bytes()
+    address = runtime.allocate(SIZE)
+    there, back = np.arange(SIZE, dtype=np.uint32).astype(np.uint8), np.zeros(SIZE, dtype=np.uint8)
+    runtime.upload(address, there)
+    runtime.download(address, back)
+    copied = bool((there == back).all())
+    runtime.fill(address, 0x5A, SIZE // 2)
+    runtime.download(address, back)
+    filled = bool((back[: SIZE // 2] == 0x5A).all() and (back[SIZE // 2 :] == there[SIZE // 2 :]).all())
+    used = before - runtime.free_memory_bytes()
+    runtime.free(address)
+    return {
+        "aligned": address % 256 == 0,
+        "copied": copied,
+        "filled": filled,
+        "used": used,
+        "given back": runtime.free_memory_bytes() == before,
+    }
 
 
 def gated() -> Any:
     """Check that work on the stream waits for the end of a gate, and then happens in order."""
-    with opened() as runtime:
-        begin, end = runtime.event(), runtime.event()
-        address = runtime.allocate(SIZE)
-        runtime.fill(address, 1, SIZE)
+    runtime = opened()
+    begin, end = runtime.event(), runtime.event()
+    address = runtime.allocate(SIZE)
+    runtime.fill(address, 1, SIZE)
+    runtime.synchronize()
+    within: list[bool] = []
+    spans: list[float] = []
+    for value in (2, 3):
+        with runtime.gate():
+            runtime.record(begin)
+            runtime.fill(address, value, SIZE)
+            runtime.record(end)
+            pending = hip_api.HIP.status("hipEventElapsedTime", begin, end)[0] == "hipErrorNotReady"
+            within.append(pending and peek(address) == value - 1)
         runtime.synchronize()
-        within: list[bool] = []
-        spans: list[float] = []
-        for value in (2, 3):
-            with runtime.gate():
-                runtime.record(begin)
-                runtime.fill(address, value, SIZE)
-                runtime.record(end)
-                pending = hip_api.status("hipEventElapsedTime", begin, end)[0] == "hipErrorNotReady"
-                within.append(pending and peek(address) == value - 1)
-            runtime.synchronize()
-            spans.append(runtime.elapsed_us(begin, end))
-        return {
-            "nothing began": within,
-            "then": peek(address),
-            "ordered": all(span > 0 for span in spans),
-            "gate": runtime.versions["gate"],
-        }
+        spans.append(runtime.elapsed_us(begin, end))
+    return {
+        "nothing began": within,
+        "then": peek(address),
+        "ordered": all(span > 0 for span in spans),
+        "gate": runtime.versions["gate"],
+    }
 
 
 def waiting_inside(times: int) -> Any:
     """The host waits for the stream inside of gates, which the watchdog opens; and how streams are gated after that."""
-    with opened() as runtime:
-        address = runtime.allocate(SIZE)
-        inside = []
-        for value in range(times):
-            with runtime.gate():
-                runtime.fill(address, value, SIZE)
-                runtime.synchronize()
-                inside.append(peek(address))
-        return {"inside": inside, "gate": runtime.versions["gate"]}
+    runtime = opened()
+    address = runtime.allocate(SIZE)
+    inside = []
+    for value in range(times):
+        with runtime.gate():
+            runtime.fill(address, value, SIZE)
+            runtime.synchronize()
+            inside.append(peek(address))
+    return {"inside": inside, "gate": runtime.versions["gate"]}
 
 
 def raising_inside() -> Any:
     """A gate whose block raises is opened."""
-    with opened() as runtime:
-        address = runtime.allocate(SIZE)
-        try:
-            with runtime.gate():
-                runtime.fill(address, 4, SIZE)
-                raise LookupError
-        except LookupError:
-            runtime.synchronize()
-        return {"then": peek(address), "gate": runtime.versions["gate"]}
+    runtime = opened()
+    address = runtime.allocate(SIZE)
+    try:
+        with runtime.gate():
+            runtime.fill(address, 4, SIZE)
+            raise LookupError
+    except LookupError:
+        runtime.synchronize()
+    return {"then": peek(address), "gate": runtime.versions["gate"]}
 
 
 def without(*what: str) -> Any:
@@ -127,13 +122,13 @@ def without(*what: str) -> Any:
     answers = {}
     for names in what:
         os.environ["HIP_STAND_IN_WITHOUT"] = names
-        with opened() as runtime:
-            begin, end = runtime.event(), runtime.event()
-            with runtime.gate():
-                runtime.record(begin)
-                runtime.record(end)
-            runtime.synchronize()
-            answers[names] = [runtime.versions["gate"], runtime.versions["events"], runtime.elapsed_us(begin, end) >= 0]
+        runtime = opened()
+        begin, end = runtime.event(), runtime.event()
+        with runtime.gate():
+            runtime.record(begin)
+            runtime.record(end)
+        runtime.synchronize()
+        answers[names] = [runtime.versions["gate"], runtime.versions["events"], runtime.elapsed_us(begin, end) >= 0]
     return answers
 
 
@@ -157,7 +152,7 @@ def failing(rows: list[tuple[str, str]]) -> Any:
 
 
 def fail(calls: str, step: str) -> Any:
-    """Return the outcome of a step when these calls fail, and if closing is silent afterwards."""
+    """Return the outcome of a step when these calls fail."""
     if step in ("find", "open"):
         reset(calls)
         answer = attempt({"find": hip.find, "open": lambda: hip.open(hip.find()[0])}[step])
@@ -182,81 +177,79 @@ def fail(calls: str, step: str) -> Any:
         "synchronize": runtime.synchronize,
         "memory": runtime.free_memory_bytes,
         "gate": lambda: runtime.gate().__enter__(),
-        "close": runtime.close,
     }
     reset(calls)
     answer = attempt(steps[step])
-    runtime.close()
     reset()
     return answer
 
 
 def trespassing(kernels: str) -> Any:
     """A kernel writes where nothing is, which the runtime tells when it is waited for."""
-    with opened() as runtime:
-        call = Call(runtime, kernels, "trespasses")
-        call.launch()
-        told = attempt(runtime.synchronize)
-        again = attempt(lambda: runtime.allocate(SIZE))
+    runtime = opened()
+    call = Call(runtime, kernels, "trespasses")
+    call.launch()
+    told = attempt(runtime.synchronize)
+    again = attempt(lambda: runtime.allocate(SIZE))
     return [told, again]
 
 
 def computing(kernels: str, symbol: str) -> Any:
     """A kernel of the ABI, launched on the runtime's stream within a gate; the largest error."""
-    with opened() as runtime:
-        call = Call(runtime, kernels, symbol)
-        runtime.loaded()
-        for _ in range(4):
-            with runtime.gate():
-                call.launch()
-                call.launch()
-            runtime.synchronize()
-        return {"error": call.error(), "gate": runtime.versions["gate"]}
+    runtime = opened()
+    call = Call(runtime, kernels, symbol)
+    runtime.loaded()
+    for _ in range(4):
+        with runtime.gate():
+            call.launch()
+            call.launch()
+        runtime.synchronize()
+    return {"error": call.error(), "gate": runtime.versions["gate"]}
 
 
 def another_hip(library: str) -> Any:
     """A second libamdhip64 in the process."""
-    with opened() as runtime:
-        runtime.loaded()
-        ctypes.CDLL(library)
-        return attempt(runtime.loaded)
+    runtime = opened()
+    runtime.loaded()
+    ctypes.CDLL(library)
+    return attempt(runtime.loaded)
 
 
 def library(layouts: list[tuple[bool, bool, bool]], dtype: str) -> Any:
     """The vendor's GEMM for each layout (which of X, W, Y is row-major): its name and the largest error."""
     answers: list[float | None] = []
-    with opened() as runtime:
-        before = runtime.library_name
-        for rows in layouts:
-            problem, arrays = multiplication(*rows, dtype)
-            addresses = {}
-            for name, array in arrays.items():
-                addresses[name] = runtime.allocate(array.nbytes)
-                runtime.upload(addresses[name], array.view(np.uint8))
-            launch = runtime.library(problem, addresses)
-            if launch is None:
-                answers.append(None)
-                continue
-            runtime.fill(addresses["Y"], 0xFF, arrays["Y"].nbytes)
-            launch()
-            runtime.download(addresses["Y"], arrays["Y"].view(np.uint8))
-            x, w, y = (matrix(arrays[name], view(problem, name)) for name in "XWY")
-            answers.append(float(np.abs(y - x @ w).max()))
-        return {"before": before, "name": runtime.library_name, "errors": answers}
+    runtime = opened()
+    before = runtime.library_name
+    for rows in layouts:
+        problem, arrays = multiplication(*rows, dtype)
+        addresses = {}
+        for name, array in arrays.items():
+            addresses[name] = runtime.allocate(array.nbytes)
+            runtime.upload(addresses[name], array.view(np.uint8))
+        launch = runtime.library(problem, addresses)
+        if launch is None:
+            answers.append(None)
+            continue
+        runtime.fill(addresses["Y"], 0xFF, arrays["Y"].nbytes)
+        launch()
+        runtime.download(addresses["Y"], arrays["Y"].view(np.uint8))
+        x, w, y = (matrix(arrays[name], view(problem, name)) for name in "XWY")
+        answers.append(float(np.abs(y - x @ w).max()))
+    return {"before": before, "name": runtime.library_name, "errors": answers}
 
 
 def readings(metrics: str, tables: list[dict[str, Any]]) -> Any:
     """Return the readings for these values of the firmware's table of metrics, one after the other."""
     os.environ["HIP_STAND_IN_METRICS"] = metrics
     write_metrics(Path(metrics), {})
-    with opened() as runtime:
-        answers = []
-        for table in tables:
-            write_metrics(Path(metrics), table)
-            answers.append(asdict(runtime.reading()))
-        Path(metrics).unlink()
+    runtime = opened()
+    answers = []
+    for table in tables:
+        write_metrics(Path(metrics), table)
         answers.append(asdict(runtime.reading()))
-        return {"version": runtime.versions["amdsmi"], "readings": answers}
+    Path(metrics).unlink()
+    answers.append(asdict(runtime.reading()))
+    return {"version": runtime.versions["amdsmi"], "readings": answers}
 
 
 def write_metrics(path: Path, table: dict[str, Any]) -> None:
@@ -333,14 +326,9 @@ def matrix(storage: Any, shape: TensorView) -> Any:
     return np.lib.stride_tricks.as_strided(storage, shape.sizes, strides)
 
 
-@contextmanager
-def opened() -> Iterator[HipRuntime]:
-    """The first device, closed at the end."""
-    runtime = hip.open(hip.find()[0])
-    try:
-        yield runtime
-    finally:
-        runtime.close()
+def opened() -> HipRuntime:
+    """The first device."""
+    return hip.open(hip.find()[0])
 
 
 def attempt(step: Callable[[], Any]) -> Any:

@@ -22,7 +22,6 @@ from benches.timing_client import TimingClient, connecting_to, numbered
 from benches.timing_records import failed, record
 from cases.ck4inductor_fields import GEMM
 from ckwatch.bench.report import Devices as FoundDevices
-from ckwatch.bench.self_test.session import SelfTestResult
 from ckwatch.cli import main, session
 from ckwatch.cli.completion import names
 from ckwatch.cli.imports import ck4inductor
@@ -231,8 +230,8 @@ def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async def build(*_: Any) -> BuiltKernels:
         return BuiltKernels(skipped=[trial])
 
-    async def run(*_: Any) -> SelfTestResult:
-        return SelfTestResult()
+    async def run(*_: Any) -> None:
+        return None
 
     for name, fake in (("find_devices", find), ("build_kernels", build), ("run_self_test", run)):
         monkeypatch.setattr(self_test, name, fake)

@@ -13,7 +13,7 @@ import pytest
 
 from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices, FailureKind, UnavailableKind
-from ckwatch.bench.self_test.session import KernelSteps, SelfTestResult
+from ckwatch.bench.self_test.session import KernelSteps
 from ckwatch.bench.worker_protocol import SelfTestDone
 from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.cli import main
@@ -54,11 +54,11 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[AssumptionTri
         start: WorkerStart,
         on_trial: Callable[..., None],
         _s: Any,
-    ) -> SelfTestResult:
+    ) -> SelfTestDone:
         JOBS.append((job, start))
         for trial in trials:
             on_trial(trial)
-        return SelfTestResult(trials, SelfTestDone(device=GPU, versions={"driver": "1", "NVML": "2"}))
+        return SelfTestDone(device=GPU, versions={"driver": "1", "NVML": "2"})
 
     monkeypatch.setattr(command, "find_devices", find)
     monkeypatch.setattr(command, "build_kernels", build)

@@ -16,7 +16,7 @@ from cases.disassemblies import function_of
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.disassembly import DisassembledFunction, functions
 from ckwatch.codeobject.listing import Listing, line_shares, listing_of
-from ckwatch.codeobject.listing_text import ListingText, listing_text_of
+from ckwatch.codeobject.listing_text import ListingText
 from ckwatch.codeobject.main_loop import main_loop
 from ckwatch.codeobject.report import MainLoop
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, call_chains_of
@@ -80,7 +80,7 @@ def folded_lines(document: ListingText) -> Iterator[str]:
 
 def shown(listing: Listing, **options: Any) -> list[str]:
     """The folded lines, without the explanations."""
-    lines = folded_lines(listing_text_of(listing, **options))
+    lines = folded_lines(ListingText(listing, **options))
     return [re.sub(r"^( *[0-9a-f]{6}  .+?)  .*$", r"\1", line) for line in lines]
 
 
@@ -163,7 +163,7 @@ def test_each_explanation_once_in_a_fold() -> None:
     move = "v_mov_b32_e32 v0, 0"
     listing = listing_of(function_from(move, move, "v_mov_b32_e32 v1, 0", "s_cbranch_scc1 2", move))
 
-    document = listing_text_of(listing)
+    document = ListingText(listing)
     lines = [line for line, row in zip(document.lines, document.rows, strict=True) if row is not None]
     assert ["D = A, 32 bits" in line for line in lines if "v_mov" in line] == [True, False, True, True]
 
@@ -182,7 +182,7 @@ def test_notes() -> None:
 
 
 def test_an_empty_kernel_is_a_document() -> None:
-    assert listing_text_of(listing_of(DisassembledFunction("k", 0, ()))).lines == (
+    assert tuple(ListingText(listing_of(DisassembledFunction("k", 0, ()))).lines) == (
         "; k: 0 instructions",
         ";   no instructions in the disassembly",
     )
@@ -218,7 +218,7 @@ def test_a_compiled_kernel(compiled: Listing) -> None:
 
 
 def test_the_text_of_a_compiled_kernel(compiled: Listing) -> None:
-    lines = [line.replace(str(ISA), "/isa") for line in folded_lines(listing_text_of(compiled, roots=ROOTS))]
+    lines = [line.replace(str(ISA), "/isa") for line in folded_lines(ListingText(compiled, roots=ROOTS))]
     assert lines[:13] == [
         "product: 100 instructions",
         "  19 of 100 instructions have no source line",
@@ -272,7 +272,7 @@ def test_many_places_are_cut_short() -> None:
     function = function_from(
         "s_nop 0", *["v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]"] * 9, "s_cbranch_scc1 1"
     )
-    lines = listing_text_of(listing_of(function, main=main_of(function), frames=at)).lines
+    lines = ListingText(listing_of(function, main=main_of(function), frames=at)).lines
     assert "    ; 2 instructions from 2 more places" in lines
 
 
@@ -317,7 +317,7 @@ def test_kernels_of_the_examples(name: str, symbol: str) -> None:
     listing = listing_of(function, main=main_of(function))
     assert sum(loop.main for loop in listing.loops) == 1
     assert not any(note.startswith("not explained") for note in listing.notes)
-    check(listing, listing_text_of(listing))
+    check(listing, ListingText(listing))
 
 
 STEPS: Mapping[str, str] = {
@@ -335,4 +335,4 @@ def test_any_control_flow_can_be_listed(steps: list[tuple[str, int]]) -> None:
         *(f"{STEPS[kind]} {to % len(steps)}" if kind in ("jump", "branch") else STEPS[kind] for kind, to in steps)
     )
     listing = listing_of(function, main=main_of(function))
-    check(listing, listing_text_of(listing))
+    check(listing, ListingText(listing))

@@ -135,7 +135,7 @@ class Workspace:
             assert history.notice is None
         with closing(sqlite3.connect(self.bench.history)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        timings = OwnTimings(self.bench.history, read_only=True)
+        timings = OwnTimings(self.bench.history)
         timings.open()
         with closing(timings):
             lost = {number for number in self.timings if timings.one(number) is None}

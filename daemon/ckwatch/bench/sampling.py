@@ -84,42 +84,34 @@ class _Series:
     stop: StopReason | None = None
 
 
+@dataclass(slots=True)
 class Sampler:
-    """The timing loop on one device. Every method raises BenchmarkError for what a launch or the device does."""
+    """The timing loop on one device. Every method raises BenchmarkError for what a launch or the device does.
 
-    def __init__(
-        self,
-        runtime: DeviceRuntime,
-        precision: Precision,
-        flush: GuardedBuffer,
-        at: Callable[[str, str], None],
-        clock: Callable[[], float] = time.monotonic,
-        flush_instructions: Launch | None = None,
-    ) -> None:
-        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` gets what is done.
-        `flush_instructions` is launched before each launch that is timed, where instruction caches are to be empty.
+    `flush` is memory of at least twice the last-level cache; `at(stage, contestant)` gets what is done.
+    `flush_instructions` is launched before each launch that is timed, where instruction caches are to be empty.
+    `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
+    """
 
-        `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
-        """
-        self._clock = clock
-        self._runtime = runtime
-        self._precision = precision
-        self._flush = flush
-        self._flush_instructions = flush_instructions
-        self._at = at
-        self._events: list[_PendingBlock] = [[] for _ in range(AHEAD)]
-        self._begun = 0
-        self._flushes = 0
-        self.blocks = 0
-        self.slowed: Counter[str] = Counter()
+    runtime: DeviceRuntime
+    precision: Precision
+    flush: GuardedBuffer
+    at: Callable[[str, str], None]
+    clock: Callable[[], float] = time.monotonic
+    flush_instructions: Launch | None = None
+    blocks: int = 0
+    slowed: Counter[str] = field(default_factory=Counter)
+    _events: list[_PendingBlock] = field(default_factory=lambda: [[] for _ in range(AHEAD)])
+    _begun: int = 0
+    _flushes: int = 0
 
     def warm_up(self, runners: Sequence[ContestantRunner], cache: CacheState = CacheState.HOT) -> WarmUp:
         """Keep the device busy as `sample` will, for `warm_up_s` and until its clock, or the launches' time, is steady.
 
         A flush takes less power than a kernel: each cache state has a clock of its own.
         """
-        begin = self._clock()
-        limit_s = self._precision.warm_up_s * WARM_UP_LIMIT
+        begin = self.clock()
+        limit_s = self.precision.warm_up_s * WARM_UP_LIMIT
         clocks: list[float] = []
         times: list[float] = []
         settled = False
@@ -130,13 +122,13 @@ class Sampler:
                     clocks.append(block.clock_mhz)
                 if runner is runners[0]:
                     times.append(sorted(block.times_us)[len(block.times_us) // 2])
-                elapsed_s = self._clock() - begin
-                if elapsed_s >= self._precision.warm_up_s:
+                elapsed_s = self.clock() - begin
+                if elapsed_s >= self.precision.warm_up_s:
                     settled = is_steady((clocks or times)[-_SETTLED:])
                     if settled or elapsed_s >= limit_s:
                         break
         last = sorted(clocks[-10:])
-        return WarmUp(last[len(last) // 2] if last else None, settled, self._clock() - begin)
+        return WarmUp(last[len(last) // 2] if last else None, settled, self.clock() - begin)
 
     def sample(self, runners: Sequence[ContestantRunner], cache: CacheState, clock_mhz: float | None) -> list[Samples]:
         """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
@@ -145,8 +137,8 @@ class Sampler:
         """
         stage = f"timing, {cache} cache"
         launches = self._launches(runners, cache, stage)
-        series = {id(runner): _Series(runner, StoppingRule(self._precision)) for runner in runners}
-        floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
+        series = {id(runner): _Series(runner, StoppingRule(self.precision)) for runner in runners}
+        floor = self.precision.clock_floor * clock_mhz if clock_mhz else 0.0
         # With several contestants a round is there and back; a half would leave a pair without its mirror.
         turns = list(runners) if len(runners) == 1 else [*runners, *reversed(runners)]
         ended: list[tuple[_Series, _Block]] = []
@@ -164,7 +156,7 @@ class Sampler:
         if not found[0].times_us:
             raise BenchmarkError(
                 FailureKind.BROKEN,
-                f"the device's clock stayed below {self._precision.clock_floor:.0%} of the {clock_mhz:.0f} MHz of the "
+                f"the device's clock stayed below {self.precision.clock_floor:.0%} of the {clock_mhz:.0f} MHz of the "
                 "warm-up: no sample can be used",
                 "Something slows the device down: heat, a power limit, or other work on it.",
             )
@@ -184,13 +176,13 @@ class Sampler:
         """How many launches a block has: the same for all, since medians of unlike blocks are unlike under noise."""
         times_us = []
         for runner in runners:
-            self._at(stage, runner.name)
-            begin = self._clock()
+            self.at(stage, runner.name)
+            begin = self.clock()
             block = self._end(self._begin(runner, 3, cold=cache is CacheState.COLD))
             # A flush belongs to the launch that it comes before: the host's clock has both.
-            host_us = (self._clock() - begin) * 1e6 / (3 if cache is CacheState.COLD else 4)
+            host_us = (self.clock() - begin) * 1e6 / (3 if cache is CacheState.COLD else 4)
             times_us.append(max(host_us, sorted(block.times_us)[1]))
-        return _launches(self._precision.block_s, sum(times_us) / len(times_us))
+        return _launches(self.precision.block_s, sum(times_us) / len(times_us))
 
     def _enough(self, series: Sequence[_Series]) -> bool:
         # All end together, so that they share their time: the one with the shortest turns does not prolong it.
@@ -210,26 +202,26 @@ class Sampler:
         The next block is on the stream before the last one ends: a device that has to wait gets faster.
         """
         begun: list[tuple[ContestantRunner, _PendingBlock]] = []
-        last_s = self._clock()
+        last_s = self.clock()
         try:
             for runner in itertools.cycle(turns):
-                self._at(stage, runner.name)
+                self.at(stage, runner.name)
                 begun.append((runner, self._begin(runner, launches, cold=cache is CacheState.COLD)))
                 if len(begun) < AHEAD:
                     continue
                 first, events = begun.pop(0)
-                self._at(stage, first.name)
+                self.at(stage, first.name)
                 block = self._end(events)
-                now_s = self._clock()
+                now_s = self.clock()
                 yield first, block, now_s - last_s
                 last_s = now_s
         except GeneratorExit:
-            self._runtime.synchronize()
+            self.runtime.synchronize()
             raise
 
     def _begin(self, runner: ContestantRunner, launches: int, *, cold: bool) -> _PendingBlock:
         """Put a block on the stream. Its events are used again by the block after the next ones."""
-        runtime = self._runtime
+        runtime = self.runtime
         events = self._events[self._begun % AHEAD]
         self._begun += 1
         while len(events) < launches:
@@ -242,8 +234,8 @@ class Sampler:
             for begin, end in pairs:
                 if cold:
                     self._flush_caches()
-                if self._flush_instructions is not None:
-                    self._flush_instructions()
+                if self.flush_instructions is not None:
+                    self.flush_instructions()
                 runtime.record(begin)
                 runner.launch()
                 runtime.record(end)
@@ -251,7 +243,7 @@ class Sampler:
 
     def _end(self, pairs: _PendingBlock) -> _Block:
         """Wait for a block and read its times."""
-        runtime = self._runtime
+        runtime = self.runtime
         reading = runtime.reading()
         runtime.wait(pairs[-1][1])
         self.blocks += 1
@@ -264,7 +256,7 @@ class Sampler:
     def _flush_caches(self) -> None:
         self._flushes += 1
         value = _FLUSH_VALUES[self._flushes % len(_FLUSH_VALUES)]
-        self._runtime.fill(self._flush.address, value, self._flush.size_bytes)
+        self.runtime.fill(self.flush.address, value, self.flush.size_bytes)
 
 
 def _take_round(ended: Sequence[tuple[_Series, _Block]], floor: float) -> None:

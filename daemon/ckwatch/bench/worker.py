@@ -93,17 +93,14 @@ def _answer(
     ask, artifacts = question
     if not isinstance(ask, WorkerRequest):
         return None, False  # no request
-    return _answer_request(ask, artifacts, runners, send), ask.lasting
-
-
-def _answer_request(ask: WorkerRequest, artifacts: list[bytes], runners: Mapping[type, Runner], send: Send) -> _Answer:
     if ask.protocol != PROTOCOL:
-        return BenchmarkFailure(
+        failure = BenchmarkFailure(
             kind=FailureKind.GARBLED,
             message=f"the worker on {platform.node()} speaks protocol {PROTOCOL} of ckwatch {__version__}, "
             f"and is asked in protocol {ask.protocol}",
             hint="The same version of ckwatch is needed where the launcher leads to.",
         )
+        return failure, ask.lasting
     task, progress = ask.task, Progress(send)
     module, name = runners[type(task)]
 
@@ -113,7 +110,7 @@ def _answer_request(ask: WorkerRequest, artifacts: list[bytes], runners: Mapping
         answer: _Answer = getattr(import_module(module), name)(task, artifacts, progress)
         return answer
 
-    return or_failure(progress, run)
+    return or_failure(progress, run), ask.lasting
 
 
 def _receive(questions: BinaryIO, asked: Queue[_Asked]) -> None:

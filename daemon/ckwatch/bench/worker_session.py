@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -146,7 +146,8 @@ class Worker:
         if self._process is None:
             self._splitter, self._hello, self.jobs = FrameSplitter(), None, 0
         request = WorkerRequest.of(task, len(artifacts), lasting=lasting)
-        session = _Session(request, artifacts, on_message, time_limit_s, self._splitter, self._hello)
+        told = on_message or (lambda _: None)
+        session = _Session(request, artifacts, told, time_limit_s, self._splitter, self._hello)
         start: WorkerStart = self._start
         arguments = [*start.launcher, *start.command]
         if self._process is None:
@@ -185,35 +186,48 @@ class Worker:
             process.close()
 
 
+@dataclass(slots=True)
+class OutputExcerpt:
+    """The beginning and the end of a stream of bytes."""
+
+    half_bytes: int = 1 << 15
+    _head: bytes = b""
+    _tail: bytes = b""
+    _dropped: int = 0
+
+    def add(self, chunk: bytes) -> None:
+        room = self.half_bytes - len(self._head)
+        self._head += chunk[:room]
+        rest = self._tail + chunk[room:]
+        self._tail = rest[-self.half_bytes :]
+        self._dropped += len(rest) - len(self._tail)
+
+    @property
+    def text(self) -> str:
+        """The retained output; omissions are marked."""
+        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
+        return (self._head + gap + self._tail).decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
 class _Session:
     """One task of a worker. `splitter` is the one of all its tasks, `hello` its first word if it was heard."""
 
-    def __init__(
-        self,
-        request: WorkerRequest,
-        artifacts: Sequence[bytes],
-        on_message: OnMessage | None,
-        time_limit_s: float,
-        splitter: FrameSplitter,
-        hello: WorkerHello | None,
-    ) -> None:
-        self.request = request
-        self.hello = hello
-        self.answer: Message | None = None
-        self._artifacts = artifacts
-        self._on_message = on_message or (lambda _: None)
-        self._time_limit_s = time_limit_s
-        self._stage = WorkerStage(name="starting")
-        self._contestant = ""
-        self._told: set[WorkerStage] = set()
-        self._garbled: GarbledError | None = None
-        self._silent = False
-        self._splitter = splitter
-        self._stderr = OutputExcerpt()
-        self._limit = anyio.CancelScope()
-        self._greeted = anyio.Event()
-        if hello is not None:
-            self._greeted.set()
+    request: WorkerRequest
+    artifacts: Sequence[bytes]
+    on_message: OnMessage
+    time_limit_s: float
+    splitter: FrameSplitter
+    hello: WorkerHello | None
+    answer: Message | None = None
+    _stage: WorkerStage = field(default_factory=lambda: WorkerStage(name="starting"))
+    _contestant: str = ""
+    _told: set[WorkerStage] = field(default_factory=set)
+    _garbled: GarbledError | None = None
+    _silent: bool = False
+    _stderr: OutputExcerpt = field(default_factory=OutputExcerpt)
+    _limit: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _greeted: anyio.Event = field(default_factory=anyio.Event)
 
     def outcome(
         self, ended: ProcessEnd | None, signalled: bool, timed_out: bool, arguments: Sequence[str], launched: bool
@@ -231,7 +245,7 @@ class _Session:
 
     async def converse(self, process: AsyncProcess) -> bool:
         """Until the worker has answered and ended (one that lasts: or answered); whether its time ran out."""
-        self._allow(self._time_limit_s)
+        self._allow(self.time_limit_s)
         with self._limit:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_stderr, process)
@@ -254,12 +268,13 @@ class _Session:
         self._limit.deadline = anyio.current_time() + seconds
 
     async def _write(self, process: AsyncProcess) -> None:
-        await self._greeted.wait()
+        if self.hello is None:
+            await self._greeted.wait()
         if self.hello is None or self._garbled is not None:
             return
         if not await process.write(message(self.request)):
             return
-        for artifact in self._artifacts:
+        for artifact in self.artifacts:
             start = await anyio.to_thread.run_sync(head, artifact, b"B")
             if not (await process.write(start) and await process.write(artifact)):
                 return
@@ -272,13 +287,13 @@ class _Session:
         """Take what the worker says until it has answered, then let it end by itself."""
         try:
             while chunk := await process.read_stdout():
-                for frame in self._splitter.feed(chunk):
+                for frame in self.splitter.feed(chunk):
                     self._take(await _decoded(frame))
                     if self.answer is not None:  # nothing that comes after it matters
                         self._allow(_LAST_WORDS_S)
                         return
-            if self._splitter.rest and self.hello is not None:
-                raise GarbledError("the worker's last message is not whole", self._splitter.rest[:400])
+            if self.splitter.rest and self.hello is not None:
+                raise GarbledError("the worker's last message is not whole", self.splitter.rest[:400])
         except GarbledError as error:
             self._garbled = error
             self._limit.cancel()
@@ -292,13 +307,13 @@ class _Session:
                 raise GarbledError(f"the worker's first word was {tag(said)}")
             self._greet(said)
         elif isinstance(said, WaitingForDevice):
-            self._allow(getattr(self.request.task, "lease_wait_s", 0.0) + self._time_limit_s)
+            self._allow(getattr(self.request.task, "lease_wait_s", 0.0) + self.time_limit_s)
             self._stage = WorkerStage(name="waiting for the device")
-            self._on_message(said)
+            self.on_message(said)
         elif isinstance(said, WorkerStage):
             self._enter(said)
         elif isinstance(said, TrialVerified | StepTried):
-            self._on_message(said)
+            self.on_message(said)
         elif isinstance(said, WorkerHello | WorkerRequest):
             raise GarbledError(f"the worker said {tag(said)} in the middle of its work")
         else:
@@ -314,21 +329,21 @@ class _Session:
                 hint="The same version of ckwatch is needed where the launcher leads to.",
             )
             return
-        self._allow(self._time_limit_s)
+        self._allow(self.time_limit_s)
         self._greeted.set()
-        self._on_message(said)
+        self.on_message(said)
 
     def _enter(self, said: WorkerStage) -> None:
         if self._stage.name == "waiting for the device":
-            self._allow(self._time_limit_s)
+            self._allow(self.time_limit_s)
         self._stage = said
         self._contestant = said.contestant or self._contestant
         if said not in self._told:
             self._told.add(said)
-            self._on_message(said)
+            self.on_message(said)
 
     def _overrun(self) -> BenchmarkFailure:
-        limit = f"{self._time_limit_s:g} s"
+        limit = f"{self.time_limit_s:g} s"
         if self.hello is None:
             return self.failure(
                 FailureKind.LAUNCHER,
@@ -348,9 +363,9 @@ class _Session:
         that does not even end when it is killed."""
         how = _how_it_ended(ended)
         if self.hello is None:
-            if _MANGLED in self._splitter.rest:
+            if _MANGLED in self.splitter.rest:
                 return self._garbled_failure(
-                    GarbledError("line ends were changed on the way", self._splitter.rest[:400])
+                    GarbledError("line ends were changed on the way", self.splitter.rest[:400])
                 )
             what = f"the worker did not start: {arguments[0]} {how}"
             return self.failure(FailureKind.LAUNCHER, what, "What it printed is in the details.")
@@ -395,7 +410,7 @@ class _Session:
 
     def _with_output(self, failure: BenchmarkFailure) -> BenchmarkFailure:
         parts = [failure.detail.rstrip("\n")]
-        banner = self._splitter.banner if self.hello is not None else self._splitter.rest
+        banner = self.splitter.banner if self.hello is not None else self.splitter.rest
         if banner.strip():
             parts.append("before the worker's first word:\n" + banner[:4000].decode("utf-8", "replace").rstrip("\n"))
         if self._stderr.text.strip():
@@ -416,26 +431,3 @@ def _how_it_ended(ended: ProcessEnd | None) -> str:
     if ended.status < 0:
         return f"was killed by {signal_name(-ended.status)}"
     return f"ended with exit status {ended.status}"
-
-
-class OutputExcerpt:
-    """The beginning and the end of a stream of bytes."""
-
-    def __init__(self, limit_bytes: int = 1 << 16) -> None:
-        self._half = limit_bytes // 2
-        self._head = b""
-        self._tail = b""
-        self._dropped = 0
-
-    def add(self, chunk: bytes) -> None:
-        room = self._half - len(self._head)
-        self._head += chunk[:room]
-        rest = self._tail + chunk[room:]
-        self._tail = rest[-self._half :]
-        self._dropped += len(rest) - len(self._tail)
-
-    @property
-    def text(self) -> str:
-        """The retained output; omissions are marked."""
-        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
-        return (self._head + gap + self._tail).decode("utf-8", "replace")

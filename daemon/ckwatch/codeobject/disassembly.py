@@ -11,7 +11,7 @@ Mnemonics are LLVM's (AMDGPU assembler reference). Those of GFX11 and later say 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -56,14 +56,6 @@ class DisassembledFunction:
     unknown: int = 0
 
 
-def functions(text: str, wanted: Iterable[str] | None = None) -> tuple[DisassembledFunction, ...]:
-    """The functions in the output of `llvm-objdump -d`, only those in `wanted` when it is given.
-
-    Lines that are none of a disassembly are passed over; text without any gives ().
-    """
-    return tuple(_functions(text, None if wanted is None else frozenset(wanted)))
-
-
 def split_operands(text: str) -> list[str]:
     """Operands at their commas; those in brackets do not count."""
     if "[" not in text and "(" not in text:
@@ -72,7 +64,13 @@ def split_operands(text: str) -> list[str]:
     return [part.replace("\0", ",") for part in hidden.split(",")]
 
 
-def _functions(text: str, wanted: frozenset[str] | None) -> Iterator[DisassembledFunction]:
+def functions(text: str, wanted: Iterable[str] | None = None) -> tuple[DisassembledFunction, ...]:
+    """The functions in the output of `llvm-objdump -d`, only those in `wanted` when it is given.
+
+    Lines that are none of a disassembly are passed over; text without any gives ().
+    """
+    names = None if wanted is None else frozenset(wanted)
+    read: list[DisassembledFunction] = []
     symbol, address = "", 0
     found: list[Instruction] = []
     unknown = 0
@@ -83,9 +81,9 @@ def _functions(text: str, wanted: frozenset[str] | None) -> Iterator[Disassemble
             header = _HEADER.match(line)
             if header is not None:
                 if symbol:
-                    yield DisassembledFunction(symbol, address, tuple(found), unknown)
+                    read.append(DisassembledFunction(symbol, address, tuple(found), unknown))
                 symbol, address, found, unknown = header[2], int(header[1], 16), [], 0
-                if wanted is not None and symbol not in wanted:
+                if names is not None and symbol not in names:
                     symbol = ""
             continue
         if not symbol:
@@ -100,7 +98,8 @@ def _functions(text: str, wanted: frozenset[str] | None) -> Iterator[Disassemble
         elif instruction.mnemonic != _PADDING:
             found.append(instruction)
     if symbol:
-        yield DisassembledFunction(symbol, address, tuple(found), unknown)
+        read.append(DisassembledFunction(symbol, address, tuple(found), unknown))
+    return tuple(read)
 
 
 def _instruction(text: str, address: int, words: str) -> Instruction:

@@ -27,53 +27,32 @@ _STEPS = 3
 _SHARES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListingText:
-    """A listing as text. `rows` has for each line the row that it shows, None for headings and source lines."""
+    """A listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
-    lines: tuple[str, ...]
-    folds: tuple[IsaFold, ...]
-    rows: tuple[int | None, ...]
-
-
-def listing_text_of(listing: Listing, *, roots: Mapping[str, str] | None = None) -> ListingText:
-    """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
-
-    Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
-    `roots` are folders that paths are shown below (`source_lines.short_path`). All that is no instruction or label
-    begins with `;`, as editors want it. An explanation is given once in each fold.
+    `rows` has for each line the row that it shows, None for headings and source lines. Branches name the label that
+    they go to: `L2` for the second loop, `B5` for the fifth of the other places. `roots` are folders that paths are
+    shown below (`source_lines.short_path`). All that is no instruction or label begins with `;`, as editors want it. An
+    explanation is given once in each fold.
     """
-    layout = _Layout(listing, roots or {})
-    layout.head()
-    layout.region(0, len(listing.rows), ())
-    return ListingText(
-        lines=tuple(layout.lines),
-        folds=tuple(sorted(layout.folds, key=lambda fold: (fold.start, -fold.end))),
-        rows=tuple(layout.rows),
-    )
 
-
-class _Layout:
-    """Writes a document from top to bottom."""
-
-    def __init__(self, listing: Listing, roots: Mapping[str, str]) -> None:
+    def __init__(self, listing: Listing, roots: Mapping[str, str] | None = None) -> None:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
         self.folds: list[IsaFold] = []
-        self._roots = roots
+        self._roots = roots or {}
         self._parts: Counter[int] = Counter()
         self._chains = [self._chain(row.loop) for row in listing.rows]
         self._labels = _labels(listing)
         self._has_lines = any(row.frames for row in listing.rows)
-
-    def head(self) -> None:
-        rows = self.listing.rows
-        self._write(f"; {self.listing.name}: {_count(len(rows), 'instruction')}")
-        for note in self.listing.notes:
+        self._write(f"; {listing.name}: {_count(len(listing.rows), 'instruction')}")
+        for note in listing.notes:
             self._write(f";   {note}")
+        self._region(0, len(listing.rows), ())
+        self.folds.sort(key=lambda fold: (fold.start, -fold.end))
 
-    def region(self, start: int, end: int, around: tuple[int, ...]) -> None:
+    def _region(self, start: int, end: int, around: tuple[int, ...]) -> None:
         """Rows [start, end) as a run of straight code and loops; `around` are the loops that are open."""
         depth = len(around)
         spans = groupby(range(start, end), lambda index: self._chains[index][depth : depth + 1])
@@ -91,7 +70,7 @@ class _Layout:
                 self._instructions(first, last)
             else:
                 self._sources(inner[0], depth)
-                self.region(first, last + 1, (*around, *inner))
+                self._region(first, last + 1, (*around, *inner))
             main = bool(inner) and any(
                 self.listing.loops[number].main for index in members for number in self._chains[index]
             )
@@ -199,7 +178,7 @@ class IsaView:
 
 def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
-    document = listing_text_of(listing, roots=roots)
+    document = ListingText(listing, roots)
     general = {name: explain(name) or "" for name in sorted({row.instruction.mnemonic for row in listing.rows})}
     end, heading = len(document.lines) - 1, document.lines[0].removeprefix("; ")
     lines = tuple(

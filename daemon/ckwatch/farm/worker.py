@@ -130,24 +130,15 @@ class FarmWorker(WorkerPlugin):
         worker.handlers |= {
             DESCRIBE: self._describe,
             LOOK_AGAIN: lambda: self.look_again(worker),
-            RECEIVED: self._received,
-            RECEIVE: self._receive,
-            INSTALL: self._install,
+            RECEIVED: lambda sha256: to_thread.run_sync(received, self._folder, sha256),
+            RECEIVE: lambda sha256, offset, piece: to_thread.run_sync(receive, self._folder, sha256, offset, piece),
+            INSTALL: lambda sha256, identity: install_given(self._folder, sha256, identity),
         }
         for task in (self._announce(worker), self._clean(), self._background_pch.run()):
             self._background.add(asyncio.ensure_future(task))
 
     async def _describe(self) -> bytes:
         return encode(await self.facts(), WorkerFacts)
-
-    async def _received(self, sha256: str) -> int:
-        return await to_thread.run_sync(received, self._folder, sha256)
-
-    async def _receive(self, sha256: str, offset: int, piece: bytes) -> None:
-        await to_thread.run_sync(receive, self._folder, sha256, offset, piece)
-
-    async def _install(self, sha256: str, identity: str) -> None:
-        await install_given(self._folder, sha256, identity)
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # dask's signature
         """End what runs, compilers included."""

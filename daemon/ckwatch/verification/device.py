@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes
-from ckwatch.bench.runtimes.hip_api import kind_of
+from ckwatch.bench.runtimes.hip_api import HIP
 from ckwatch.model.verification import INSTRUCTION_LIMIT
 
 _TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
@@ -143,5 +143,5 @@ class EmulatedDevice:
 
     def _failure(self, function: str, error: int) -> BenchmarkError:
         name = (self._library.hipGetErrorName(error) or b"?").decode(errors="replace")
-        kind, meaning = kind_of(name)
+        kind, meaning = HIP.kind_of(name)
         return BenchmarkError(kind, f"{meaning} ({function}: {name})")

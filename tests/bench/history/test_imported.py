@@ -60,7 +60,7 @@ def test_those_of_a_kernel_s_name(history: History) -> None:
 
 def test_a_history_of_before_is_migrated(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
-    old = HistoryDatabase(path, MIGRATIONS[:3], read_only=False, busy_timeout_s=0.05)
+    old = HistoryDatabase(path, migrations=MIGRATIONS[:3])
     old.open()
     old.close()
     history = History(path)
@@ -70,6 +70,6 @@ def test_a_history_of_before_is_migrated(tmp_path: Path) -> None:
 
 
 def test_a_closed_history(tmp_path: Path) -> None:
-    closed = HistoryDatabase(tmp_path / "none", MIGRATIONS, read_only=False, busy_timeout_s=0.05)
+    closed = HistoryDatabase(tmp_path / "none")
     with pytest.raises(HistoryError, match="is not open"):
         ImportedTimings(closed).every()

@@ -321,7 +321,7 @@ def test_of_a_large_output_a_sample_is_compared(m: int, n: int, k: int, seed: in
     assert not trial.reference.is_full
     assert "sampled rows and columns" in trial.reference.description
     checked = trial.reference.check({"Y": trial.result()})
-    assert checked.compared == trial.reference.compared < m * n
+    assert checked.compared < m * n
 
 
 def test_a_wrong_tile_of_a_large_output_is_in_the_sample() -> None:
@@ -387,7 +387,7 @@ def test_activations_are_those_of_kernel_files() -> None:
 def test_generated_inputs_go_into_the_reference() -> None:
     problem = Trial(EPILOGUE, Size(16, 16, 32, padding=1)).problem
     reference = Reference(problem, make_inputs(problem, 1))
-    assert reference.compared == 16 * 16
+    assert reference.is_full
     assert np.isfinite(reference._comparison.expected).all()
 
 

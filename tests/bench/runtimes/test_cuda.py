@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from benches.bench_kernels import gemm_of
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import cuda, cuda_api, cuda_blas, cuda_monitor
 from ckwatch.bench.runtimes.blas import blas_gemm
+from ckwatch.bench.runtimes.cuda_api import CUDA
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 from ckwatch.bench.runtimes.stream_gate import GIVEN_UP
@@ -28,8 +29,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> StandIn:
-    for module in (cuda, cuda_api):
-        monkeypatch.setattr(module, "binding", lambda: stand_in)
+    monkeypatch.setitem(vars(CUDA), "binding", stand_in)
     monkeypatch.setattr(cuda, "NvmlReadings", lambda _pci: Nothing())
     return stand_in
 
@@ -49,16 +49,11 @@ class Nothing:
     def others(self) -> tuple[str, ...]:
         return ()
 
-    def close(self) -> None:
-        return None
-
 
 @pytest.fixture
-def runtime(driver: StandIn) -> Iterator[DeviceRuntime]:
+def runtime(driver: StandIn) -> DeviceRuntime:
     (device,) = cuda.find()
-    opened = cuda.open(device)
-    yield opened
-    opened.close()
+    return cuda.open(device)
 
 
 def test_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +105,6 @@ def test_the_device_is_that_of_the_address(monkeypatch: pytest.MonkeyPatch) -> N
     moved = replace(second, name="cuda:0")
     opened = cuda.open(moved)
     assert opened.facts.pci == PCI
-    opened.close()
     with pytest.raises(BenchmarkError, match=r"no device at 0000:ff:00\.0 any more") as caught:
         cuda.open(replace(second, pci="0000:ff:00.0"))
     assert caught.value.kind is FailureKind.NO_DEVICE
@@ -200,7 +194,6 @@ def test_a_device_without_gates(driver: StandIn, function: str, error: str, stat
     with opened.gate():
         driver.launch(opened.stream, 1)
         assert driver.cuStreamQuery(opened.stream)[0].name == "CUDA_SUCCESS"
-    opened.close()
 
 
 @pytest.mark.parametrize(
@@ -229,16 +222,6 @@ def test_every_named_error_is_one_of_the_binding() -> None:
     assert set(cuda_api.ERRORS) <= {one.name for one in real.CUresult}
 
 
-def test_everything_is_given_back(driver: StandIn) -> None:
-    opened = cuda.open(cuda.find()[0])
-    opened.allocate(100)
-    opened.event()
-    assert driver.contexts == 1
-    opened.close()
-    opened.close()
-    assert (driver.contexts, driver.memory, driver.pinned, driver.events, driver.streams) == (0, {}, {}, set(), {})
-
-
 def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(_handle: str) -> int:
         raise RuntimeError("Not Supported")
@@ -256,7 +239,7 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetPowerUsage=lambda _handle: 690_500,
         nvmlDeviceGetTemperature=refuses,
         nvmlDeviceGetCurrentClocksEventReasons=lambda _handle: 0x24,
-        nvmlDeviceGetComputeRunningProcesses=lambda _handle: [SimpleNamespace(pid=1), SimpleNamespace(pid=7)],
+        nvmlDeviceGetComputeRunningProcesses=lambda _handle: [SimpleNamespace(pid=1), SimpleNamespace(pid=os.getpid())],
     )
     monkeypatch.setattr("ckwatch.bench.runtimes.cuda_monitor.importlib.import_module", lambda _name: nvml)
     readings = cuda_monitor.NvmlReadings(PCI)
@@ -269,9 +252,7 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
         throttled_by=("power", "temperature"),
     )
     assert readings.highest_clocks_mhz() == (1980.0, 3201.0)
-    assert [one.partition(" ")[0] for one in readings.others(own=7)] == ["1"]
-    readings.close()
-    assert readings.read() == DeviceReading()
+    assert [one.partition(" ")[0] for one in readings.others()] == ["1"]
 
 
 def test_without_nvml(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
-from ckwatch.bench.runtimes.hip_api import ERRORS, LAUNCH_ERRORS, fault_in_stderr, kind_of
+from ckwatch.bench.runtimes.hip_api import ERRORS, HIP, LAUNCH_ERRORS, fault_in_stderr
 
 LAST_WORDS = [
     (
@@ -55,7 +55,7 @@ def test_every_error_of_the_table_is_one_of_hip_pythons() -> None:
 
 
 def test_an_error_that_is_not_in_the_table_is_not_the_kernels() -> None:
-    kind, _ = kind_of("hipErrorInvalidValue")
+    kind, _ = HIP.kind_of("hipErrorInvalidValue")
     assert kind is FailureKind.BROKEN
     assert kind not in KERNEL_FAILURES
 

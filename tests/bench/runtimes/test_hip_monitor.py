@@ -94,7 +94,6 @@ def test_readings_that_cannot_be_had_are_empty(monkeypatch: pytest.MonkeyPatch, 
     readings = AmdsmiReadings("0000:c1:00.0")
     assert not readings.are_there
     assert readings.read() == DeviceReading()
-    readings.close()
 
 
 PCI = "0000:c1:00.0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from benches.bench_kernels import gemm_problem, shared_object
 from ckwatch.bench.job import Contestant, SelfTestJob, SelfTestStep
 from ckwatch.bench.leases import FOLDER_VARIABLE, lease
 from ckwatch.bench.report import DeviceReading, FailureKind
-from ckwatch.bench.runtimes import cuda, cuda_api
+from ckwatch.bench.runtimes import cuda
+from ckwatch.bench.runtimes.cuda_api import CUDA
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 from ckwatch.bench.self_test.worker import cache_knee, run_steps, working_sets
 from ckwatch.bench.stats.noise_floor import resolution_us
@@ -71,20 +72,18 @@ def trying(
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn(memory_bytes=1 << 26)
-    for module in (cuda, cuda_api):
-        monkeypatch.setattr(module, "binding", lambda: stand_in)
+    monkeypatch.setitem(vars(CUDA), "binding", stand_in)
     monkeypatch.setattr(cuda, "NvmlReadings", lambda _pci: Readings())
     monkeypatch.setattr(cuda, "load_cublas", lambda: None)
     return stand_in
 
 
 @pytest.fixture
-def gpu(driver: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Try]:
+def gpu(driver: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Try:
     (device,) = cuda.find()
     runtime = cuda.open(replace(device, description="NVIDIA H100 80GB HBM3", last_level_cache_bytes=1 << 20))
     driver.cache_bytes = 1 << 20
-    yield trying(runtime, tmp_path, monkeypatch)
-    runtime.close()
+    return trying(runtime, tmp_path, monkeypatch)
 
 
 @pytest.fixture

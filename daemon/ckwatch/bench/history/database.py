@@ -27,15 +27,21 @@ whose rows were all measured here. `for_kernel` is empty where the operation tel
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckwatch.model.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -211,8 +217,6 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _REFUSED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _IN_USE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
-_START_DAEMON_HINT = "Start the daemon: it sees to the file."
-
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 SPACE_NEEDED_BYTES = 256 * 1024
@@ -238,14 +242,15 @@ class DamagedRowError(sqlite3.DatabaseError):
 class HistoryDatabase:
     """The file at `path`; safe to use from several threads, one transaction at a time.
 
-    With `read_only` nothing is created, migrated or moved. `notice` says that a damaged file was moved aside.
+    `notice` says that a damaged file was moved aside.
     """
 
-    def __init__(self, path: Path, migrations: Sequence[str], *, read_only: bool, busy_timeout_s: float) -> None:
+    def __init__(
+        self, path: Path, *, migrations: Sequence[str] = MIGRATIONS, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> None:
         self.path = path
         self.notice: str | None = None
         self._migrations = migrations
-        self._read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -314,7 +319,7 @@ class HistoryDatabase:
         try:
             return attempt()
         except (sqlite3.Error, OSError) as error:
-            if self._read_only or _code(error) not in _DAMAGED:
+            if _code(error) not in _DAMAGED:
                 raise self._refusal(error) from error
         try:
             self._move_aside()
@@ -334,20 +339,12 @@ class HistoryDatabase:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        if self._read_only:
-            if not os.path.lexists(self.path):
-                raise HistoryError(f"there is no history in {self.path}", _START_DAEMON_HINT)
-        else:
-            # a folder that is there already may be anybody's: its mode stays
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # a folder that is there already may be anybody's: its mode stays
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.exists() and not self.path.is_file():  # a FIFO would block who reads it
             raise HistoryError(f"the history {self.path} is not a regular file", "Remove it.")
         connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={'ro' if self._read_only else 'rwc'}",
-            uri=True,
-            timeout=self._busy_timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
+            self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
         # text that is none raises a ValueError then, which `DamagedRowError` stands for
         connection.text_factory = bytes.decode
@@ -355,13 +352,10 @@ class HistoryDatabase:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         self._check_version(connection)
-        if not self._read_only:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA journal_size_limit = {LOG_SIZE_LIMIT_BYTES}")
-            migrate(connection, self._migrations)
-        elif version_of(connection) < len(self._migrations):
-            raise HistoryError(f"the history in {self.path} is of an older version", _START_DAEMON_HINT)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_SIZE_LIMIT_BYTES}")
+        migrate(connection, self._migrations)
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         if version_of(connection) > len(self._migrations):
@@ -399,14 +393,13 @@ class HistoryDatabase:
         if code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) in _NO_SPACE or self._is_full(code):
             return HistoryError(f"no space left for the history in {place}", "Free some space.", no_space=True)
         if code in _REFUSED:
-            what = "read" if self._read_only else "written"
             return HistoryError(
-                f"the history in {place} cannot be {what}: {error}", "Look at the rights of its folder."
+                f"the history in {place} cannot be written: {error}", "Look at the rights of its folder."
             )
         if code in _IN_USE:
             return HistoryError(f"the history in {place} is in use by another process", "Try again.")
         if code in _DAMAGED:
-            return HistoryError(f"the history in {place} is damaged", _START_DAEMON_HINT)
+            return HistoryError(f"the history in {place} is damaged", "Start the daemon: it sees to the file.")
         why = error.strerror if isinstance(error, OSError) else None
         return HistoryError(f"the history in {place} cannot be used: {why or error}")
 
@@ -432,3 +425,17 @@ def stored_name(unit: str) -> str | bytes:
     except UnicodeEncodeError:
         return unit.encode("utf-8", "surrogatepass")
     return unit
+
+
+def stored_json(record: Any) -> str:
+    """A dataclass as JSON. Names of files that are not UTF-8 are in other columns only."""
+    text = json.dumps(asdict(record), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
+
+
+@cache
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """Reads what `stored_json` wrote; pydantic is loaded when a record is read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

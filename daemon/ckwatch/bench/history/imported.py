@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.imports.matching import sizes_key
 from ckwatch.bench.imports.records import FormatName, ImportedRecord, ImportedTimingsFile
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 _ROW = "path, format, source, imported_at, content"
 _FROM = f"SELECT {_ROW} FROM imported_timing JOIN imported_file ON imported_file.id = file"  # noqa: S608  # put together from constants
@@ -42,7 +38,7 @@ class ImportedTimings:
     def replace(self, source: ImportedTimingsFile, records: Sequence[ImportedRecord]) -> None:
         """Let a file have these timings, instead of those that it had."""
         path = stored_name(source.path)
-        rows = [(stored_name(one.for_kernel), sizes_key(one.sizes), _content(one)) for one in records]
+        rows = [(stored_name(one.for_kernel), sizes_key(one.sizes), stored_json(one)) for one in records]
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_REMOVE, (path,))
@@ -89,18 +85,6 @@ class ImportedTimings:
             return ImportedTimingsFile(path=read_name(path), format=form, source=source, imported_at=at)
 
         def parse(*row: Any) -> tuple[ImportedTimingsFile, ImportedRecord]:
-            return file(*row[:-1]), _adapter().validate_json(row[-1])
+            return file(*row[:-1]), adapter(ImportedRecord).validate_json(row[-1])
 
         return self._database.parsed(query, parse, **values)
-
-
-def _content(record: ImportedRecord) -> str:
-    return json.dumps(asdict(record), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
-
-
-@cache
-def _adapter() -> TypeAdapter[ImportedRecord]:
-    """Loaded when a record is read."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(ImportedRecord)

@@ -110,56 +110,32 @@ AND id <= (SELECT id FROM run WHERE unit = :unit ORDER BY id DESC LIMIT 1 OFFSET
 """
 
 
-class History:
-    """The history in the file at `path`, for one daemon that writes and any number of processes that read.
+class History(HistoryDatabase):
+    """The history in a file, for the daemon that writes it.
 
     Every method but `close` raises HistoryError where the file cannot be used; nothing is changed then. A damaged file
-    is moved aside and a new one begun, which `notice` then says. With `read_only` nothing is created or changed. Safe
-    to use from several threads.
+    is moved aside and a new one begun, which `notice` then says. Safe to use from several threads.
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        read_only: bool = False,
-        migrations: Sequence[str] = MIGRATIONS,
-        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        self, path: Path, *, migrations: Sequence[str] = MIGRATIONS, busy_timeout_s: float = BUSY_TIMEOUT_S
     ) -> None:
-        self._database = HistoryDatabase(path, migrations, read_only=read_only, busy_timeout_s=busy_timeout_s)
-        self.timings = Timings(self._database)
-        """The timings; opened and closed with the history."""
-        self.artifacts = Artifacts(self._database)
-        """Which artifacts units had; open and closed with the history."""
-        self.results = Results(self._database)
-        """The results that the next daemon takes over; opened and closed with the history."""
-        self.imported = ImportedTimings(self._database)
-        """Timings that others measured; opened and closed with the history."""
-
-    @property
-    def path(self) -> Path:
-        return self._database.path
-
-    @property
-    def notice(self) -> str | None:
-        """A message for the user about the file: that a damaged one was moved aside."""
-        return self._database.notice
-
-    def open(self) -> None:
-        """Open the file; create its folder (0700) and its tables, or bring them up to date."""
-        self._database.open()
-
-    def close(self) -> None:
-        """Close the file; `open` opens it again."""
-        self._database.close()
+        super().__init__(path, migrations=migrations, busy_timeout_s=busy_timeout_s)
+        self.timings = Timings(self)
+        self.artifacts = Artifacts(self)
+        """Which artifacts units had."""
+        self.results = Results(self)
+        """The results that the next daemon takes over."""
+        self.imported = ImportedTimings(self)
+        """Timings that others measured."""
 
     def units(self) -> dict[str, UnitRecord]:
         """The latest record of each unit that was not removed."""
-        return self._database.read(lambda connection: {one.unit: one for one in _records(connection, _LATEST, ())})
+        return self.read(lambda connection: {one.unit: one for one in _records(connection, _LATEST, ())})
 
     def runs(self, unit: str, limit: int = 50) -> list[UnitRecord]:
         """The last runs of a unit, newest first; those of a removed unit too."""
-        return self._database.read(lambda connection: _records(connection, _RUNS, (stored_name(unit), limit)))
+        return self.read(lambda connection: _records(connection, _RUNS, (stored_name(unit), limit)))
 
     def record(self, records: Sequence[UnitRecord], removed: Sequence[str] = ()) -> None:
         """Add runs, each the latest of its unit then, and remove units that are no more; all of it or nothing."""
@@ -185,7 +161,7 @@ class History:
             connection.executemany(_ADD_RUN, rows)
 
         if rows or removed:
-            self._database.write(work)
+            self.write(work)
 
     def note_start(self, at: float, pid: int, version: str) -> bool:
         """Note that a daemon starts at `at` (Unix seconds); False if the one before it did not end by `note_end`."""
@@ -196,37 +172,30 @@ class History:
             connection.execute("DELETE FROM daemon WHERE id <= (SELECT max(id) FROM daemon) - ?", (STARTS_KEPT,))
             return before is None or before[0] is not None
 
-        return self._database.write(work)
+        return self.write(work)
 
     def note_end(self, at: float) -> None:
         """Note that the daemon that started last ends in good order."""
-        self._database.write(
+        self.write(
             lambda connection: connection.execute(
                 "UPDATE daemon SET ended_at = ? WHERE id = (SELECT max(id) FROM daemon)", (at,)
             )
         )
 
-    def prune(self, keep_runs_per_unit: int = 200, *, removed_before: float = 0.0) -> None:
-        """Drop all but the last runs of each unit, and removed units whose last run ended before `removed_before`.
+    def prune(self, keep_runs_per_unit: int = 200) -> None:
+        """Drop all but the last runs of each unit.
 
-        The latest record of a unit that is there is never dropped. Of timings the last ones of each unit, shape and
-        device are kept, and baselines, those of removed units too; of artifacts the last ones of each unit.
+        Of timings the last ones of each unit, shape and device are kept, and baselines; of artifacts the last ones of
+        each unit.
         """
         kept = max(keep_runs_per_unit, 1)
 
         def work(connection: sqlite3.Connection) -> None:
             many = connection.execute("SELECT unit FROM run GROUP BY unit HAVING count(*) > ?", (kept,)).fetchall()
             connection.executemany(_OLD_RUNS, [{"unit": unit, "kept": kept} for (unit,) in many])
-            gone = connection.execute(
-                "SELECT unit.id FROM unit JOIN run ON run.unit = unit.id WHERE NOT unit.present"
-                " GROUP BY unit.id HAVING max(run.finished_at) < ?",
-                (removed_before,),
-            ).fetchall()
-            connection.executemany("DELETE FROM run WHERE unit = ?", gone)
-            connection.executemany("DELETE FROM unit WHERE id = ?", gone)
             connection.execute("DELETE FROM read_set WHERE id NOT IN (SELECT read_set FROM run)")
 
-        self._database.write(work)
+        self.write(work)
         self.timings.prune()
         self.artifacts.prune()
         self.results.prune()

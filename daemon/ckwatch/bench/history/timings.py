@@ -6,24 +6,19 @@ are computed when they are asked for.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import struct
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ckwatch.bench.history.database import HistoryDatabase, read_name, stored_name
+from ckwatch.bench.history.database import HistoryDatabase, adapter, read_name, stored_json, stored_name
 from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 FLUSHED_INSTRUCTIONS = "instruction caches flushed"
 
@@ -110,9 +105,7 @@ def values_of(record: TimingRecord) -> tuple[Any, ...]:
             for one in report.measured
         )
         report = replace(report, measured=bare)
-    # names of files that are not UTF-8 are in the columns only
-    values = asdict(replace(record, unit="", kernel="", report=report, id=0))
-    content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    content = stored_json(replace(record, unit="", kernel="", report=report, id=0))
     return (
         *(stored_name(record.unit), stored_name(record.kernel), stored_name(record.shape)),
         *(stored_place(record), record.artifact_key, record.benchmark_key, record.taken_at),
@@ -122,7 +115,7 @@ def values_of(record: TimingRecord) -> tuple[Any, ...]:
 
 def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str, samples: bytes) -> TimingRecord:
     """The record with this number. Raises ValueError for what `values_of` did not write."""
-    record = _adapter().validate_json(content)
+    record: TimingRecord = adapter(TimingRecord).validate_json(content)
     report = record.report
     if report is not None:
         blocks = list(_unpack_samples(samples))
@@ -145,14 +138,6 @@ def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str,
 
 def stored_place(record: TimingRecord) -> str | bytes:
     return stored_name("\n".join(record.place))
-
-
-@cache
-def _adapter() -> TypeAdapter[TimingRecord]:
-    """Loaded when a record is read."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(TimingRecord)
 
 
 def _samples_of(report: BenchmarkReport | None) -> Iterator[Samples]:
@@ -271,8 +256,7 @@ class Timings:
         return self._database.write(work) if rows else []
 
     def one(self, number: int) -> TimingRecord | None:
-        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
-        return found[0] if found else None
+        return self._first(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
 
     def by_key(self, benchmark_key: str) -> TimingRecord | None:
         """The newest record of a benchmark that need not be done again: one that went well, or would fail again."""
@@ -281,8 +265,7 @@ class Timings:
             f"SELECT {_ROW} FROM timing WHERE benchmark_key = :key AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
             " ORDER BY id DESC LIMIT 1"
         )
-        found = self._found(query, key=benchmark_key)
-        return found[0] if found else None
+        return self._first(query, key=benchmark_key)
 
     def of_unit(self, unit: str, shape: str | None = None, limit: int = 50) -> list[TimingRecord]:
         """The last records of a unit, newest first, failures too."""
@@ -300,7 +283,7 @@ class Timings:
 
     def previous(self, record: TimingRecord) -> TimingRecord | None:
         """The newest record that went well of an earlier artifact of the same unit, on the same shape and device."""
-        found = self._found(
+        return self._first(
             _PREVIOUS,
             unit=stored_name(record.unit),
             shape=stored_name(record.shape),
@@ -308,7 +291,6 @@ class Timings:
             artifact=record.artifact_key,
             id=record.id or _ANY_ID,
         )
-        return found[0] if found else None
 
     def set_baseline(self, unit: str, name: str, at: float) -> int:
         """Let `name` mean what `latest` has of this unit now that went well, instead of what it meant; how many timings
@@ -361,6 +343,9 @@ class Timings:
     def prune(self, keep: int = 200) -> None:
         """Drop all but the newest `keep` of each unit, shape and device; baselines stay. Failures count apart."""
         self._database.write(lambda connection: connection.execute(_PRUNE, (max(keep, 1),)))
+
+    def _first(self, query: str, **values: object) -> TimingRecord | None:
+        return next(iter(self._found(query, **values)), None)
 
     def _found(self, query: str, **values: object) -> list[TimingRecord]:
         """The records of the rows of `query`, which gives `_ROW`."""

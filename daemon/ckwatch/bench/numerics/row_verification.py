@@ -105,11 +105,6 @@ class RowsReference:
         return sample_indices(rows, max(1, min(full_check_macs // each, MAXIMUM_COMPARED // view.sizes[-1])), seed)
 
     @property
-    def compared(self) -> int:
-        """Elements of the outputs that are compared."""
-        return sum(output.comparison.expected.size for output in self._outputs)
-
-    @property
     def is_full(self) -> bool:
         return all(output.is_full for output in self._outputs)
 

@@ -279,11 +279,6 @@ class Reference:
         )
 
     @property
-    def compared(self) -> int:
-        """Elements of the output that are compared."""
-        return self._comparison.expected.size
-
-    @property
     def is_full(self) -> bool:
         return self._comparison.expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
 

@@ -6,7 +6,10 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ckwatch.bench.runtimes.cuda_api import call
+import numpy as np
+
+from ckwatch.bench.runtimes.cuda_api import CUDA
+from ckwatch.bench.runtimes.device_runtime import DeviceRuntime
 
 FLUSH_INSTRUCTIONS = 16_384
 """Of 16 bytes each, 256 KiB of code: twice the 128 KiB of instruction cache that an SM has (Jia et al., "Dissecting the
@@ -157,7 +160,7 @@ class CudaProbes:
         self._compute_units = max(1, compute_units)
         self._modules: dict[str, Any] = {}
         self._functions: dict[str, Any] = {}
-        self._sink = int(call("cuMemAlloc", 256))
+        self._sink = int(CUDA.call("cuMemAlloc", 256))
 
     def read(self, address: int, size_bytes: int, passes: int) -> None:
         """Every SM reads its share of each pass, past the L1 cache."""
@@ -196,15 +199,15 @@ class CudaProbes:
     def _module(self, text: str) -> Any:
         if text not in self._modules:
             content = ctypes.create_string_buffer(text.encode())  # ends with a zero
-            self._modules[text] = call("cuModuleLoadData", ctypes.addressof(content))
+            self._modules[text] = CUDA.call("cuModuleLoadData", ctypes.addressof(content))
         return self._modules[text]
 
     def _launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         if name not in self._functions:
             text = flush_ptx() if name == _FLUSH else ptx()
-            self._functions[name] = call("cuModuleGetFunction", self._module(text), name.encode())
+            self._functions[name] = CUDA.call("cuModuleGetFunction", self._module(text), name.encode())
         places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-        call(
+        CUDA.call(
             "cuLaunchKernel",
             self._functions[name],
             *(blocks, 1, 1, threads, 1, 1, 0),
@@ -212,3 +215,36 @@ class CudaProbes:
             ctypes.addressof(places),
             0,
         )
+
+
+_COUNTER_BYTES = 8
+
+
+class CycleCounter:
+    """Counts cycles between two points of a stream: they repeat where a power limit moves the clock, and times with it.
+
+    Raises BenchmarkError.
+    """
+
+    def __init__(self, runtime: DeviceRuntime, probes: CudaProbes) -> None:
+        self._runtime = runtime
+        self._probes = probes
+        self._size = _COUNTER_BYTES * max(1, runtime.facts.compute_units)
+        self._first, self._last = (runtime.allocate(self._size) for _ in range(2))
+
+    def begin(self) -> None:
+        """Put the first point on the stream."""
+        self._probes.count_cycles(self._first)
+
+    def end(self) -> None:
+        """Put the other one there."""
+        self._probes.count_cycles(self._last)
+
+    def kcycles(self) -> float | None:
+        """Thousands of cycles between the two, which the stream has passed: the median of the SMs; None without any."""
+        content = [np.zeros(self._size, np.uint8) for _ in range(2)]
+        for address, into in zip((self._first, self._last), content, strict=True):
+            self._runtime.download(address, into)
+        first, last = (one.view(np.int64) for one in content)
+        seen = (first > 0) & (last > first)
+        return float(np.median((last - first)[seen])) / 1e3 if seen.any() else None

@@ -92,9 +92,9 @@ class HipProbes:
             self._library = loaded_from_memory(shared_object, "ckwatch-probes")
         except OSError as error:
             raise BenchmarkError(FailureKind.UNLOADABLE, "the probe kernels cannot be loaded", "", str(error)) from None
-        from ckwatch.bench.runtimes.hip_api import call
+        from ckwatch.bench.runtimes.hip_api import HIP
 
-        self._sink = ctypes.c_void_p(int(call("hipMalloc", _SINK_BYTES)))
+        self._sink = ctypes.c_void_p(int(HIP.call("hipMalloc", _SINK_BYTES)))
 
     def read(self, address: int, size_bytes: int, passes: int) -> None:
         """Every compute unit reads its share of each pass."""

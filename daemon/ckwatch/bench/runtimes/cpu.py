@@ -177,17 +177,12 @@ class CpuRuntime:
 
         return run
 
-    def close(self) -> None:
-        """End the flushing threads and free all memory."""
-        self._crew.end()
-        self._memory.clear()
-
 
 class _FlushThreads:
     """A thread on each processor that fills memory with ordinary stores."""
 
     def __init__(self, cpus: tuple[int, ...]) -> None:
-        self._work: list[queue.SimpleQueue[tuple[Bytes, int] | None]] = [queue.SimpleQueue() for _ in cpus]
+        self._work: list[queue.SimpleQueue[tuple[Bytes, int]]] = [queue.SimpleQueue() for _ in cpus]
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
         for cpu, work in zip(cpus, self._work, strict=True):
             threading.Thread(target=self._labour, args=(cpu, work), daemon=True, name=f"flush {cpu}").start()
@@ -203,15 +198,10 @@ class _FlushThreads:
         for _ in parts:
             self._done.get()
 
-    def end(self) -> None:
-        """The threads end by themselves."""
-        for work in self._work:
-            work.put(None)
-
-    def _labour(self, cpu: int, work: queue.SimpleQueue[tuple[Bytes, int] | None]) -> None:
+    def _labour(self, cpu: int, work: queue.SimpleQueue[tuple[Bytes, int]]) -> None:
         os.sched_setaffinity(0, {cpu})  # of this thread
-        while (order := work.get()) is not None:
-            part, value = order
+        while True:
+            part, value = work.get()
             # In words, because numpy makes a memset of bytes.
             words = part.size // 8
             part[: words * 8].view(np.uint64)[...] = value * 0x0101010101010101

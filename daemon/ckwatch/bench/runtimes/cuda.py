@@ -5,22 +5,21 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 
-from ckwatch.bench.report import DeviceReading, FailureKind
+from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.blas import blas_gemm
-from ckwatch.bench.runtimes.cuda_api import binding, call, start, status
+from ckwatch.bench.runtimes.cuda_api import CUDA, start
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.cuda_blas import load as load_cublas
 from ckwatch.bench.runtimes.cuda_monitor import NvmlReadings
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
-from ckwatch.bench.runtimes.stream_gate import StreamGate
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, Launch, version_of
+from ckwatch.bench.runtimes.gpu_runtime import GpuRuntime
+from ckwatch.bench.runtimes.stream_gate import GateSignal
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 
 _KILO = 1e-3
-_US_PER_MS = 1e3
 
 
 def find() -> tuple[DeviceFacts, ...]:
@@ -31,39 +30,21 @@ def find() -> tuple[DeviceFacts, ...]:
         if failed.kind is FailureKind.NO_DEVICE:
             return ()
         raise
-    found = [_facts(ordinal, version) for ordinal in range(int(call("cuDeviceGetCount")))]
+    found = [_facts(ordinal, version) for ordinal in range(int(CUDA.call("cuDeviceGetCount")))]
     return tuple(sorted(found, key=lambda one: (-_capability(one.arch), -one.compute_units, one.name)))
 
 
-def open(device: DeviceFacts, *, gate: bool = True, stream: int | None = None) -> CudaRuntime:  # noqa: A001  # as each
-    """Open a device that `find` has found. `gate` False: without holding the stream back. `stream`: an existing
-    stream to use instead of creating one. Raises BenchmarkError."""
-    return CudaRuntime(device, gate=gate, stream=stream)
+class CudaRuntime(GpuRuntime):
+    """An NVIDIA device that `find` has found, opened. Raises BenchmarkError."""
 
+    fill_function = "cuMemsetD8Async"
 
-class CudaRuntime:
-    """An NVIDIA device with a stream; see `DeviceRuntime`."""
-
-    def __init__(self, device: DeviceFacts, *, gate: bool, stream: int | None) -> None:
-        self.facts = device
+    def __init__(self, device: DeviceFacts) -> None:
         self._version = start()
-        ordinal = _ordinal_of(device)
-        self._device = call("cuDeviceGet", ordinal)
-        self._context = call("cuDevicePrimaryCtxRetain", self._device)
-        self._memory: dict[int, int] = {}
-        self._events: list[Any] = []
         self._blas: CuBlas | None = None
-        call("cuCtxSetCurrent", self._context)
-        self._own_stream = stream is None
-        flags = binding().CUstream_flags.CU_STREAM_NON_BLOCKING
-        self._stream: Any = call("cuStreamCreate", flags) if stream is None else binding().CUstream(stream)
-        self._gate = StreamGate(CudaSignal.make if gate else None)
-        self._readings = NvmlReadings(device.pci or "")
-
-    @property
-    def stream(self) -> int:
-        """The handle of the stream, a `cudaStream_t`."""
-        return int(self._stream)
+        context = CUDA.call("cuDevicePrimaryCtxRetain", CUDA.call("cuDeviceGet", _ordinal_of(device)))
+        CUDA.call("cuCtxSetCurrent", context)
+        super().__init__(device, CUDA, NvmlReadings(device.pci or ""), _gate_signal())
 
     @property
     def versions(self) -> dict[str, str]:
@@ -79,60 +60,22 @@ class CudaRuntime:
             found["library"] = self._blas.name
         return found
 
-    def loaded(self) -> None:
-        """Nothing that an artifact brings along matters here."""
-
-    def free_memory_bytes(self) -> int:
-        return int(call("cuMemGetInfo")[0])
-
     def allocate(self, size_bytes: int) -> int:
         """Device memory, aligned to 256 bytes (`cuMemAlloc`)."""
-        address = int(call("cuMemAlloc", max(size_bytes, 1)))
-        self._memory[address] = size_bytes
-        return address
+        return int(CUDA.call("cuMemAlloc", max(size_bytes, 1)))
 
     def free(self, address: int) -> None:
-        if self._memory.pop(address, None) is not None:
-            call("cuMemFree", address)
+        CUDA.call("cuMemFree", address)
 
     def upload(self, address: int, data: Bytes) -> None:
         if data.size:
-            call("cuMemcpyHtoDAsync", address, data.ctypes.data, data.nbytes, self._stream)
+            CUDA.call("cuMemcpyHtoDAsync", address, data.ctypes.data, data.nbytes, self._stream)
             self.synchronize()
 
     def download(self, address: int, data: Bytes) -> None:
         if data.size:
-            call("cuMemcpyDtoHAsync", data.ctypes.data, address, data.nbytes, self._stream)
+            CUDA.call("cuMemcpyDtoHAsync", data.ctypes.data, address, data.nbytes, self._stream)
             self.synchronize()
-
-    def fill(self, address: int, value: int, size_bytes: int) -> None:
-        if size_bytes:
-            call("cuMemsetD8Async", address, value, size_bytes, self._stream)
-
-    def event(self) -> DeviceEvent:
-        self._events.append(call("cuEventCreate", binding().CUevent_flags.CU_EVENT_DEFAULT))
-        return cast("DeviceEvent", self._events[-1])
-
-    def record(self, event: DeviceEvent) -> None:
-        call("cuEventRecord", event, self._stream)
-
-    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        return float(call("cuEventElapsedTime", begin, end)) * _US_PER_MS
-
-    def wait(self, event: DeviceEvent) -> None:
-        call("cuEventSynchronize", event)
-
-    def synchronize(self) -> None:
-        call("cuStreamSynchronize", self._stream)
-
-    def gate(self) -> AbstractContextManager[None]:
-        return self._gate.closed(self.stream)
-
-    def reading(self) -> DeviceReading:
-        return self._readings.read()
-
-    def others(self) -> tuple[str, ...]:
-        return self._readings.others()
 
     def library(self, problem: KernelProblem, addresses: Mapping[str, int]) -> Launch | None:
         """cuBLAS's GEMM; None without cuBLAS, or where it has none."""
@@ -152,48 +95,28 @@ class CudaRuntime:
         """cuBLAS with its version, once it was asked for a GEMM."""
         return "cuBLAS" if self._blas is None else self._blas.name
 
-    def close(self) -> None:
-        """Give everything back; what cannot be given back any more goes with the process."""
-        if self._context is None:
-            return
-        status("cuCtxSetCurrent", self._context)
-        status("cuStreamSynchronize", self._stream)
-        if self._blas is not None:
-            self._blas.close()
-            self._blas = None
-        for event in self._events:
-            status("cuEventDestroy", event)
-        self._events.clear()
-        for address in self._memory:
-            status("cuMemFree", address)
-        self._memory.clear()
-        self._gate.close()
-        if self._own_stream:
-            status("cuStreamDestroy", self._stream)
-        self._readings.close()
-        status("cuDevicePrimaryCtxRelease", self._device)
-        self._context = None
+
+open = CudaRuntime  # noqa: A001  # the protocol's word
 
 
 def _facts(ordinal: int, version: str) -> DeviceFacts:
-    device = call("cuDeviceGet", ordinal)
-    attributes = binding().CUdevice_attribute
+    device = CUDA.call("cuDeviceGet", ordinal)
+    attributes = CUDA.binding.CUdevice_attribute
 
     def attribute(name: str) -> int:
-        answer, value = status("cuDeviceGetAttribute", getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
-        return int(value[0]) if answer == "CUDA_SUCCESS" else 0
+        answer, value = CUDA.status("cuDeviceGetAttribute", getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
+        return int(value[0]) if answer == CUDA.success else 0
 
-    pci = _pci(call("cuDeviceGetPCIBusId", 32, device))
+    pci = _pci(CUDA.call("cuDeviceGetPCIBusId", 32, device))
     readings = NvmlReadings(pci)
     clock_mhz, memory_clock_mhz = readings.highest_clocks_mhz()
     driver = readings.version if readings.are_there else ""
-    readings.close()
     return DeviceFacts(
         name=f"cuda:{ordinal}",
-        description=_text(call("cuDeviceGetName", 256, device)),
+        description=_text(CUDA.call("cuDeviceGetName", 256, device)),
         arch=f"sm_{attribute('COMPUTE_CAPABILITY_MAJOR')}{attribute('COMPUTE_CAPABILITY_MINOR')}",
         pci=pci,
-        total_memory_bytes=int(call("cuDeviceTotalMem", device)),
+        total_memory_bytes=int(CUDA.call("cuDeviceTotalMem", device)),
         last_level_cache_bytes=attribute("L2_CACHE_SIZE"),
         local_memory_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         compute_units=attribute("MULTIPROCESSOR_COUNT"),
@@ -208,8 +131,8 @@ def _ordinal_of(device: DeviceFacts) -> int:
     """CUDA's number of the device now: found by its PCI address. BenchmarkError (NO_DEVICE) when it is not there."""
     if device.pci is None:
         return int(device.name.partition(":")[2])
-    for ordinal in range(int(call("cuDeviceGetCount"))):
-        if _pci(call("cuDeviceGetPCIBusId", 32, call("cuDeviceGet", ordinal))) == device.pci:
+    for ordinal in range(int(CUDA.call("cuDeviceGetCount"))):
+        if _pci(CUDA.call("cuDeviceGetPCIBusId", 32, CUDA.call("cuDeviceGet", ordinal))) == device.pci:
             return ordinal
     raise BenchmarkError(FailureKind.NO_DEVICE, f"there is no device at {device.pci} any more")
 
@@ -231,43 +154,15 @@ def _text(value: Any) -> str:
 _GATE_BYTES = 8
 
 
-class CudaSignal:
-    """Host memory that the device sees; see `stream_gate.GateSignal`."""
-
-    call = "cuStreamWaitValue32"
-    name = "cuStreamWaitValue32 on host memory"
-    shows_wait = True
-
-    def __init__(self, memory: Any, device_address: Any) -> None:
-        self.number = ctypes.c_uint32.from_address(int(memory))
-        self._memory = memory
-        self._device_address = device_address
-
-    @classmethod
-    def make(cls) -> CudaSignal | str:
-        """The signal, or why there is none."""
-        cuda = binding()
-        flags = cuda.CU_MEMHOSTALLOC_DEVICEMAP | cuda.CU_MEMHOSTALLOC_PORTABLE
-        answer, memory = status("cuMemHostAlloc", _GATE_BYTES, flags)
-        if answer == "CUDA_SUCCESS":
-            answer, address = status("cuMemHostGetDevicePointer", memory[0], 0)
-            if answer == "CUDA_SUCCESS":
-                return cls(memory[0], address[0])
-            status("cuMemFreeHost", memory[0])
-        return f"no memory that host and device both see ({answer})"
-
-    def put_wait(self, stream: int, number: int) -> None:
-        geq = binding().CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        call(self.call, stream, self._device_address, number, geq)
-
-    def new_stream(self) -> int:
-        return int(call("cuStreamCreate", binding().CUstream_flags.CU_STREAM_NON_BLOCKING))
-
-    def is_busy(self, stream: int) -> bool:
-        return status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY"
-
-    def destroy_stream(self, stream: int) -> None:
-        status("cuStreamDestroy", stream)
-
-    def free(self) -> None:
-        status("cuMemFreeHost", self._memory)
+def _gate_signal() -> GateSignal | str:
+    """Host memory that the device sees, or why there is none."""
+    cuda = CUDA.binding
+    flags = cuda.CU_MEMHOSTALLOC_DEVICEMAP | cuda.CU_MEMHOSTALLOC_PORTABLE
+    answer, memory = CUDA.status("cuMemHostAlloc", _GATE_BYTES, flags)
+    if answer == CUDA.success:
+        answer, address = CUDA.status("cuMemHostGetDevicePointer", memory[0], 0)
+        if answer == CUDA.success:
+            number = ctypes.c_uint32.from_address(int(memory[0]))
+            geq = cuda.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+            return GateSignal(CUDA, "host memory", number, address[0], (geq,), shows_wait=True)
+    return f"no memory that host and device both see ({answer})"

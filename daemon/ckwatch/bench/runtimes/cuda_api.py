@@ -1,18 +1,12 @@
-"""Calls of CUDA's driver through cuda-bindings, and whose fault each of its errors is.
-
-cuda-bindings' functions return a status before everything else.
-"""
+"""CUDA's driver through cuda-bindings, and whose fault each of its errors is."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Mapping
-from typing import Any
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.system.installation import command_for_packages
+from ckwatch.bench.runtimes.vendor_api import VendorApi
 
 _FAULT, _CODE, _LOST = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.LOST
 
@@ -74,59 +68,24 @@ HINTS: Mapping[FailureKind, str] = {
 }
 
 
-def kind_of(error: str) -> tuple[FailureKind, str]:
-    """Whose fault the error of this name is, and what it means in words."""
-    return ERRORS.get(error, (FailureKind.BROKEN, "CUDA was called incorrectly"))
-
-
 OLDEST = 12
 """The oldest CUDA whose driver has the functions that are called here."""
 
 
-@functools.cache
-def binding() -> Any:
-    """cuda-bindings' module of the driver. BenchmarkError (NO_DRIVER) when it is not installed."""
-    try:
-        return importlib.import_module("cuda.bindings.driver")
-    except ImportError as error:
-        raise BenchmarkError(
-            FailureKind.NO_DRIVER, f"cuda-bindings cannot be imported: {error}", command_for_packages("cuda-bindings")
-        ) from error
+class _Cuda(VendorApi):
+    """CUDA's driver through cuda-bindings."""
+
+    name, prefix, success, not_ready = "CUDA", "cu", "CUDA_SUCCESS", "CUDA_ERROR_NOT_READY"
+    module, bindings, package = "cuda.bindings.driver", "cuda-bindings", "cuda-bindings"
+    create_stream, create_event = "cuStreamCreate", "cuEventCreate"
+    errors, hints = ERRORS, HINTS
+
+    def absent(self, function: str, said: str) -> BenchmarkError:  # noqa: ARG002  # as each
+        why = f"CUDA's driver library, libcuda.so.1, cannot be used: {said}"
+        return BenchmarkError(FailureKind.NO_DRIVER, why, HINTS[FailureKind.NO_DRIVER])
 
 
-def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
-    """The name of what `function` returned (`CUDA_SUCCESS` among them) and its results.
-
-    BenchmarkError: NO_DRIVER without libcuda or when it lacks the function.
-    """
-    called = getattr(binding(), function)
-    try:
-        answer = called(*arguments)
-    except (RuntimeError, OSError) as error:  # cuda-pathfinder's DynamicLibNotFoundError is a RuntimeError
-        raise BenchmarkError(
-            FailureKind.NO_DRIVER,
-            f"CUDA's driver library, libcuda.so.1, cannot be used: {error}",
-            HINTS[FailureKind.NO_DRIVER],
-        ) from error
-    except ValueError as error:  # cuda-bindings makes an enumerator of the status
-        raise BenchmarkError(
-            FailureKind.BROKEN, f"{function} returned an error that cuda-bindings does not know: {error}"
-        ) from error
-    return str(answer[0].name), tuple(answer[1:])
-
-
-def call(function: str, *arguments: Any) -> Any:
-    """The result of `function`: None, the only one, or a tuple. BenchmarkError by the error that it returned."""
-    name, results = status(function, *arguments)
-    if name != "CUDA_SUCCESS":
-        raise failure(function, name)
-    return results[0] if len(results) == 1 else results or None
-
-
-def failure(function: str, name: str) -> BenchmarkError:
-    """Return the error for this name, as returned by `function`."""
-    kind, meaning = kind_of(name)
-    return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))
+CUDA = _Cuda()
 
 
 def version_text(number: int) -> str:
@@ -136,8 +95,8 @@ def version_text(number: int) -> str:
 
 def start() -> str:
     """Initialise the driver; the CUDA version that it supports. BenchmarkError: NO_DRIVER, or by what it returned."""
-    call("cuInit", 0)
-    number = int(call("cuDriverGetVersion"))
+    CUDA.call("cuInit", 0)
+    number = int(CUDA.call("cuDriverGetVersion"))
     if number < OLDEST * 1000:
         raise BenchmarkError(
             FailureKind.NO_DRIVER,

@@ -81,11 +81,6 @@ class CuBlas:
 
         return run
 
-    def close(self) -> None:
-        if self._handle:
-            self._library.cublasDestroy_v2(self._handle)
-            self._handle = ctypes.c_void_p()
-
     @staticmethod
     def _check(function: str, status: int) -> None:
         if status:

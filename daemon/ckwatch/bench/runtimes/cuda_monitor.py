@@ -9,11 +9,10 @@ import contextlib
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ckwatch.bench.report import DeviceReading
-from ckwatch.bench.runtimes.monitor import VendorReadings
+from ckwatch.bench.runtimes.monitor import VendorReadings, process_name
 
 REASONS: Mapping[int, str] = {
     0x02: "application clocks",
@@ -33,7 +32,7 @@ _MILLI = 1e-3
 class NvmlReadings(VendorReadings):
     """NVML for one device."""
 
-    SHUTDOWN, PACKAGE = "nvmlShutdown", "nvidia-ml-py"
+    PACKAGE = "nvidia-ml-py"
 
     def _start(self, pci: str) -> None:
         nvml = importlib.import_module("pynvml")
@@ -44,7 +43,6 @@ class NvmlReadings(VendorReadings):
         self.version = version.decode() if isinstance(version, bytes) else str(version)
 
     def read(self) -> DeviceReading:
-        """The present state; nothing in it where NVML cannot be used."""
         nvml, handle = self._library, self._handle
         if handle is None:
             return DeviceReading()
@@ -66,15 +64,13 @@ class NvmlReadings(VendorReadings):
         memory = _read(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))
         return core or 0.0, memory or 0.0
 
-    def others(self, own: int | None = None) -> tuple[str, ...]:
-        """`PID NAME` of each other process that computes on the device; empty where that cannot be seen."""
-        own = os.getpid() if own is None else own
+    def others(self) -> tuple[str, ...]:
         nvml, handle = self._library, self._handle
         if handle is None:
             return ()
         with contextlib.suppress(Exception):
             found = {int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
-            return tuple(f"{pid} {_name(pid)}" for pid in sorted(found - {own}))
+            return tuple(f"{pid} {process_name(pid)}" for pid in sorted(found - {os.getpid()}))
         return ()
 
     def _throttled_by(self) -> tuple[str, ...]:
@@ -92,10 +88,3 @@ def _read(ask: Callable[[], Any]) -> float | None:
         return float(ask())
     except Exception:  # noqa: BLE001  # a reading that fails is one that says nothing
         return None
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return "?"

@@ -47,7 +47,7 @@ class DeviceEvent(Protocol):
 class DeviceRuntime(Protocol):
     """A device that is open, with one stream. Every method raises BenchmarkError; addresses are integers.
 
-    Memory belongs to the runtime: `close` frees what `free` has not. `fill`, `record` and a kernel's launch are put on
+    It is given back with the process. `fill`, `record` and a kernel's launch are put on
     the stream in this order and return at once, except on the CPU; everything else waits for what it needs.
     """
 
@@ -123,8 +123,6 @@ class DeviceRuntime(Protocol):
 
     @property
     def library_name(self) -> str: ...
-
-    def close(self) -> None: ...
 
 
 class RuntimeModule(Protocol):

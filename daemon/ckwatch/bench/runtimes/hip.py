@@ -5,22 +5,20 @@ HIP must not be initialised in a process that forks afterwards; nothing here doe
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import functools
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ckwatch.bench.report import DeviceReading, FailureKind
-from ckwatch.bench.runtimes import hip_api, hip_monitor
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes import hip_api
 from ckwatch.bench.runtimes.blas import blas_gemm
-from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch, version_of
-from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, Launch, version_of
+from ckwatch.bench.runtimes.gpu_runtime import GpuRuntime
+from ckwatch.bench.runtimes.hip_api import HIP, LAUNCH_ERRORS
 from ckwatch.bench.runtimes.hip_blas import BlasLibrary, available_libraries
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
-from ckwatch.bench.runtimes.stream_gate import StreamGate
+from ckwatch.bench.runtimes.stream_gate import GateSignal
 from ckwatch.model.emulated_archs import EMULATED
 from ckwatch.model.gpu_specs import AMD_GPUS, MIB, DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
@@ -39,7 +37,7 @@ def find() -> tuple[DeviceFacts, ...]:
     BenchmarkError: NO_DRIVER without HIP or hip-python, or with one that does not fit; NO_DEVICE when HIP sees none.
     """
     version = hip_api.check_version()
-    count = int(call("hipGetDeviceCount"))
+    count = int(HIP.call("hipGetDeviceCount"))
     devices = [_facts(ordinal, version) for ordinal in range(count)]
     if devices and all(device.description.startswith(f"{EMULATED} ") for device in devices):
         raise BenchmarkError(
@@ -50,33 +48,20 @@ def find() -> tuple[DeviceFacts, ...]:
     return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
 
 
-def open(device: DeviceFacts, *, gate: bool = True) -> HipRuntime:  # noqa: A001  # the protocol's word
-    """Open a device that `find` found; `gate` off: streams are never held back.
+class HipRuntime(GpuRuntime):
+    """An AMD device that `find` has found, opened. BenchmarkError as `find`, and NO_DEVICE when it is not there any
+    more."""
 
-    BenchmarkError as `find`, and NO_DEVICE when the device is not there any more.
-    """
-    hip_api.check_version()
-    ordinal = _ordinal_of(device)
-    if ordinal is None:
-        raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
-    return HipRuntime(device, ordinal, gate=gate)
+    fill_function = "hipMemsetAsync"
 
-
-class HipRuntime:
-    """An AMD device that is open (`DeviceRuntime`)."""
-
-    def __init__(self, facts: DeviceFacts, ordinal: int, *, gate: bool) -> None:
-        self.facts = facts
-        self._memory: set[int] = set()
-        self._events: list[int] = []
+    def __init__(self, facts: DeviceFacts) -> None:
+        hip_api.check_version()
+        ordinal = _ordinal_of(facts)
         self._vendors: list[BlasLibrary] | None = None
         self._library_name = ""
-        call("hipSetDevice", ordinal)
-        self._event_flags = _event_flags()
-        self._gate = StreamGate(functools.partial(HipSignal.make, ordinal) if gate else None)
-        self.stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
-        self._readings = AmdsmiReadings(facts.pci or "")
-        hip_api.forget_last_error()  # what was tried and refused until now is no failure of a launch
+        HIP.call("hipSetDevice", ordinal)
+        super().__init__(facts, HIP, AmdsmiReadings(facts.pci or ""), _gate_signal(ordinal), _event_flags())
+        HIP.forget_last_error()  # what was tried and refused until now is no failure of a launch
 
     @property
     def versions(self) -> dict[str, str]:
@@ -90,78 +75,36 @@ class HipRuntime:
             "events": EVENTS[self._event_flags],
         }
 
-    def free_memory_bytes(self) -> int:
-        return int(call("hipMemGetInfo")[0])
-
     def allocate(self, size_bytes: int) -> int:
-        name, results = hip_api.status("hipMalloc", max(size_bytes, 1))
+        name, results = HIP.status("hipMalloc", max(size_bytes, 1))
         if name == "hipErrorOutOfMemory":
-            hip_api.forget_last_error()
-            free, total = call("hipMemGetInfo")
+            HIP.forget_last_error()
+            free, total = HIP.call("hipMemGetInfo")
             raise BenchmarkError(
                 FailureKind.NO_MEMORY,
                 f"{_mib(size_bytes)} of device memory are wanted, {_mib(free)} of {_mib(total)} are free",
                 "a smaller shape, or a device that no other program uses",
             )
         if name != "hipSuccess":
-            raise hip_api.failure("hipMalloc", name)
-        address = int(results[0])
-        self._memory.add(address)
-        return address
+            raise HIP.failure("hipMalloc", name)
+        return int(results[0])
 
     def free(self, address: int) -> None:
-        self._memory.discard(address)
-        call("hipFree", address)
+        HIP.call("hipFree", address)
 
     def upload(self, address: int, data: Bytes) -> None:
         self.synchronize()
-        call("hipMemcpy", address, _address(data), data.nbytes, binding().hipMemcpyKind.hipMemcpyHostToDevice)
+        HIP.call("hipMemcpy", address, _address(data), data.nbytes, HIP.binding.hipMemcpyKind.hipMemcpyHostToDevice)
 
     def download(self, address: int, data: Bytes) -> None:
         self.synchronize()
-        call("hipMemcpy", _address(data), address, data.nbytes, binding().hipMemcpyKind.hipMemcpyDeviceToHost)
-
-    def fill(self, address: int, value: int, size_bytes: int) -> None:
-        call("hipMemsetAsync", address, value, size_bytes, self.stream)
-
-    def event(self) -> DeviceEvent:
-        self._events.append(int(call("hipEventCreateWithFlags", self._event_flags)))
-        return self._events[-1]
-
-    def record(self, event: DeviceEvent) -> None:
-        call("hipEventRecord", event, self.stream)
-
-    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
-        name, results = hip_api.status("hipEventElapsedTime", begin, end)
-        if name == "hipErrorNotReady":
-            self.synchronize()
-            name, results = hip_api.status("hipEventElapsedTime", begin, end)
-        if name != "hipSuccess":
-            raise hip_api.failure("hipEventElapsedTime", name)
-        return float(results[0]) * 1000.0
-
-    def wait(self, event: DeviceEvent) -> None:
-        call("hipEventSynchronize", event)
-        self._require_launched()
-
-    def synchronize(self) -> None:
-        call("hipStreamSynchronize", self.stream)
-        self._require_launched()
+        HIP.call("hipMemcpy", _address(data), address, data.nbytes, HIP.binding.hipMemcpyKind.hipMemcpyDeviceToHost)
 
     def _require_launched(self) -> None:
-        # A launch that failed in the artifact is reported only as the thread's last error.
-        name = hip_api.last_error()
+        # one that failed in the artifact is reported only as the thread's last error
+        name = HIP.last_error()
         if name in LAUNCH_ERRORS:
-            raise hip_api.failure("a launch", name)
-
-    def gate(self) -> AbstractContextManager[None]:
-        return self._gate.closed(self.stream)
-
-    def reading(self) -> DeviceReading:
-        return self._readings.read()
-
-    def others(self) -> tuple[str, ...]:
-        return hip_monitor.other_processes(self.facts.pci or "")
+            raise HIP.failure("a launch", name)
 
     def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """The fastest of hipBLASLt's and rocBLAS's candidates, by a short trial of each on the buffers."""
@@ -174,7 +117,7 @@ class HipRuntime:
                 took_us = self._trial(candidate, vendor.name)
                 if took_us is not None:
                     tried.append((took_us, vendor.name, candidate))
-        hip_api.forget_last_error()
+        HIP.forget_last_error()
         if not tried:
             return None
         _, self._library_name, launch = min(tried, key=lambda one: one[0])
@@ -197,28 +140,10 @@ class HipRuntime:
                 "\n".join(libraries),
             )
 
-    def close(self) -> None:
-        with contextlib.suppress(BenchmarkError):
-            call("hipStreamSynchronize", self.stream)
-        for vendor in self._vendors or ():
-            vendor.close()
-        self._vendors = []
-        for event in self._events:
-            hip_api.status("hipEventDestroy", event)
-        self._events.clear()
-        for address in self._memory:
-            hip_api.status("hipFree", address)
-        self._memory.clear()
-        self._gate.close()
-        if self.stream:
-            hip_api.status("hipStreamDestroy", self.stream)
-            self.stream = 0
-        self._readings.close()
-
     def _started(self) -> list[BlasLibrary]:
         if self._vendors is None:
             self._vendors = available_libraries(self.stream, self.allocate)
-            hip_api.forget_last_error()
+            HIP.forget_last_error()
         return self._vendors
 
     def _trial(self, launch: Launch, library: str) -> float | None:
@@ -240,16 +165,19 @@ class HipRuntime:
         return self.elapsed_us(begin, end)
 
 
+open = HipRuntime  # noqa: A001  # the protocol's word
+
+
 def _event_flags() -> int:
     """The best flags of events that this HIP takes."""
     for flags in EVENTS:
-        name, results = hip_api.status("hipEventCreateWithFlags", flags)
+        name, results = HIP.status("hipEventCreateWithFlags", flags)
         if name == "hipSuccess":
-            hip_api.status("hipEventDestroy", int(results[0]))
+            HIP.status("hipEventDestroy", int(results[0]))
             return flags
         if name != "hipErrorInvalidValue":
-            raise hip_api.failure("hipEventCreateWithFlags", name)
-    raise hip_api.failure("hipEventCreateWithFlags", "hipErrorInvalidValue")
+            raise HIP.failure("hipEventCreateWithFlags", name)
+    raise HIP.failure("hipEventCreateWithFlags", "hipErrorInvalidValue")
 
 
 def _address(data: Bytes) -> int:
@@ -286,12 +214,12 @@ RADEON_CACHE_BYTES: Mapping[str, int] = {
 _AMDGPU_VERSION_FILE = Path("/sys/module/amdgpu/version")
 
 
-def _ordinal_of(device: DeviceFacts) -> int | None:
-    """The number that HIP gives the device now, found by its PCI address; None when it is not there any more."""
-    for ordinal in range(int(call("hipGetDeviceCount"))):
+def _ordinal_of(device: DeviceFacts) -> int:
+    """The number that HIP gives the device now, found by its PCI address."""
+    for ordinal in range(int(HIP.call("hipGetDeviceCount"))):
         if _pci(ordinal) == device.pci:
             return ordinal
-    return None
+    raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
 
 
 def _driver_version() -> str:
@@ -299,7 +227,7 @@ def _driver_version() -> str:
     try:
         return "amdgpu " + _AMDGPU_VERSION_FILE.read_text().strip()
     except OSError:
-        return "HIP " + hip_api.version_text(int(call("hipDriverGetVersion")))
+        return "HIP " + hip_api.version_text(int(HIP.call("hipDriverGetVersion")))
 
 
 def last_level_cache_bytes(arch: str, reported_l2_bytes: int) -> int:
@@ -314,7 +242,7 @@ def last_level_cache_bytes(arch: str, reported_l2_bytes: int) -> int:
 
 
 def _facts(ordinal: int, version: str) -> DeviceFacts:
-    properties = call("hipGetDeviceProperties", ordinal)
+    properties = HIP.call("hipGetDeviceProperties", ordinal)
     arch = _text(properties.gcnArchName)  # with its target features, as in `gfx942:sramecc+:xnack-`
     return DeviceFacts(
         name=f"hip:{ordinal}",
@@ -333,7 +261,7 @@ def _facts(ordinal: int, version: str) -> DeviceFacts:
 
 
 def _pci(ordinal: int) -> str:
-    return _text(call("hipDeviceGetPCIBusId", 32, ordinal)).lower()
+    return _text(HIP.call("hipDeviceGetPCIBusId", 32, ordinal)).lower()
 
 
 def _text(value: object) -> str:
@@ -347,46 +275,20 @@ _SIGNAL_BYTES = 8
 _WHOLE = 0xFFFFFFFF
 
 
-class HipSignal:
-    """Signal memory, or else host memory that the device sees; see `stream_gate.GateSignal`."""
-
-    call = "hipStreamWaitValue32"
-    shows_wait = False
-
-    def __init__(self, address: int, free: str, name: str) -> None:
-        self.name = f"{self.call} on {name}"
-        self.number = ctypes.c_uint64.from_address(address)
-        self._address = address
-        self._free = free
-
-    @classmethod
-    def make(cls, ordinal: int) -> HipSignal | str:
-        """The signal, or why there is none."""
-        hip = binding()
-        attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue
-        answer, can = status("hipDeviceGetAttribute", attribute, ordinal)
-        if answer != "hipSuccess" or not can[0]:
-            return "the device cannot wait for a value"
-        for function, flags, free, name in (
-            ("hipExtMallocWithFlags", hip.hipMallocSignalMemory, "hipFree", "signal memory"),
-            ("hipHostMalloc", hip.hipHostMallocMapped | hip.hipHostMallocCoherent, "hipHostFree", "host memory"),
-        ):
-            answer, memory = status(function, _SIGNAL_BYTES, flags)
-            if answer == "hipSuccess" and memory[0] is not None:
-                return cls(int(memory[0]), free, name)
-        return "no memory that host and device both see"
-
-    def put_wait(self, stream: int, number: int) -> None:
-        call(self.call, stream, self._address, number, binding().hipStreamWaitValueGte, _WHOLE)
-
-    def new_stream(self) -> int:
-        return int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
-
-    def is_busy(self, stream: int) -> bool:
-        return status("hipStreamQuery", stream)[0] == "hipErrorNotReady"
-
-    def destroy_stream(self, stream: int) -> None:
-        status("hipStreamDestroy", stream)
-
-    def free(self) -> None:
-        status(self._free, self._address)
+def _gate_signal(ordinal: int) -> GateSignal | str:
+    """Signal memory, or else host memory that the device sees; or why there is neither."""
+    hip = HIP.binding
+    attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue
+    answer, can = HIP.status("hipDeviceGetAttribute", attribute, ordinal)
+    if answer != "hipSuccess" or not can[0]:
+        return "the device cannot wait for a value"
+    for function, flags, name in (
+        ("hipExtMallocWithFlags", hip.hipMallocSignalMemory, "signal memory"),
+        ("hipHostMalloc", hip.hipHostMallocMapped | hip.hipHostMallocCoherent, "host memory"),
+    ):
+        answer, memory = HIP.status(function, _SIGNAL_BYTES, flags)
+        if answer == "hipSuccess" and memory[0] is not None:
+            address = int(memory[0])
+            number = ctypes.c_uint64.from_address(address)
+            return GateSignal(HIP, name, number, address, (hip.hipStreamWaitValueGte, _WHOLE), shows_wait=False)
+    return "no memory that host and device both see"

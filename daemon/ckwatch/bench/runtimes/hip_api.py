@@ -1,21 +1,19 @@
-"""Calls of HIP through hip-python, and whose fault each of its errors is.
+"""HIP through hip-python, and whose fault each of its errors is.
 
-hip-python's functions return a status before everything else. An error shows in one of two ways: a call returns it
-(`kind_of`), or ROCm's runtime ends the process, as it does for most faults of a kernel, after one line on standard
-error (`fault_in_stderr`, which the session in the daemon uses: nothing here loads HIP until it is called).
+An error shows in one of two ways: a call returns it (`VendorApi.kind_of`), or ROCm's runtime ends the process, as it
+does for most faults of a kernel, after one line on standard error (`fault_in_stderr`, which the session in the daemon
+uses: nothing here loads HIP until it is called).
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
-from ckwatch.system.installation import command_for_packages
+from ckwatch.bench.runtimes.vendor_api import VendorApi
 
 _FAULT, _CODE, _MEMORY = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.NO_MEMORY
 _BROKEN = FailureKind.BROKEN
@@ -99,16 +97,11 @@ LAUNCH_ERRORS = frozenset(
 host code asked for and was refused, which is no failure."""
 
 
-def kind_of(error: str) -> tuple[FailureKind, str]:
-    """Whose fault the error of this name is, and what it means in words."""
-    return ERRORS.get(error, (0, _BROKEN, "HIP was called incorrectly"))[1:]
-
-
 def explained_status(status: int) -> str:
     """` (hipErrorLaunchFailure: the kernel failed while it ran)` for 719, as kernels return it; empty for what is no
     error of HIP."""
     name = NUMBERS.get(status)
-    return f" ({name}: {kind_of(name)[1]})" if name else ""
+    return f" ({name}: {HIP.kind_of(name)[1]})" if name else ""
 
 
 EMULATOR_BUG = "a bug in ckwatch's emulator"
@@ -153,59 +146,40 @@ _SEARCHED = (
 )
 
 
-@functools.cache
-def binding() -> Any:
-    """hip-python's module. BenchmarkError (NO_DRIVER) when it is not installed."""
-    try:
-        return importlib.import_module("rocm.bindings.hip")
-    except ImportError as error:
-        raise BenchmarkError(
-            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", command_for_packages("rocm-bindings-hip")
-        ) from error
+class _Hip(VendorApi):
+    """HIP through hip-python."""
+
+    name, prefix, success, not_ready = "HIP", "hip", "hipSuccess", "hipErrorNotReady"
+    module, bindings, package = "rocm.bindings.hip", "hip-python", "rocm-bindings-hip"
+    create_stream, create_event = "hipStreamCreateWithFlags", "hipEventCreateWithFlags"
+    errors: Mapping[str, tuple[FailureKind, str]] = {name: row[1:] for name, row in ERRORS.items()}
+    hints = HINTS
+
+    def failure(self, function: str, name: str) -> BenchmarkError:
+        """As each; clears the thread's last error."""
+        self.forget_last_error()
+        return super().failure(function, name)
+
+    def last_error(self) -> str:
+        """The name of the last error of this thread, which is forgotten."""
+        return self.status("hipGetLastError")[0]
+
+    def forget_last_error(self) -> None:
+        """Nothing of what failed until now is found by `last_error`."""
+        with suppress(BenchmarkError):
+            self.last_error()
+
+    def absent(self, function: str, said: str) -> BenchmarkError:
+        if "dlsym" in said:
+            message = f"libamdhip64 has no {function}: it is not of a version that hip-python fits"
+            return BenchmarkError(FailureKind.NO_DRIVER, message, f"HIP {OLDEST} or newer is needed; {_SEARCHED}", said)
+        if "dlopen" in said:
+            message = "HIP's library, libamdhip64.so, cannot be loaded"
+            return BenchmarkError(FailureKind.NO_DRIVER, message, f"install ROCm's runtime; {_SEARCHED}", said)
+        return BenchmarkError(FailureKind.BROKEN, f"{function} failed in hip-python: {said}")
 
 
-def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
-    """The name of what `function` returned (`hipSuccess` among them) and its results.
-
-    BenchmarkError: NO_DRIVER without libamdhip64 or when it lacks the function, BROKEN for a status without a name.
-    """
-    try:
-        answer = getattr(binding(), function)(*arguments)
-    except RuntimeError as error:
-        raise _absent(function, str(error)) from error
-    except ValueError as error:  # hip-python makes an enumerator of the status
-        raise BenchmarkError(
-            FailureKind.BROKEN, f"{function} returned an error that hip-python does not know: {error}"
-        ) from error
-    return str(answer[0].name), tuple(answer[1:])
-
-
-def call(function: str, *arguments: Any) -> Any:
-    """The result of `function`: None, the only one, or a tuple. BenchmarkError by the error that it returned."""
-    name, results = status(function, *arguments)
-    if name != "hipSuccess":
-        raise failure(function, name)
-    return results[0] if len(results) == 1 else results or None
-
-
-def failure(function: str, name: str) -> BenchmarkError:
-    """Return the error for this name, as returned by `function`; clears the thread's last error."""
-    forget_last_error()
-    kind, meaning = kind_of(name)
-    return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))
-
-
-def last_error() -> str:
-    """The name of the last error of this thread, which is forgotten."""
-    return status("hipGetLastError")[0]
-
-
-def forget_last_error() -> None:
-    """Nothing of what failed until now is found by `last_error`."""
-    try:
-        status("hipGetLastError")
-    except BenchmarkError:
-        return
+HIP = _Hip()
 
 
 def version_text(number: int) -> str:
@@ -215,7 +189,7 @@ def version_text(number: int) -> str:
 
 def check_version() -> str:
     """The runtime's version. BenchmarkError (NO_DRIVER) when it is older than `OLDEST`."""
-    number = int(call("hipRuntimeGetVersion"))
+    number = int(HIP.call("hipRuntimeGetVersion"))
     if number < OLDEST * 10_000_000:
         raise BenchmarkError(
             FailureKind.NO_DRIVER,
@@ -223,13 +197,3 @@ def check_version() -> str:
             f"HIP {OLDEST} or newer is needed; {_SEARCHED}",
         )
     return version_text(number)
-
-
-def _absent(function: str, said: str) -> BenchmarkError:
-    if "dlsym" in said:
-        message = f"libamdhip64 has no {function}: it is not of a version that hip-python fits"
-        return BenchmarkError(FailureKind.NO_DRIVER, message, f"HIP {OLDEST} or newer is needed; {_SEARCHED}", said)
-    if "dlopen" in said:
-        message = "HIP's library, libamdhip64.so, cannot be loaded"
-        return BenchmarkError(FailureKind.NO_DRIVER, message, f"install ROCm's runtime; {_SEARCHED}", said)
-    return BenchmarkError(FailureKind.BROKEN, f"{function} failed in hip-python: {said}")

@@ -84,15 +84,11 @@ class _Heuristic(ctypes.Structure):
 
 _HIPBLASLT_SIGNATURES: Mapping[str, list[Any]] = {
     "hipblasLtCreate": [POINTER(c_void_p)],
-    "hipblasLtDestroy": [c_void_p],
     "hipblasLtGetVersion": [c_void_p, POINTER(c_int)],
     "hipblasLtMatrixLayoutCreate": [POINTER(c_void_p), c_int, c_uint64, c_uint64, c_int64],
-    "hipblasLtMatrixLayoutDestroy": [c_void_p],
     "hipblasLtMatmulDescCreate": [POINTER(c_void_p), c_int, c_int],
-    "hipblasLtMatmulDescDestroy": [c_void_p],
     "hipblasLtMatmulDescSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "hipblasLtMatmulPreferenceCreate": [POINTER(c_void_p)],
-    "hipblasLtMatmulPreferenceDestroy": [c_void_p],
     "hipblasLtMatmulPreferenceSetAttribute": [c_void_p, c_int, c_void_p, c_size_t],
     "hipblasLtMatmulAlgoGetHeuristic": [*[c_void_p] * 7, c_int, POINTER(_Heuristic), POINTER(c_int)],
     "hipblasLtMatmul": [*[c_void_p] * 13, c_void_p, c_size_t, c_void_p],
@@ -100,15 +96,14 @@ _HIPBLASLT_SIGNATURES: Mapping[str, list[Any]] = {
 
 
 class HipBlasLt:
-    """A handle on hipBLASLt, and what was made with it."""
+    """A handle on hipBLASLt."""
 
     def __init__(self, library: Any, stream: int, allocate: Callable[[int], int]) -> None:
         self._library = _declared(library, _HIPBLASLT_SIGNATURES)
         self._stream = stream
         self._allocate = allocate
         self._workspace: tuple[int, int] | None = None
-        self._made: list[tuple[str, c_void_p]] = []
-        self._handle = self._make("hipblasLtCreate", "hipblasLtDestroy")
+        self._handle = self._make("hipblasLtCreate")
         version = c_int()
         self._call("hipblasLtGetVersion", self._handle, byref(version))
         self.name = f"hipBLASLt {version.value // 100_000}.{version.value // 100 % 1000}.{version.value % 100}"
@@ -129,14 +124,8 @@ class HipBlasLt:
         places = [addresses[matrix.buffer] for matrix in matrices]
         return [self._launch(description, layouts, places, one, gemm.accumulator) for one in found]
 
-    def close(self) -> None:
-        for destroy, made in reversed(self._made):
-            with contextlib.suppress(BenchmarkError):
-                self._call(destroy, made)
-        self._made.clear()
-
     def _description(self, gemm: BlasGemm, compute: int, scale: int) -> c_void_p:
-        description = self._make("hipblasLtMatmulDescCreate", "hipblasLtMatmulDescDestroy", compute, scale)
+        description = self._make("hipblasLtMatmulDescCreate", compute, scale)
         for attribute, matrix in ((_TRANSA, gemm.a), (_TRANSB, gemm.b)):
             operation = c_int(TRANSPOSE if matrix.transposed else NONE)
             self._call("hipblasLtMatmulDescSetAttribute", description, attribute, byref(operation), 4)
@@ -144,10 +133,10 @@ class HipBlasLt:
 
     def _layout(self, matrix: BlasMatrix, data_type: int) -> c_void_p:
         shape = (matrix.rows, matrix.columns, matrix.stride)
-        return self._make("hipblasLtMatrixLayoutCreate", "hipblasLtMatrixLayoutDestroy", data_type, *shape)
+        return self._make("hipblasLtMatrixLayoutCreate", data_type, *shape)
 
     def _heuristic(self, description: c_void_p, layouts: list[c_void_p]) -> list[_Heuristic]:
-        preference = self._make("hipblasLtMatmulPreferenceCreate", "hipblasLtMatmulPreferenceDestroy")
+        preference = self._make("hipblasLtMatmulPreferenceCreate")
         _, size = self._scratch()
         limit = c_uint64(size)
         self._call("hipblasLtMatmulPreferenceSetAttribute", preference, _MAX_WORKSPACE, byref(limit), 8)
@@ -191,10 +180,9 @@ class HipBlasLt:
                 self._workspace = (0, 0)
         return self._workspace
 
-    def _make(self, create: str, destroy: str, *arguments: Any) -> c_void_p:
+    def _make(self, create: str, *arguments: Any) -> c_void_p:
         made = c_void_p()
         self._call(create, byref(made), *arguments)
-        self._made.append((destroy, made))
         return made
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -207,7 +195,6 @@ _ROCBLAS_DATA_TYPES: Mapping[str, int] = {"f16": 150, "f32": 151, "f64": 152, "i
 _MATRIX = [c_void_p, c_int, c_int]
 _ROCBLAS_SIGNATURES: Mapping[str, list[Any]] = {
     "rocblas_create_handle": [ctypes.POINTER(c_void_p)],
-    "rocblas_destroy_handle": [c_void_p],
     "rocblas_set_stream": [c_void_p, c_void_p],
     "rocblas_get_version_string": [ctypes.c_char_p, c_size_t],
     "rocblas_gemm_ex": [
@@ -253,10 +240,6 @@ class RocBlas:
             _check_status("rocblas_gemm_ex", status)
 
         return [launch]
-
-    def close(self) -> None:
-        with contextlib.suppress(BenchmarkError):
-            _check_status("rocblas_destroy_handle", self._library.rocblas_destroy_handle(self._handle))
 
 
 BlasLibrary = HipBlasLt | RocBlas

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.bench.report import DeviceReading
-from ckwatch.bench.runtimes.monitor import VendorReadings
+from ckwatch.bench.runtimes.monitor import PROCESSES, VendorReadings, process_name
 
 RESIDENCIES: Mapping[str, str] = {
     "ppt_residency_acc": "power",
@@ -35,15 +35,15 @@ STATUSES = ("throttle_status", "indep_throttle_status")
 class AmdsmiReadings(VendorReadings):
     """amdsmi for one device."""
 
-    SHUTDOWN, PACKAGE = "amdsmi_shut_down", "amdsmi"
+    PACKAGE = "amdsmi"
 
     def __init__(self, pci: str) -> None:
+        self._pci = pci
         self._residency: dict[str, int] = {}
         super().__init__(pci)
         self.read()  # counters are compared with those before
 
     def read(self) -> DeviceReading:
-        """The present state; nothing in it where amdsmi cannot be used or fails."""
         if self._handle is None:
             return DeviceReading()
         try:
@@ -51,6 +51,9 @@ class AmdsmiReadings(VendorReadings):
         except Exception:  # noqa: BLE001  # a reading that fails is one that says nothing
             return DeviceReading()
         return self._reading(metrics)
+
+    def others(self) -> tuple[str, ...]:
+        return other_processes(self._pci)
 
     def _start(self, pci: str) -> None:
         with contextlib.redirect_stdout(io.StringIO()):  # without its library it prints that, and fails
@@ -103,7 +106,6 @@ def _known_values(values: object) -> Iterable[float]:
 
 
 KFD = Path("/sys/class/kfd/kfd")
-PROCESSES = Path("/proc")
 
 
 def other_processes(pci: str, kfd: Path = KFD, processes: Path = PROCESSES, own: int | None = None) -> tuple[str, ...]:
@@ -121,7 +123,7 @@ def other_processes(pci: str, kfd: Path = KFD, processes: Path = PROCESSES, own:
         pid for pid in _numbered_entries(kfd / "proc") if _read_number(kfd / "proc" / str(pid) / f"vram_{gpu}")
     )
     if own in _numbered_entries(kfd / "proc"):
-        return tuple(f"{pid} {_process_name(pid, processes)}" for pid in holders if pid != own)
+        return tuple(f"{pid} {process_name(pid, processes)}" for pid in holders if pid != own)
     return ("a process outside of this container",) * (len(holders) - 1)
 
 
@@ -158,10 +160,3 @@ def _numbered_entries(folder: Path) -> list[int]:
         return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())
     except OSError:
         return []
-
-
-def _process_name(pid: int, processes: Path) -> str:
-    try:
-        return (processes / str(pid) / "comm").read_text().strip()
-    except OSError:
-        return "?"

@@ -3,14 +3,17 @@ way. A reading that fails says nothing."""
 
 from __future__ import annotations
 
-import contextlib
+from pathlib import Path
 from typing import Any
+
+from ckwatch.bench.report import DeviceReading
+
+PROCESSES = Path("/proc")
 
 
 class VendorReadings:
-    """`version` is the library's, or why it cannot be used. `SHUTDOWN` gives the library back, `PACKAGE` is it."""
+    """`version` is the library's, or why it cannot be used. `PACKAGE` is the library."""
 
-    SHUTDOWN = ""
     PACKAGE = ""
 
     def __init__(self, pci: str) -> None:
@@ -21,17 +24,19 @@ class VendorReadings:
             self._start(pci)
         except Exception as error:  # noqa: BLE001
             self.version = f"none: {self._error_text(error)}"
-            self.close()
+            self._handle = None
 
     @property
     def are_there(self) -> bool:
         return self._handle is not None
 
-    def close(self) -> None:
-        library, self._library, self._handle = self._library, None, None
-        if library is not None:
-            with contextlib.suppress(Exception):
-                getattr(library, self.SHUTDOWN)()
+    def read(self) -> DeviceReading:
+        """The present state; nothing in it where the library cannot be used or fails."""
+        raise NotImplementedError
+
+    def others(self) -> tuple[str, ...]:
+        """`PID NAME` of each other process that computes on the device; empty where that cannot be seen."""
+        raise NotImplementedError
 
     def _start(self, pci: str) -> None:
         raise NotImplementedError
@@ -40,3 +45,10 @@ class VendorReadings:
         if isinstance(error, ModuleNotFoundError):
             return f"{self.PACKAGE} is not installed"
         return " ".join(str(error).split()) or type(error).__name__
+
+
+def process_name(pid: int, processes: Path = PROCESSES) -> str:
+    try:
+        return (processes / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return "?"

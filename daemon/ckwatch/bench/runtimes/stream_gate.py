@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.bench.runtimes.vendor_api import VendorApi
 
 PATIENCE_S = 1.0
 """How long a gate holds a stream back at most."""
@@ -25,65 +27,51 @@ GIVEN_UP = 3
 """After so many gates that the watchdog had to open there are no more."""
 
 
-class GateSignal(Protocol):
-    """A number that the host writes and streams wait for, and what a device's API does with it."""
+@dataclass(frozen=True, slots=True)
+class GateSignal:
+    """A number in `memory` of some kind, which the host writes and streams wait for: an unsigned integer of `ctypes`,
+    and its address as the device has it. `flags` of a wait for this number or a larger one. `shows_wait`: a query of a
+    waiting stream is known to say that it waits."""
 
-    name: str
-    """The call by which a stream waits, and the memory."""
-    call: str
-    shows_wait: bool
-    """True if a query of a waiting stream is known to say that it waits."""
+    api: VendorApi
+    memory: str
     number: Any
-    """An unsigned integer of `ctypes`, in the memory."""
+    address: Any
+    flags: tuple[Any, ...]
+    shows_wait: bool
 
-    def put_wait(self, stream: int, number: int) -> None:
-        """Have the stream wait for this number or a larger one. Raises BenchmarkError."""
-        ...
-
-    def new_stream(self) -> int: ...
-    def is_busy(self, stream: int) -> bool: ...
-    def destroy_stream(self, stream: int) -> None: ...
-    def free(self) -> None:
-        """Give the memory back."""
-        ...
+    @property
+    def call(self) -> str:
+        """The call by which a stream waits."""
+        return f"{self.api.prefix}StreamWaitValue32"
 
 
 class StreamGate:
     """Holds back what is put on a stream; `state` says how, or why it cannot."""
 
-    def __init__(self, make_signal: Callable[[], GateSignal | str] | None, *, patience_s: float = PATIENCE_S) -> None:
-        """`make_signal` gives the signal, or says why there is none; None for a gate that is not wanted.
+    def __init__(self, made: GateSignal | str) -> None:
+        """`made` is the signal, or why there is none.
 
         Raises BenchmarkError (BROKEN) when a stream that waits is not let go by what the host writes.
         """
-        self.state = "off"
-        self._patience_s = patience_s
+        self._patience_s = PATIENCE_S
         self._signal: GateSignal | None = None
-        self._holds = False
         self._last = 0
         self._forced = 0
-        if make_signal is None:
-            return
-        made = make_signal()
         if isinstance(made, str):
             self.state = f"none: {made}"
             return
-        self._signal = made
         made.number.value = 0
         problem = self._try_it(made)
-        self._holds = not problem
-        self.state = f"none: {problem}" if problem else made.name
-
-    @property
-    def holds(self) -> bool:
-        """Return True if `closed` holds a stream back."""
-        return self._holds
+        self.state = f"none: {problem}" if problem else f"{made.call} on {made.memory}"
+        if not problem:
+            self._signal = made
 
     @contextmanager
-    def closed(self, stream: int) -> Iterator[None]:
+    def closed(self, stream: Any) -> Iterator[None]:
         """Nothing that is put on the stream inside begins before the end, or before the patience is over."""
         signal = self._signal
-        if signal is None or not self._holds:
+        if signal is None:
             yield
             return
         number = self._wait(signal, stream)
@@ -99,39 +87,30 @@ class StreamGate:
                 if self._forced == GIVEN_UP:
                     limit = f"{self._patience_s:g} s"
                     self.state = f"given up: the host waits for the stream, or needs {limit} to fill it"
-                    self._holds = False
-
-    def close(self) -> None:
-        signal, self._signal = self._signal, None
-        self._holds = False
-        if signal is not None:
-            signal.free()
+                    self._signal = None
 
     def _try_it(self, signal: GateSignal) -> str:
         """Why a stream does not wait, tried on one of its own; empty when it does."""
-        stream = signal.new_stream()
+        stream = signal.api.new_stream()
         try:
             number = self._wait(signal, stream)
         except BenchmarkError as refused:
-            signal.destroy_stream(stream)
+            signal.api.status(f"{signal.api.prefix}StreamDestroy", stream)
             return f"{signal.call} is refused: {refused.message}"
-        held = signal.is_busy(stream) or not signal.shows_wait
+        held = signal.api.is_busy(stream) or not signal.shows_wait
         _let_go(signal, number)
         until = time.monotonic() + self._patience_s
-        while signal.is_busy(stream):
+        while signal.api.is_busy(stream):
             if time.monotonic() > until:
-                raise BenchmarkError(
-                    FailureKind.BROKEN,
-                    "a stream that waits for a value does not see what the host writes",
-                    "open the device without a gate",
-                )
+                what = "a stream that waits for a value does not see what the host writes"
+                raise BenchmarkError(FailureKind.BROKEN, what)
             time.sleep(0.0005)
-        signal.destroy_stream(stream)
+        signal.api.status(f"{signal.api.prefix}StreamDestroy", stream)
         return "" if held else "a stream does not wait"
 
-    def _wait(self, signal: GateSignal, stream: int) -> int:
+    def _wait(self, signal: GateSignal, stream: Any) -> int:
         """Put a gate on the stream; its number."""
-        signal.put_wait(stream, self._last + 1)
+        signal.api.call(signal.call, stream, signal.address, self._last + 1, *signal.flags)
         self._last += 1
         return self._last
 

@@ -38,16 +38,17 @@ from ckwatch.bench.runtimes.cpu import OTHER_PROCESSES
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.runtimes.hip_api import explained_status
 from ckwatch.bench.sampling import ContestantRunner, Sampler
-from ckwatch.bench.self_test.problems import library_problem
 from ckwatch.bench.stats.comparison import SpeedVerdict, centre_and_interval, compare_interleaved
 from ckwatch.bench.stats.noise_floor import jitter_us, resolution_us
 from ckwatch.bench.stats.summary import median, summarize
 from ckwatch.bench.worker_protocol import SelfTestDone, StepTried
 from ckwatch.model import self_test as names
+from ckwatch.model.contractions import matrix_view
 from ckwatch.model.gpu_specs import MIB, specs_of
-from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView, is_fnuz
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
+from ckwatch.model.tensors import DTYPES
 from ckwatch.model.version import __version__
 
 OnStage = Callable[[str, str], None]
@@ -561,6 +562,25 @@ def _power(tested: TestedDevice, _step: SelfTestStep) -> Found:
 # The library.
 
 
+def library_problem(kind: str, m: int, n: int, k: int) -> KernelProblem:
+    """Y = X · W with f32 sums, X and Y row-major, W column-major."""
+    dtype = "f32" if kind == "cpu" else "f16"  # what each library multiplies fastest and everywhere
+    tensors = (("X", (m, k), (k, 1)), ("W", (k, n), (1, k)), ("Y", (m, n), (n, 1)))
+    views = tuple(TensorView(buffer=name, sizes=sizes, strides=strides) for name, sizes, strides in tensors)
+    x, w, y = (matrix_view(name, sizes, strides) for name, sizes, strides in tensors)
+    return KernelProblem(
+        buffers=tuple(
+            Buffer(name=name, dtype=dtype, elements=rows * columns, output=name == "Y")
+            for name, (rows, columns), _ in tensors
+        ),
+        views=views,
+        arguments=(),
+        computed=Gemm(x=x, w=w, y=y, accumulator="f32"),
+        flops=2 * m * n * k,
+        bytes_moved=DTYPES[dtype].bytes_for(m * k + k * n + m * n),
+    )
+
+
 def _library(tested: TestedDevice, _step: SelfTestStep) -> Found:
     runtime = tested.runtime
     compared, worst = 0, 0.0
@@ -1015,8 +1035,7 @@ def _counted_kcycles(tested: TestedDevice, launch: Launch) -> float | None:
 
     The clock that the driver tells is read a few times in a second, between launches, and rounded.
     """
-    from ckwatch.bench.probes.cuda import CudaProbes
-    from ckwatch.bench.probes.cycle_counter import CycleCounter
+    from ckwatch.bench.probes.cuda import CudaProbes, CycleCounter
 
     runtime = tested.runtime
     if runtime.facts.kind != "cuda" or not isinstance(probes := tested.probes, CudaProbes):

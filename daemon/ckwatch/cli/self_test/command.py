@@ -20,7 +20,7 @@ from ckwatch.bench.self_test.session import run_self_test
 from ckwatch.bench.worker_session import WorkerStart, find_devices
 from ckwatch.cli.command_words import workspace_if_any
 from ckwatch.cli.output import Output, write_file
-from ckwatch.cli.self_test.kernels import build_kernels, compiled_for
+from ckwatch.cli.self_test.kernels import build_kernels
 from ckwatch.cli.self_test.report import REPORT_NAME, Report, report_text, summary_words, trial_lines
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -89,9 +89,9 @@ async def _test(output: Output, target: Path, settings: BenchSection, start: Wor
                 threads=settings.threads,
                 probes=kernels.probes,
             )
-            result = await run_self_test(job, kernels.artifacts, kernels.steps, start, shown.take, shown.stage)
-            versions = {} if result.done is None else dict(result.done.versions)
-            report.versions = {**versions, **compiled_for(kernels)}
+            done = await run_self_test(job, kernels.artifacts, kernels.steps, start, shown.take, shown.stage)
+            versions = {} if done is None else dict(done.versions)
+            report.versions = versions | ({"compiler": kernels.compiler} if kernels.compiler else {})
             report.complete = True
     status = 1 if report.counts[TrialOutcome.FAILED] else 0
     if output.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,18 +88,16 @@ async def build_kernels(device: DeviceFacts, budget_s: float, on_stage: OnStage)
     try:
         toolchain = await to_thread.run_sync(_toolchain, device.kind)
     except ToolchainError as error:
-        made.skipped += [_skipped(one, f"no compiler: {error.message.splitlines()[0]}") for one in instances]
+        made.skipped += [_skipped(one.name, f"no compiler: {error.message.splitlines()[0]}") for one in instances]
         return made
     made.compiler = toolchain.clang_version
     if not instances:
-        made.skipped.append(_trial("", "no instance for this device ships with ckwatch"))
+        made.skipped.append(_skipped("", "no instance for this device ships with ckwatch"))
     with ArtifactStore(default_folder()) as store:
-        building = _Building(device, toolchain, store, anyio.current_time() + budget_s, on_stage)
+        building = _Building(device, toolchain, store, anyio.current_time() + budget_s, on_stage, made)
         if device.kind == "hip":
-            probes = await building.probes()
-            made.probes = None if probes is None else made.add(probes)
+            await building.probes()
         await building.instances(instances)
-        made.skipped += building.skipped
         numerics = []
         for one in building.built:
             number = made.add(one.artifact)
@@ -112,7 +110,7 @@ async def build_kernels(device: DeviceFacts, budget_s: float, on_stage: OnStage)
                     problems=checked_problems(one.instance.unit),
                 )
             )
-        made.steps = KernelSteps(numerics=numerics, same=await building.same(made))
+        made.steps = KernelSteps(numerics=numerics, same=await building.same())
     return made
 
 
@@ -173,7 +171,9 @@ class _Building:
         store: ArtifactStore,
         deadline: float,
         on_stage: OnStage,
+        made: BuiltKernels,
     ) -> None:
+        self._made = made
         self._device = device
         self._toolchain = toolchain
         self._builder = Builder(toolchain, store)
@@ -182,11 +182,10 @@ class _Building:
         self._renderers: dict[tuple[Path, ...], Renderer] = {}
         self._compilers = anyio.CapacityLimiter(max(1, len(os.sched_getaffinity(0))))
         self.built: list[_Built] = []
-        self.skipped: list[AssumptionTrial] = []
         self._again: dict[str, bytes] = {}
 
-    async def probes(self) -> bytes | None:
-        """The probe kernels for AMD; None where they cannot be made."""
+    async def probes(self) -> None:
+        """Build the probe kernels for AMD, where they can be made."""
         request = CompileRequest(
             source=hip.HIP_SOURCE,
             symbol=hip.SYMBOL,
@@ -195,7 +194,8 @@ class _Building:
             arch=arch_base(self._device.arch),
         )
         result = await self._within_time(request)
-        return None if result is None else await to_thread.run_sync(_shared_object, result)
+        probes = None if result is None else await to_thread.run_sync(_shared_object, result)
+        self._made.probes = None if probes is None else self._made.add(probes)
 
     async def instances(self, instances: Sequence[_Instance]) -> None:
         """Build them side by side, in their order, as far as time allows, and that with the most work twice."""
@@ -208,7 +208,7 @@ class _Building:
             ended += 1
             self._on_stage(f"building shipped instances, {ended} of {len(instances)}")
             if isinstance(found, str):
-                self.skipped.append(_skipped(instance, found))
+                self._made.skipped.append(_skipped(instance.name, found))
             else:
                 done[instance.name] = found
 
@@ -219,7 +219,7 @@ class _Building:
                 tasks.start_soon(self._build_again, max(instances, key=self._work))
         self.built = [done[one.name] for one in instances if one.name in done]
 
-    async def same(self, made: BuiltKernels) -> SelfTestStep | None:
+    async def same(self) -> SelfTestStep | None:
         """Two builds of one source, of the kernel with the most work whose second build there is, or can be made."""
         for one in sorted(self.built, key=lambda one: -self._work(one.instance)):
             problems = repeated_problems(one.instance.unit, self._device.kind)
@@ -232,8 +232,8 @@ class _Building:
             if again is None:
                 return None
             equal = "equal byte by byte" if again == one.artifact else "unequal byte by byte"
-            number = made.artifacts.index(one.artifact)
-            pair = ((one.instance.name, number), (f"{one.instance.name} again", made.add(again)))
+            number = self._made.artifacts.index(one.artifact)
+            pair = ((one.instance.name, number), (f"{one.instance.name} again", self._made.add(again)))
             return SelfTestStep(
                 assumption=names.SAME,
                 name=f"two builds of {one.instance.name}, {equal}",
@@ -299,14 +299,5 @@ def _shared_object(result: BuildOutcome) -> bytes | None:
     return verified(result.artifact.shared_object)
 
 
-def _skipped(instance: _Instance, why: str) -> AssumptionTrial:
-    return _trial(instance.name, why)
-
-
-def _trial(name: str, why: str) -> AssumptionTrial:
+def _skipped(name: str, why: str) -> AssumptionTrial:
     return AssumptionTrial(assumption=names.NUMERICS, subject=name, outcome=TrialOutcome.SKIPPED, found=why)
-
-
-def compiled_for(kernels: BuiltKernels) -> Mapping[str, str]:
-    """Return the report's facts about the compiler."""
-    return {"compiler": kernels.compiler} if kernels.compiler else {}
