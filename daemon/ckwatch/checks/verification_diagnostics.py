@@ -90,7 +90,7 @@ def _instruction(text: str | None, address: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What is said of one verification."""
+    """Diagnostics of one verification."""
 
     found: Verification
     unit: str

@@ -1,5 +1,5 @@
-"""What HIP's and CUDA's runtimes have in common: an open device with a gated stream. Nothing is given back: the end of
-the process does that, whatever state it is in."""
+"""Common part of HIP's and CUDA's runtimes: an open device with a gated stream. Nothing is given back: the end of the
+process does that, whatever state it is in."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ToolchainSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FixedToolchainChoice:
-    """What `[toolchain]` of a workspace chooses, without one: nothing, unless given."""
+    """Choices of a workspace's `[toolchain]`; none unless given."""
 
     rocm: Path | None = None
     ck: Path | None = None
