@@ -22,7 +22,7 @@ from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import FailureKind, StopReason
 from ckwatch.cli import main, session
 from ckwatch.cli.export import python_module
-from ckwatch.engine.queries.comparison import compare_timings
+from ckwatch.engine.comparison import compare_timings
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError

@@ -8,7 +8,7 @@ import pytest
 
 from benches.timing_records import measured, record, report, samples
 from ckwatch.bench.report import NoiseFloor
-from ckwatch.engine.queries.comparison import compare_results, compare_timings, floor_of
+from ckwatch.engine.comparison import compare_results, compare_timings, floor_of
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState

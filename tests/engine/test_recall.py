@@ -15,7 +15,7 @@ import pytest
 from benches.daemon_bench import TEMPLATE, Bench, build, following
 from ckwatch.core.effects import Render
 from ckwatch.core.events import RenderFinished
-from ckwatch.engine import remembered_results
+from ckwatch.engine.handlers import remembered_results
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.wire.state import Unit
 from helpers.workspaces import gemm_kernel

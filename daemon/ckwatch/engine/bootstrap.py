@@ -23,10 +23,10 @@ from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
-from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache
 from ckwatch.engine.handlers.check import CheckHandler
 from ckwatch.engine.handlers.compile import CompileHandler
+from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot

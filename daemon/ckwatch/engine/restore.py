@@ -11,7 +11,7 @@ from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.core.events import ArtifactFigures, KernelUnits, ShapeTiming
 from ckwatch.engine.handlers.analyze import code_version
-from ckwatch.engine.regressions import failure_diagnostic
+from ckwatch.engine.handlers.regressions import failure_diagnostic
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.figures import Figures
 from ckwatch.model.kernels import Shape, Unit

@@ -39,9 +39,9 @@ from ckwatch.core.events import (
     Work,
 )
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.handlers.compile_facts import facts_of
 from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PostEvent, placing, reporting_for
+from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.render import RenderHandler

@@ -19,7 +19,7 @@ from ckwatch.core.effects import Record
 from ckwatch.core.events import Cause, RecordFinished, RememberedUnit, UnitKey, Work, WorkKind
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
-from ckwatch.engine.remembered_results import SettledUnit, settled_unit, stored_results
+from ckwatch.engine.handlers.remembered_results import SettledUnit, settled_unit, stored_results
 
 UNITS_AT_ONCE = 50
 """Units that are examined before other tasks get the event loop: two milliseconds."""

@@ -43,11 +43,11 @@ from ckwatch.compile.store.entries import ProductKind
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import MAIN, MeasureFinished, ShapeTiming
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.comparison import LIBRARY
 from ckwatch.engine.handlers.derived_files import store_keys
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.engine.queries.comparison import LIBRARY
-from ckwatch.engine.regressions import RegressionCheck
+from ckwatch.engine.handlers.regressions import RegressionCheck
 from ckwatch.model.devices import devices_for, names_another_device, preferred
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts

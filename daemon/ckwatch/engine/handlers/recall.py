@@ -27,8 +27,8 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.remembered_results import UnitInputs, is_remembered, symbol_of
 from ckwatch.engine.handlers.render import RenderHandler
-from ckwatch.engine.remembered_results import UnitInputs, is_remembered, symbol_of
 from ckwatch.model.kernels import Outcome
 from ckwatch.workspace.writers import Writers
 

@@ -20,11 +20,11 @@ from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.comparison import compare_timings
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
-from ckwatch.engine.queries.comparison import compare_timings
 from ckwatch.engine.queries.following import CHANGED, NOT_BUILT, REMOVED, SKIPPED, FollowedRequest, FollowedWork
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.queries.unit_lookup import UnitLookup

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import KERNEL_FAILURES, ContestantResult
-from ckwatch.engine.queries.comparison import LIBRARY, compare_results, floor_of, other_device
+from ckwatch.engine.comparison import LIBRARY, compare_results, floor_of, other_device
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.sol_score import sol_score

@@ -17,8 +17,8 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.notify import HEADERS_TOPIC
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.farm_link import FarmLink
 from ckwatch.engine.file_diagnostics import refused_shapes, skipped_in_sweeps
+from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.memory import resident_bytes

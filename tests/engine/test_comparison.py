@@ -13,7 +13,7 @@ import pytest
 from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import ContestantResult
-from ckwatch.engine.queries.comparison import compare_interleaved_results, compare_results, compare_timings
+from ckwatch.engine.comparison import compare_interleaved_results, compare_results, compare_timings
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Compared

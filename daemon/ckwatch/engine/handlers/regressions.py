@@ -10,8 +10,7 @@ from anyio import to_thread
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
-from ckwatch.engine.handlers.history_recorder import HistoryRecorder
-from ckwatch.engine.queries.comparison import (
+from ckwatch.engine.comparison import (
     BASELINE,
     LIBRARY,
     PREVIOUS,
@@ -20,6 +19,7 @@ from ckwatch.engine.queries.comparison import (
     compare_with_contestant,
     floor_of,
 )
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernels import Shape, Unit
