@@ -44,10 +44,10 @@ Measured = dict[str, tuple[float, str]]
 """What ckwatch took, and its unit, by the row's name."""
 
 
-def measured(checkout: Path, program: str) -> Measured:
-    """One run of a program in a checkout. Raises CalledProcessError where it fails; its error stream is the user's."""
+def measured(checkout: Path, program: str, each: int) -> Measured:
+    """Medians of `each` runs of a program in a checkout. Raises CalledProcessError where it fails; its error stream is the user's."""
     command = [f"{checkout}/.venv/bin/python", "-c", ONCE, program]
-    environment = os.environ | {RUNS: "1"}
+    environment = os.environ | {RUNS: str(each)}
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             printed, _ = process.communicate()
@@ -59,13 +59,13 @@ def measured(checkout: Path, program: str) -> Measured:
     return {MEASURED.sub("", row["name"]): (row["ours"], row["unit"]) for row in json.loads(printed.splitlines()[-1])}
 
 
-def compared(program: str, before: Path, runs: int) -> list[tuple[str, ...]]:
+def compared(program: str, before: Path, runs: int, each: int) -> list[tuple[str, ...]]:
     """Lines of the table: the row's name, both medians, their ratio, both ranges."""
     takes: dict[Path, dict[str, list[float]]] = {before: defaultdict(list), REPOSITORY: defaultdict(list)}
     units: dict[str, str] = {}
     for number in range(runs):
         for checkout in (before, REPOSITORY) if number % 2 == 0 else (REPOSITORY, before):
-            for name, (taken, unit) in measured(checkout, program).items():
+            for name, (taken, unit) in measured(checkout, program, each).items():
                 takes[checkout][name].append(taken)
                 units[name] = unit
     old, new = takes[before], takes[REPOSITORY]
@@ -85,7 +85,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path, help="the other checkout, with a .venv of its own")
     parser.add_argument("programs", nargs="+", metavar="PROGRAM")
-    parser.add_argument("--runs", type=int, default=5, help="of each program in each checkout")
+    parser.add_argument("--runs", type=int, default=5, help="turns of each program in each checkout")
+    parser.add_argument(
+        "--each", type=int, default=1, help="runs in a turn, one process; 100 for the steps of the core"
+    )
     options = parser.parse_args()
     if not (options.before / ".venv/bin/python").is_file():
         parser.error(f"{options.before}: no .venv/bin/python; run `make fast-test` there")
@@ -94,7 +97,7 @@ def main() -> int:
     for program in options.programs:
         table = Table("row", "before", "now", "ratio", "range before", "range now", title=program)
         try:
-            for line in compared(program, options.before.resolve(), max(options.runs, 1)):
+            for line in compared(program, options.before.resolve(), max(options.runs, 1), max(options.each, 1)):
                 table.add_row(*line)
         except subprocess.CalledProcessError as error:
             failed.append(program)
