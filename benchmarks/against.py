@@ -45,7 +45,10 @@ Measured = dict[str, tuple[float, str]]
 
 
 def measured(checkout: Path, program: str, each: int) -> Measured:
-    """Medians of `each` runs of a program in a checkout. Raises CalledProcessError where it fails; its error stream is the user's."""
+    """Medians of `each` runs of a program in a checkout.
+
+    Raises CalledProcessError where it fails; its error stream is the user's.
+    """
     command = [f"{checkout}/.venv/bin/python", "-c", ONCE, program]
     environment = os.environ | {RUNS: str(each)}
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True) as process:
