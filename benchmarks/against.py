@@ -37,7 +37,7 @@ print("\\n" + json.dumps([dataclasses.asdict(row) for row in rows]))
 """
 """Runs in either checkout: it asks only for what every version has."""
 
-MEASURED = re.compile(r" \([^()]*\d[^()]*\)$")
+OTHER_FIGURES = re.compile(r" \([^()]*\d[^()]*\)$")
 """Other figures of the run, which end some names."""
 
 Measured = dict[str, tuple[float, str]]
@@ -59,7 +59,9 @@ def measured(checkout: Path, program: str, each: int) -> Measured:
             raise
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command[:1])
-    return {MEASURED.sub("", row["name"]): (row["ours"], row["unit"]) for row in json.loads(printed.splitlines()[-1])}
+    return {
+        OTHER_FIGURES.sub("", row["name"]): (row["ours"], row["unit"]) for row in json.loads(printed.splitlines()[-1])
+    }
 
 
 def compared(program: str, before: Path, runs: int, each: int) -> list[tuple[str, ...]]:

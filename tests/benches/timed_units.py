@@ -60,7 +60,7 @@ def wire_timing(number: int = 1, median_us: float = 100.0, **changes: Any) -> Ti
 
 
 def feed_of(units: Iterable[UnitRow], **answers: Any) -> Feed:
-    """Fake client that knows these units; `answers` are what the client's methods return or raise, or functions."""
+    """Feed that knows these units; `answers` are what the client's methods return or raise, or functions."""
 
     def method(answer: Any) -> Any:
         async def ask(*given: Any, **named: Any) -> Any:

@@ -52,7 +52,7 @@ def measured(contestant: str, *every: Samples) -> ContestantResult:
 
 
 def report(*every: ContestantResult, **changes: Any) -> BenchmarkReport:
-    """Timing record on the test device."""
+    """Report of a measurement on the test device."""
     fields: dict[str, Any] = {
         "device": DEVICE,
         "readings": (DeviceReading(clock_mhz=800.0, temperature_c=40.0), DeviceReading(), DeviceReading(temperature_c=50.0)),

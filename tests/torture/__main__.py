@@ -133,7 +133,7 @@ def kill(processes: Iterable[int]) -> None:
 
 
 def read(folder: str, name: str) -> bytes:
-    """Return the files that a part left in its folder."""
+    """Return a file that a part left in its folder; empty without one."""
     try:
         return Path(folder, name).read_bytes()
     except OSError:

@@ -146,8 +146,8 @@ class Worker:
         if self._process is None:
             self._splitter, self._hello, self.jobs = FrameSplitter(), None, 0
         request = WorkerRequest.of(task, len(artifacts), lasting=lasting)
-        told = on_message or (lambda _: None)
-        session = _Session(request, artifacts, told, time_limit_s, self._splitter, self._hello)
+        report = on_message or (lambda _: None)
+        session = _Session(request, artifacts, report, time_limit_s, self._splitter, self._hello)
         start: WorkerStart = self._start
         arguments = [*start.launcher, *start.command]
         if self._process is None:

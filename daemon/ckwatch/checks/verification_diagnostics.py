@@ -29,27 +29,27 @@ def verification_diagnostics(
 ) -> tuple[Diagnostic, ...]:
     """Make diagnostics of a verification of `unit`, whose instance stands at `instance`. `placed`: the places of
     findings belong to the present text; otherwise findings are shown at the instance alone."""
-    told = _Told(found, unit, instance, placed)
-    groups = told.by_line()
-    shown = [told.at_instance(one) for one in groups[:SHOWN_FINDINGS]]
-    problems = told.of_problems()
+    verified = _VerifiedUnit(found, unit, instance, placed)
+    groups = verified.by_line()
+    shown = [verified.at_instance(one) for one in groups[:SHOWN_FINDINGS]]
+    problems = verified.of_problems()
     shown = [*problems, *shown] if problems and problems[0].code == WRONG_RESULT else [*shown, *problems]
     more = len(groups) - SHOWN_FINDINGS
     if more > 0:
-        shown.append(told.diagnostic(Severity.INFORMATION, "verify/more", f": and {count(more, 'more finding')}"))
+        shown.append(verified.diagnostic(Severity.INFORMATION, "verify/more", f": and {count(more, 'more finding')}"))
     if placed:
-        shown += [told.at_place(one, one[0].place) for one in groups if one[0].place is not None]
+        shown += [verified.at_place(one, one[0].place) for one in groups if one[0].place is not None]
     return tuple(shown)
 
 
 def diagnostics_once(found: Verification, unit: str, instance: Span) -> tuple[Diagnostic, ...]:
-    """The same for a list: each finding once, at its place where that is known, else at the instance."""
-    told = _Told(found, unit, instance, placed=True)
+    """Make diagnostics for a list: each finding once, at its place where that is known, else at the instance."""
+    verified = _VerifiedUnit(found, unit, instance, placed=True)
     return (
-        *told.of_problems(),
+        *verified.of_problems(),
         *(
-            told.at_instance(one) if one[0].place is None else told.at_place(one, one[0].place)
-            for one in told.by_line()
+            verified.at_instance(one) if one[0].place is None else verified.at_place(one, one[0].place)
+            for one in verified.by_line()
         ),
     )
 
@@ -89,8 +89,8 @@ def _instruction(text: str | None, address: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """Diagnostics of one verification."""
+class _VerifiedUnit:
+    """A unit with its verification, and the diagnostics of both."""
 
     found: Verification
     unit: str

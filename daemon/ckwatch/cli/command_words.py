@@ -57,7 +57,7 @@ def workspace_at(options: argparse.Namespace) -> Path:
 
 
 def workspace_if_any(options: argparse.Namespace) -> Path | None:
-    """The same; None outside of one. Raises CkwatchError where `-C` names none."""
+    """The workspace of `-C` or the working directory; None outside of one. Raises CkwatchError if `-C` names none."""
     try:
         return workspace_at(options)
     except CkwatchError:

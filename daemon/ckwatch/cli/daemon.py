@@ -69,7 +69,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def known_workspace(options: argparse.Namespace) -> Path:
-    """As `workspace_at`; also one that has been deleted, if a daemon still runs for it."""
+    """The workspace by `workspace_at`; also one that has been deleted, if a daemon still runs for it."""
     try:
         return workspace_at(options)
     except CkwatchError:

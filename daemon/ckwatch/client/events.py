@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ class _LostDaemon:
     pauses: Iterator[float]
 
 
-class ClosingIterator:
+class ClosingIterator(ABC):
     """An asynchronous iterator that may be left early: the end of its context closes it."""
 
     def __aiter__(self) -> Self:
@@ -137,9 +138,9 @@ class ClosingIterator:
     ) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """End it, also for a task that waits for the next change."""
-        raise NotImplementedError
 
 
 class Events(ClosingIterator, Generic[Followed]):

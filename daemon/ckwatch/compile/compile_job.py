@@ -70,7 +70,7 @@ class CompileJob:
         """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not
         tell."""
         stage = stage or Path(arguments[0]).name
-        heard = self.on_event is not ignore
+        reports = self.on_event is not ignore
         begun_s = time.monotonic() - self.clock_s
         finished = await self.launch(
             arguments,
@@ -79,8 +79,8 @@ class CompileJob:
             timeout_s=self.request.timeout_s,
             stalled_s=self.request.stalled_s,
             nice=self.request.nice,
-            on_line=self._hand_on if heard else None,
-            on_used=(lambda seconds: self.on_event(ProcessorUsed(stage, seconds))) if heard else None,
+            on_line=self._hand_on if reports else None,
+            on_used=(lambda seconds: self.on_event(ProcessorUsed(stage, seconds))) if reports else None,
         )
         self.commands.append(
             CompilerCommand(

@@ -90,13 +90,13 @@ def _ask_clang(toolchain: CompilerToolchain) -> str:
     options = ("-march=native", "-x", "c++", "-E", "-###", "/dev/null")
     arguments = [str(toolchain.clangxx), *toolchain.cpp_arguments, *options]
     try:
-        said = run_blocking(arguments, environment=toolchain.environment, timeout_s=60).stderr
+        printed = run_blocking(arguments, environment=toolchain.environment, timeout_s=60).stderr
     except (ProcessStartError, TimeoutError) as error:
         raise ToolchainError(f"{toolchain.clangxx} cannot be asked for this processor: {error}") from error
-    cpu = _CPU.search(said)
+    cpu = _CPU.search(printed)
     if cpu is None:
         raise ToolchainError(
-            f"{toolchain.clangxx} does not know this processor (-march=native)", said.strip()[-400:] or None
+            f"{toolchain.clangxx} does not know this processor (-march=native)", printed.strip()[-400:] or None
         )
-    features = hashlib.sha256("\n".join(sorted(_FEATURE.findall(said))).encode()).hexdigest()
+    features = hashlib.sha256("\n".join(sorted(_FEATURE.findall(printed))).encode()).hexdigest()
     return f"{cpu[1]}-{features[:8]}"

@@ -161,10 +161,10 @@ class MessageWriter:
             self._lose()
         if self._waiting:
             loop.add_writer(descriptor, self._send)
-        elif self._is_pipe:
+            return
+        if self._is_pipe:
             loop.remove_writer(descriptor)
-        if not self._waiting:
-            self._sent.set()
+        self._sent.set()
 
     def _lose(self) -> None:
         self.lost = True

@@ -80,8 +80,8 @@ class _Cuda(VendorApi):
     create_stream, create_event = "cuStreamCreate", "cuEventCreate"
     errors, hints = ERRORS, HINTS
 
-    def absent(self, function: str, said: str) -> BenchmarkError:  # noqa: ARG002  # as each
-        why = f"CUDA's driver library, libcuda.so.1, cannot be used: {said}"
+    def absent(self, function: str, reason: str) -> BenchmarkError:  # noqa: ARG002  # as each
+        why = f"CUDA's driver library, libcuda.so.1, cannot be used: {reason}"
         return BenchmarkError(FailureKind.NO_DRIVER, why, HINTS[FailureKind.NO_DRIVER])
 
 

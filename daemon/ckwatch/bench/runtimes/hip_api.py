@@ -156,7 +156,7 @@ class _Hip(VendorApi):
     hints = HINTS
 
     def failure(self, function: str, name: str) -> BenchmarkError:
-        """As each; clears the thread's last error."""
+        """Return the error for this name, and clear the thread's last one."""
         self.forget_last_error()
         return super().failure(function, name)
 
@@ -169,14 +169,16 @@ class _Hip(VendorApi):
         with suppress(BenchmarkError):
             self.last_error()
 
-    def absent(self, function: str, said: str) -> BenchmarkError:
-        if "dlsym" in said:
+    def absent(self, function: str, reason: str) -> BenchmarkError:
+        if "dlsym" in reason:
             message = f"libamdhip64 has no {function}: it is not of a version that hip-python fits"
-            return BenchmarkError(FailureKind.NO_DRIVER, message, f"HIP {OLDEST} or newer is needed; {_SEARCHED}", said)
-        if "dlopen" in said:
+            return BenchmarkError(
+                FailureKind.NO_DRIVER, message, f"HIP {OLDEST} or newer is needed; {_SEARCHED}", reason
+            )
+        if "dlopen" in reason:
             message = "HIP's library, libamdhip64.so, cannot be loaded"
-            return BenchmarkError(FailureKind.NO_DRIVER, message, f"install ROCm's runtime; {_SEARCHED}", said)
-        return BenchmarkError(FailureKind.BROKEN, f"{function} failed in hip-python: {said}")
+            return BenchmarkError(FailureKind.NO_DRIVER, message, f"install ROCm's runtime; {_SEARCHED}", reason)
+        return BenchmarkError(FailureKind.BROKEN, f"{function} failed in hip-python: {reason}")
 
 
 HIP = _Hip()

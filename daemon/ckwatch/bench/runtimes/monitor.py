@@ -3,6 +3,7 @@ way. A reading that fails says nothing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ckwatch.bench.report import DeviceReading
 PROCESSES = Path("/proc")
 
 
-class VendorReadings:
+class VendorReadings(ABC):
     """`version` is the library's, or why it cannot be used. `PACKAGE` is the library."""
 
     PACKAGE = ""
@@ -30,16 +31,17 @@ class VendorReadings:
     def are_there(self) -> bool:
         return self._handle is not None
 
+    @abstractmethod
     def read(self) -> DeviceReading:
         """The present state; nothing in it where the library cannot be used or fails."""
-        raise NotImplementedError
 
+    @abstractmethod
     def others(self) -> tuple[str, ...]:
         """`PID NAME` of each other process that computes on the device; empty where that cannot be seen."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self, pci: str) -> None:
-        raise NotImplementedError
+        """Load the library and find the device; whatever this raises is the reason why there are no readings."""
 
     def _error_text(self, error: Exception) -> str:
         if isinstance(error, ModuleNotFoundError):

@@ -7,6 +7,7 @@ before their names or with other names.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ NON_BLOCKING = 1
 """The flag of streams that do not wait for the default stream (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING)."""
 
 
-class VendorApi:
+class VendorApi(ABC):
     """The functions of a driver. `errors` that are not listed mean that the driver was called wrongly, which is a bug
     of ours."""
 
@@ -76,9 +77,9 @@ class VendorApi:
         kind, meaning = self.kind_of(name)
         return BenchmarkError(kind, f"{meaning} ({function}: {name})", self.hints.get(kind, ""))
 
-    def absent(self, function: str, said: str) -> BenchmarkError:
-        """Return the error for a function that the binding could not call, and what it said."""
-        raise NotImplementedError
+    @abstractmethod
+    def absent(self, function: str, reason: str) -> BenchmarkError:
+        """Return the error for a function that the binding could not call, with the binding's reason."""
 
     def new_stream(self) -> Any:
         return self.call(self.create_stream, NON_BLOCKING)
