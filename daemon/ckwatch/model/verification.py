@@ -52,6 +52,7 @@ class FindingKind(StrEnum):
     MISALIGNED = "misaligned"
     NON_FINITE = "non-finite"
     WRITE_CONFLICT = "write-conflict"
+    MEMORY_RACE = "memory-race"
     TRAP = "trap"
     OUTSIDE_CODE = "outside-code"
     NO_END = "no-end"
@@ -124,7 +125,7 @@ NOT_MODELLED = (
     "the matrix units' internal rounding and order of sums; results are compared within a tolerance",
     "f32 denormals where an instruction flushes them",
     "time: waves of a workgroup run one after the other from barrier to barrier, and nothing is a timing",
-    "caches and their coherence between workgroups",
+    "caches and their coherence with the host",
     "hazards between instructions that the compiler separates by s_nop",
 )
 """Ways in which a real GPU may differ from what was verified."""

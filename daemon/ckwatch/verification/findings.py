@@ -120,16 +120,22 @@ def _lds_bounds(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str
 
 def _misaligned(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
     address = finding.address or 0
-    inside = next((one for one in memory if one.address <= address < one.address + one.size_bytes), None)
-    where = f"{address:#x}" if inside is None else f"byte {address - inside.address:,} of {inside.name}"
+    where = _place(address, memory) or f"{address:#x}"
     return f"accesses {_bytes(finding.size_bytes)} at {where}, which is not aligned as the instruction needs"
 
 
-def _conflict(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
-    address = finding.address or 0
+def _place(address: int, memory: Sequence[MemoryRange]) -> str | None:
     inside = next((one for one in memory if one.address <= address < one.address + one.size_bytes), None)
-    where = "to one address" if inside is None else f"to byte {address - inside.address:,} of {inside.name}"
-    return f"lanes of one instruction write different values {where}"
+    return None if inside is None else f"byte {address - inside.address:,} of {inside.name}"
+
+
+def _conflict(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    return f"lanes of one instruction write different values to {_place(finding.address or 0, memory) or 'one address'}"
+
+
+def _race(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    where = _place(finding.address or 0, memory)
+    return finding.note if where is None else f"{finding.note}: {where}"
 
 
 def _no_end(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
@@ -152,6 +158,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.MISALIGNED: _misaligned,
     FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
     FindingKind.WRITE_CONFLICT: _conflict,
+    FindingKind.MEMORY_RACE: _race,
     FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),

@@ -1,6 +1,6 @@
 /* Atomic operations on memory and on values. Those on f32 in memory flush denormals on gfx90a only (LLVM:
  * FeatureMemoryAtomicFAddF32DenormalSupport). */
-#include "atomics.h"
+#include "ordering.h"
 
 static inline float flushed(float x, bool flush) {
   return flush && x != 0 && fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
@@ -114,7 +114,7 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
   Operation operation = detail >> 8;
   unsigned bytes = detail & BYTES, words = bytes / 4, lane;
   bool second = has_second(operation);
-  uint64_t undefined = 0;
+  uint64_t undefined = 0, ordered_at = 0;
   LoadShadow shadow;
   if (w->checks) {
     check_use(w, i, data, second ? 2 * words : words, p->lanes);
@@ -130,8 +130,13 @@ void memory_atomic(Wave *w, const Instruction *i, const Places *p, uint32_t deta
     if (!region) finding(w, i, OUT_OF_BOUNDS_WRITE, (int)lane, at, bytes);
     else if (at % bytes) finding(w, i, MISALIGNED, (int)lane, at, bytes);
     else {
-      old = exchange(w->launch, at, operation, bytes, lane_data(w, data, lane, bytes),
-                     second ? lane_data(w, data + words, lane, bytes) : 0);
+      uint64_t other = second ? lane_data(w, data + words, lane, bytes) : 0;
+      bool ordered = w->group->order && at != ordered_at;
+      ordered_at = at;
+      if (ordered) order_before_atomic(w, at, operation);
+      old = exchange(w->launch, at, operation, bytes, lane_data(w, data, lane, bytes), other);
+      if (ordered)
+        order_atomic(w, i, region, at, operation, bytes, operation != CMPSWAP || old == other, result >= 0, (int)lane);
       if (w->checks && region->undefined) {
         undefined |= undefined_memory(region, p, 1ull << lane, bytes, shadow);
         if (operation == SWAP) memset(region->undefined + (at - region->base), 0, bytes);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "checks.h"
+#include "ordering.h"
 #include "values.h"
-
 
 /* ---- Names in notes ---------------------------------------------------------------------------------------------- */
 static void name_vector(char *text, size_t room, unsigned index) {
@@ -193,6 +193,7 @@ void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count
 void check_wait(Wave *w, int vm, int lgkm, int exp) {
   WaveChecks *c = w->checks;
   (void)exp;
+  if (vm == 0 && w->launch->arch != GFX1100) order_wait(w);
   while (vm >= 0 && c->count[VM] > (uint32_t)vm) retire(c, VM);
   while (lgkm >= 0 && c->count[LGKM] > (uint32_t)lgkm) retire(c, LGKM);
   if (lgkm == 0) memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);

@@ -5,6 +5,7 @@
 
 #include "checks.h"
 #include "crash.h"
+#include "ordering.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -423,6 +424,7 @@ static Place *begin(Work *work, uint64_t n) {
   group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
   group->executed = 0;
   group->progress = ++launch->progress;
+  begin_order(group, n);
   memset(group->lds, 0xff, group->lds_bytes);
   if (launch->checked) reset_lds_shadow(group);
   for (uint32_t n = 0; n < group->wave_count; n++) start_wave(group->waves[n]);
@@ -480,11 +482,13 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   work.computed = wanted < work.all ? wanted : work.all;
   uint64_t threads = thread_count();
   if (threads > work.computed) threads = work.computed;
+  begin_ordering(launch, work.computed);
   pthread_t others[256];
   uint64_t started = 0;
   while (started + 1 < threads && pthread_create(&others[started], NULL, work_on, &work) == 0) started++;
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
+  end_ordering(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;

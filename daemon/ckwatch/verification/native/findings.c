@@ -22,6 +22,7 @@ static const char *const kind_names[FINDING_KINDS] = {
     [MISALIGNED] = "misaligned",
     [NON_FINITE] = "non-finite",
     [WRITE_CONFLICT] = "write-conflict",
+    [MEMORY_RACE] = "memory-race",
     [TRAP] = "trap",
     [OUTSIDE_CODE] = "outside-code",
     [NO_END] = "no-end",

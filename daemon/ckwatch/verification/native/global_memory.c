@@ -14,6 +14,7 @@
 
 #include "atomics.h"
 #include "lds.h"
+#include "ordering.h"
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 /* One byte in doubt makes each lane be looked at; most often the bytes of all lanes are one range without any. */
@@ -47,6 +48,7 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
     }
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) rows[k][lane] = values[k];
     if (!region) continue;
+    if (w->group->order) order_read(w, i, region, p, 1ull << lane, wanted);
     if (w->checks && region->undefined) undefined |= undefined_memory(region, p, 1ull << lane, wanted, shadow);
   }
   return undefined;
@@ -57,6 +59,7 @@ static inline uint64_t fetch_memory(Wave *w, const Instruction *i, const Places 
   const Region *region = p->partial ? NULL : common_region(w, p, bytes);
   if (!region) return fetch_memory_by_lane(w, i, p, bytes, rows, shadow);
   gather(rows, p->at, bytes);
+  if (w->group->order) order_read(w, i, region, p, p->lanes, bytes);
   return w->checks && region->undefined ? undefined_of_region(region, p, bytes, shadow) : 0;
 }
 
@@ -263,6 +266,7 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
   if (p->lanes && space == SCRATCH) store_scratch(w, i, p, detail, index);
   else if (p->lanes) {
     uint64_t done = p->lanes;
+    if (w->group->order) order_store(w, i, p, detail, index);
     if (!p->partial && common_region(w, p, bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);
     if (w->checks) checked_store(w, i, p, done, detail, index);
@@ -680,10 +684,10 @@ const Row global_memory_rows[] = {
     LOADS("scratch", scratch_load),
     STORES("scratch", scratch_store),
     LOADS_TO_LDS("scratch", scratch_load_lds),
-    ROW("buffer_inv", execute_nothing, 0, 0),
+    ROW("buffer_inv", execute_invalidate, 0, 0),
     ROW("buffer_invl2", execute_nothing, 0, 0),
-    ROW("buffer_wbl2", execute_nothing, 0, 0),
+    ROW("buffer_wbl2", execute_write_back, 0, 0),
     ROW("buffer_wbinvl1", execute_nothing, 0, 0),
-    ROW("buffer_wbinvl1_vol", execute_nothing, 0, 0),
+    ROW("buffer_wbinvl1_vol", execute_invalidate, 0, 0),
     {.name = NULL},
 };

@@ -11,7 +11,8 @@
  *   rdna.c           gfx1100's own                           atomics.c        what atomics leave in memory
  *
  *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
- *   lds_checks.c     races in LDS                            code.c           decoded code, and what leaves it
+ *   ordering.c       races between workgroups                code.c           decoded code, and what leaves it
+ *   lds_checks.c     races in LDS
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
  *
@@ -202,6 +203,8 @@ extern const Row rdna_rows[], pair_row;
 
 /* ---- A launch ---------------------------------------------------------------------------------------------------- */
 typedef struct CodeObject CodeObject;
+typedef struct Ordering Ordering;     /* ordering.c */
+typedef struct GroupOrder GroupOrder;
 
 typedef struct {
   const char *name; /* the symbol, mangled, without .kd */
@@ -234,6 +237,7 @@ typedef struct {
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
   _Atomic bool stop;          /* after an unknown instruction, a trap, a workgroup that does not end */
   uint32_t waves;             /* of one workgroup */
+  Ordering *ordering;         /* NULL when not checked, or of one workgroup */
   const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
   const uint8_t *queue;       /* amd_queue_t; the same */
   uint64_t dispatch_id;
@@ -253,6 +257,7 @@ typedef struct {
   Wave *waves[MAX_WAVES];
   uint32_t wave_count;
   LdsShadow *lds_shadow; /* NULL when not checked */
+  GroupOrder *order;     /* NULL when the launch has no ordering */
   uint64_t executed;     /* instructions that count for the limit */
   uint64_t progress;     /* of the launch, at the end of its last turn */
 } Workgroup;
@@ -297,6 +302,7 @@ typedef enum {
   MISALIGNED,           /* an address that the hardware refuses */
   NON_FINITE,           /* infinity or NaN from finite operands; only when traced */
   WRITE_CONFLICT,       /* lanes of one instruction write different values to one address */
+  MEMORY_RACE,          /* two workgroups access one address, one writes, and nothing orders them */
   TRAP,
   OUTSIDE_CODE,         /* a branch, or the end of the code, leads to something that is not an instruction */
   NO_END,               /* a workgroup that went over the limit of instructions */

@@ -2,6 +2,7 @@
  *
  * Semantics: "RDNA3 Instruction Set Architecture"; of the matrices' layouts chapter 7.9, and AMD's Matrix Instruction
  * Calculator for gfx1100. */
+#include "ordering.h"
 #include "checks.h"
 #include "values.h"
 
@@ -55,6 +56,9 @@ FUNCTION(s_waitcnt_vmcnt) {
 }
 FUNCTION(s_waitcnt_lgkmcnt) {
   if (w->checks) check_wait(w, -1, i->offset1 & 63, -1);
+}
+FUNCTION(s_waitcnt_vscnt) {
+  if (w->checks && !(i->offset1 & 63)) order_wait(w);
 }
 FUNCTION(s_round_mode) { /* everything is rounded to nearest */
   if (i->offset1 & 15) unknown_row.execute(w, i);
@@ -195,10 +199,11 @@ const Row rdna_rows[] = {
     SAVES(and), SAVES(or), SAVES(xor), SAVES(nand), SAVES(nor), SAVES(xnor), SAVES(and_not0), SAVES(and_not1),
     SAVES(or_not0), SAVES(or_not1),
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
-    NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_vscnt"), NOTHING("s_waitcnt_depctr"),
-    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), NOTHING("buffer_gl1_inv"),
+    NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_depctr"),
+    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), 
     NOTHING("s_waitcnt_expcnt"), NOTHING("v_permlane64_b32"), /* of waves of 64 lanes only */
-    ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt),
+    ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt), ENCODED(s_waitcnt_vscnt),
+    {"buffer_gl1_inv", execute_invalidate, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
     {"v_movreld_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT},
     {"v_movrels_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_SOURCE},
     {"v_movrelsd_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT | SHIFTS_SOURCE},

@@ -48,6 +48,7 @@ static void publish(Regions *list) {
 
 static void discard(Region *region) {
   free(region->undefined);
+  free_accesses(region->accesses);
   *region = (Region){.base = (uint64_t)(uintptr_t)unused_regions};
   unused_regions = region;
 }

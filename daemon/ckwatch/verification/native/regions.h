@@ -8,12 +8,16 @@
 
 typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } RegionKind;
 
+typedef struct RegionAccesses RegionAccesses; /* ordering.c */
+void free_accesses(RegionAccesses *accesses);
+
 /* An allocation. Its bytes are the process's own: addresses of the device are addresses of the host. */
 typedef struct {
   uint64_t base, size;
   RegionKind kind;
   uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it, */
   _Atomic uint64_t undefined_from, undefined_to; /* all of them between these offsets */
+  _Atomic(RegionAccesses *) accesses; /* NULL until a launch of several workgroups is checked */
 } Region;
 
 void add_region(uint64_t base, uint64_t size, RegionKind kind);

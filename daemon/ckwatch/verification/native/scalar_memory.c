@@ -1,7 +1,7 @@
 /* Scalar memory instructions (SMEM). s_memtime and s_memrealtime count the instructions that the wave has executed.
  *
  * Semantics: "AMD Instinct CDNA4 Instruction Set Architecture", chapters 8 and 12.6. */
-#include "atomics.h"
+#include "ordering.h"
 
 static uint8_t *scalar_memory(Wave *w, const Instruction *i, uint64_t address, unsigned bytes, bool writes,
                               const Region **found) {
@@ -44,6 +44,7 @@ static void scalar_load(Wave *w, const Instruction *i) {
   const Region *region = NULL;
   const uint8_t *from = wanted ? scalar_memory(w, i, address, wanted, false, &region) : NULL;
   if (from) memcpy(values, from, wanted);
+  if (region && w->group->order) order_scalar_read(w, i, region, address, wanted);
   for (unsigned k = 0; k < bytes / 4; k++) put_scalar(w, index + k, values[k]);
   if (!w->checks) return;
   check_scalar_result(w, i, index, bytes / 4);
@@ -67,6 +68,7 @@ static void scalar_store(Wave *w, const Instruction *i) {
   uint8_t *to = wanted ? scalar_memory(w, i, address, wanted, true, &region) : NULL;
   for (unsigned k = 0; to && k < wanted / 4; k++) {
     uint32_t value = scalar_of(w, index + k);
+    if (region && w->group->order) order_scalar_write(w, i, region, address + 4 * k, 4, &value);
     memcpy(to + 4 * k, &value, 4);
   }
   if (!w->checks) return;
@@ -91,7 +93,10 @@ static void scalar_atomic(Wave *w, const Instruction *i) {
     else {
       uint64_t data = bytes == 8 ? scalar_pair_of(w, index) : scalar_of(w, index), other = 0;
       if (second) other = bytes == 8 ? scalar_pair_of(w, index + 2) : scalar_of(w, index + 1);
+      if (region && w->group->order) order_before_atomic(w, address, operation);
       old = exchange(w->launch, address, operation, bytes, data, other);
+      if (region && w->group->order)
+        order_atomic(w, i, region, address, operation, bytes, operation != CMPSWAP || old == other, i->glc || i->sc0, -1);
     }
   }
   bool returns = i->glc || i->sc0;

@@ -1,0 +1,753 @@
+/* Races between the workgroups of a launch, by what happens before what, whatever the schedule.
+ *
+ * Each workgroup has a clock, which goes on at the first write after a wait. Each dword of memory has the last write
+ * and two reads: by which workgroup, when, by which instruction. An access that another workgroup's one is not
+ * ordered before is a race if one of them writes another value than is there. An atomic operation publishes, for its
+ * address, what its workgroup has released and what it has acquired; a workgroup that reads that address atomically
+ * takes it over with the next invalidation of its caches, as "Memory Model" of LLVM's AMDGPUUsage implements acquire and
+ * release at agent scope:
+ *
+ *              released by                        acquired by              read past the caches by
+ *   gfx90a     s_waitcnt vmcnt(0)                 buffer_wbinvl1_vol       glc
+ *   gfx942     s_waitcnt vmcnt(0): stores, sc1    buffer_inv sc1           sc1
+ *   gfx950       all: buffer_wbl2 sc1 before it
+ *   gfx1100    s_waitcnt_vscnt 0                  buffer_gl1_inv           glc
+ *
+ * An atomic store of gfx90a and gfx1100 looks as any store does, so that it is one there where an atomic operation
+ * of another workgroup accesses the same dword.
+ *
+ * Where it is in doubt, nothing is reported: waves of one workgroup count as one, in the order in which they are
+ * executed here, and a plain read of what others change atomically is none by an instruction that reads ahead for the
+ * workgroup's own atomic operation, as a loop around a compare-and-swap does.
+ */
+#include "ordering.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- Accesses of a dword ----------------------------------------------------------------------------------------- */
+/* Bits of one access. Workgroups have numbers that no earlier launch had, until these are used up. */
+enum {
+  BY_ATOMIC = 1,     /* an atomic operation, or a load or store that passes the caches */
+  SAME_VALUE = 2,    /* wrote what was there */
+  IN_CACHE = 4,      /* is seen by others after a write-back alone */
+  MASK_SHIFT = 4,    /* four bits: its bytes */
+  SITE_SHIFT = 8,    /* 18: the instruction's index + 1; 0: not known */
+  CLOCK_SHIFT = 26,  /* 18 */
+  GROUP_SHIFT = 44,  /* 20 */
+  MOST_SITES = (1 << 18) - 1,
+  MOST_CLOCKS = (1 << 18) - 1,
+  MOST_GROUPS = (1 << 20) - 1,
+};
+typedef uint64_t Access;
+static inline uint32_t group_in(Access a) { return (uint32_t)(a >> GROUP_SHIFT); }
+static inline uint32_t clock_in(Access a) { return (uint32_t)(a >> CLOCK_SHIFT) & MOST_CLOCKS; }
+static inline uint32_t site_in(Access a) { return (uint32_t)(a >> SITE_SHIFT) & MOST_SITES; }
+static inline unsigned mask_in(Access a) { return a >> MASK_SHIFT & 15; }
+
+/* Threads of the emulator overtake each other here, and the last one counts. */
+static inline Access seen(const Access *a) { return __atomic_load_n(a, __ATOMIC_RELAXED); }
+static inline void set(Access *a, Access value) { __atomic_store_n(a, value, __ATOMIC_RELAXED); }
+
+struct RegionAccesses {
+  Access *writes, (*reads)[2]; /* by dword: the last write; of reads the first one, and the last by another */
+  uint64_t first_word;
+  size_t words, mapped;
+  _Atomic uint32_t generation;
+  _Atomic uint32_t written; /* the last workgroup that has written */
+};
+
+void free_accesses(RegionAccesses *accesses) {
+  if (!accesses) return;
+  munmap(accesses->writes, accesses->mapped);
+  free(accesses);
+}
+
+/* ---- Clocks ------------------------------------------------------------------------------------------------------ */
+typedef struct {
+  uint32_t group;
+  uint32_t all, past_caches; /* its writes until then; those that need no write-back */
+} Released;
+
+typedef struct {
+  Released *at; /* by group */
+  uint32_t count, room;
+} Clocks;
+
+static const Released *released_by(const Clocks *c, uint32_t group) {
+  uint32_t low = 0, high = c->count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (c->at[middle].group < group) low = middle + 1;
+    else high = middle;
+  }
+  return low < c->count && c->at[low].group == group ? &c->at[low] : NULL;
+}
+
+static void reserve(Clocks *c, uint32_t count) {
+  if (count <= c->room) return;
+  c->room = count > 2 * c->room ? count : 2 * c->room;
+  c->at = realloc(c->at, c->room * sizeof *c->at);
+  if (!c->at) abort();
+}
+
+static void raise_to(Released *one, const Released *other) {
+  if (other->all > one->all) one->all = other->all;
+  if (other->past_caches > one->past_caches) one->past_caches = other->past_caches;
+}
+
+static void join_one(Clocks *c, Released one) {
+  uint32_t at = c->count;
+  while (at && c->at[at - 1].group >= one.group) at--; /* most often the last */
+  if (at < c->count && c->at[at].group == one.group) {
+    raise_to(&c->at[at], &one);
+    return;
+  }
+  reserve(c, c->count + 1);
+  memmove(&c->at[at + 1], &c->at[at], (c->count - at) * sizeof *c->at);
+  c->at[at] = one;
+  c->count++;
+}
+
+/* From behind, in place. */
+static void join(Clocks *c, const Clocks *other) {
+  uint32_t added = 0, n = 0, m = 0;
+  for (; m < other->count; m++) {
+    while (n < c->count && c->at[n].group < other->at[m].group) n++;
+    added += n == c->count || c->at[n].group != other->at[m].group;
+  }
+  reserve(c, c->count + added);
+  uint32_t to = c->count + added;
+  n = c->count;
+  c->count = to;
+  while (m) {
+    const Released *o = &other->at[m - 1];
+    if (n && c->at[n - 1].group > o->group) c->at[--to] = c->at[--n];
+    else if (n && c->at[n - 1].group == o->group) {
+      c->at[--to] = c->at[--n];
+      raise_to(&c->at[to], o);
+      m--;
+    } else c->at[--to] = *o, m--;
+  }
+}
+
+/* What atomic operations have published for an address. */
+typedef struct {
+  uint64_t address;
+  Clocks clocks;
+  uint32_t version;
+} Published;
+
+enum { SHARDS = 64, MOST_PUBLISHED = 1 << 15 /* of a shard */ };
+static const uint64_t MOST_JOINED = 2000000000; /* clocks, before no race is looked for any more */
+typedef struct {
+  pthread_mutex_t lock;
+  Published **slots; /* hashed by address, some NULL */
+  uint32_t count, room;
+} Shard;
+
+struct GroupOrder {
+  Ordering *ordering;
+  pthread_mutex_t lock; /* of `acquired`, which only the workgroup's own thread changes */
+  uint32_t id[3];
+  uint32_t group, now, all, past_caches, written_back;
+  bool waited; /* nothing was written since */
+  Clocks acquired, pending;
+  uint64_t last_address; /* the last that was read atomically, and what was published for it then */
+  uint32_t last_version;
+};
+
+/* A read of what is changed atomically. It is reported at the end, unless the instruction was seen to read ahead. */
+typedef struct Doubt {
+  struct Doubt *next;
+  uint32_t site, reader;
+  Finding finding;
+} Doubt;
+
+struct Ordering {
+  Launch *launch;
+  uint32_t before, generation; /* the numbers of workgroups begin after this one */
+  uint64_t count;
+  GroupOrder *groups;
+  Shard shards[SHARDS];
+  _Atomic uint8_t *reads_ahead; /* by site */
+  pthread_mutex_t lock;         /* of doubts */
+  Doubt *doubts;
+  _Atomic uint64_t joined;
+  _Atomic bool is_over; /* too much to keep: no further race is reported */
+};
+
+static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t last_number, generation;
+
+void begin_ordering(Launch *launch, uint64_t workgroups) {
+  launch->ordering = NULL;
+  if (!launch->checked || workgroups < 2 || workgroups >= MOST_GROUPS) return;
+  Ordering *o = calloc(1, sizeof *o);
+  if (!o) abort();
+  o->launch = launch;
+  o->count = workgroups;
+  o->groups = calloc(workgroups, sizeof *o->groups);
+  o->reads_ahead = calloc(launch->code->count + 1, 1);
+  if (!o->groups || !o->reads_ahead) abort();
+  pthread_mutex_init(&o->lock, NULL);
+  for (int n = 0; n < SHARDS; n++) pthread_mutex_init(&o->shards[n].lock, NULL);
+  pthread_mutex_lock(&numbers_lock);
+  if (last_number + workgroups > MOST_GROUPS) last_number = 0, generation++;
+  o->before = last_number;
+  o->generation = generation;
+  last_number += (uint32_t)workgroups;
+  pthread_mutex_unlock(&numbers_lock);
+  launch->ordering = o;
+}
+
+void begin_order(Workgroup *group, uint64_t n) {
+  Ordering *o = group->launch->ordering;
+  group->order = NULL;
+  if (!o) return;
+  GroupOrder *g = group->order = &o->groups[n];
+  pthread_mutex_init(&g->lock, NULL);
+  g->ordering = o;
+  g->group = o->before + 1 + (uint32_t)n;
+  g->now = 1;
+  memcpy(g->id, group->id, sizeof g->id);
+}
+
+/* ---- Reporting --------------------------------------------------------------------------------------------------- */
+static const Instruction *instruction_of(const Ordering *o, uint32_t site) {
+  return site ? &o->launch->code->instructions[site - 1] : NULL;
+}
+
+static const uint32_t *workgroup_of(const Ordering *o, uint32_t group) { return o->groups[group - o->before - 1].id; }
+
+/* By a wave of another workgroup than the one that is executed. */
+static void report_of(const Ordering *o, const uint32_t workgroup[3], const Finding *f) {
+  Workgroup group = {.launch = o->launch};
+  memcpy(group.id, workgroup, sizeof group.id);
+  Wave *wave = aligned_alloc(64, sizeof *wave);
+  if (!wave) abort();
+  wave->launch = o->launch;
+  wave->group = &group;
+  wave->code = o->launch->code;
+  wave->id = 0;
+  report(wave, f);
+  free(wave);
+}
+
+typedef struct {
+  Wave *w;
+  const Instruction *i;
+  int lane;
+  uint64_t at;
+  unsigned bytes;
+} Use;
+
+static Finding race_of(const Ordering *o, const Use *u, uint32_t other, const char *what, const char *why) {
+  Finding f = {.kind = MEMORY_RACE, .at = u->i, .lane = u->lane, .other_wave = -1, .other_lane = -1,
+               .address = u->at, .bytes = u->bytes, .has_address = true};
+  const uint32_t *id = workgroup_of(o, other);
+  snprintf(f.note, sizeof f.note, "%s workgroup %u, %u, %u %s", what, id[0], id[1], id[2], why);
+  return f;
+}
+
+static const char *missing_between(const GroupOrder *g, Access other) {
+  uint32_t group = group_in(other), when = clock_in(other);
+  const Released *pending = released_by(&g->pending, group), *known = released_by(&g->acquired, group);
+  if (pending && when <= (other & IN_CACHE ? pending->all : pending->past_caches))
+    return "writes, without an acquire fence after the atomic operation that tells of it";
+  if (!known) known = pending;
+  if (known && other & IN_CACHE && when <= known->past_caches)
+    return "writes, without a release fence before the atomic operation that tells of it";
+  return "writes in the same launch, and nothing orders the two";
+}
+
+static NO_INLINE void report_read_of_write(const Use *u, Access write) {
+  GroupOrder *g = u->w->group->order;
+  if (g->ordering->is_over) return;
+  Finding f = race_of(g->ordering, u, group_in(write), "reads what", missing_between(g, write));
+  f.other = instruction_of(g->ordering, site_in(write));
+  report(u->w, &f);
+}
+
+static NO_INLINE void report_write_of_read(const Use *u, Access read) {
+  GroupOrder *g = u->w->group->order;
+  Ordering *o = g->ordering;
+  const Instruction *reader = instruction_of(o, site_in(read));
+  if (o->is_over || !reader) return;
+  Use as_read = *u;
+  as_read.i = reader;
+  as_read.lane = -1;
+  Finding f = race_of(o, &as_read, g->group, "reads what", "writes in the same launch, and nothing orders the two");
+  f.other = u->i;
+  report_of(o, workgroup_of(o, group_in(read)), &f);
+}
+
+static NO_INLINE void report_two_writes(const Use *u, Access write) {
+  GroupOrder *g = u->w->group->order;
+  if (g->ordering->is_over) return;
+  Finding f = race_of(g->ordering, u, group_in(write), "writes another value than",
+                      write & BY_ATOMIC ? "changes atomically" : "to one place, and nothing orders the two");
+  f.other = instruction_of(g->ordering, site_in(write));
+  report(u->w, &f);
+}
+
+/* A plain read by `reader`, of what `changer` changes atomically. */
+static NO_INLINE void doubt(Ordering *o, uint32_t reader, uint32_t site, const Use *u, uint32_t changer,
+                            const Instruction *change) {
+  if (!site || o->reads_ahead[site]) return;
+  pthread_mutex_lock(&o->lock);
+  Doubt *d = o->doubts;
+  while (d && d->site != site) d = d->next;
+  if (!d) {
+    d = calloc(1, sizeof *d);
+    if (!d) abort();
+    Use as_read = *u;
+    as_read.i = instruction_of(o, site);
+    as_read.lane = -1;
+    d->finding = race_of(o, &as_read, changer, "reads what",
+                         "changes atomically in the same launch, and nothing orders the two");
+    d->finding.other = change;
+    d->site = site;
+    d->reader = reader;
+    d->next = o->doubts;
+    o->doubts = d;
+  }
+  pthread_mutex_unlock(&o->lock);
+}
+
+void end_ordering(Launch *launch) {
+  Ordering *o = launch->ordering;
+  if (!o) return;
+  launch->ordering = NULL;
+  for (Doubt *d = o->doubts, *next; d; d = next) {
+    next = d->next;
+    if (!o->reads_ahead[d->site] && !o->is_over) report_of(o, workgroup_of(o, d->reader), &d->finding);
+    free(d);
+  }
+  for (uint64_t n = 0; n < o->count; n++) {
+    free(o->groups[n].acquired.at);
+    free(o->groups[n].pending.at);
+  }
+  for (int n = 0; n < SHARDS; n++) {
+    for (uint32_t slot = 0; slot < o->shards[n].room; slot++) {
+      if (!o->shards[n].slots[slot]) continue;
+      free(o->shards[n].slots[slot]->clocks.at);
+      free(o->shards[n].slots[slot]);
+    }
+    free(o->shards[n].slots);
+  }
+  free(o->groups);
+  free((void *)o->reads_ahead);
+  free(o);
+}
+
+/* ---- Accesses of a region ---------------------------------------------------------------------------------------- */
+static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *region) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  RegionAccesses *a = region->accesses;
+  if (!a) {
+    a = calloc(1, sizeof *a);
+    if (!a) abort();
+    a->first_word = region->base / 4;
+    a->words = (region->base + region->size - 1) / 4 - a->first_word + 1;
+    a->mapped = 3 * a->words * sizeof(Access);
+    a->generation = o->generation;
+    a->writes = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (a->writes == MAP_FAILED) abort();
+    a->reads = (Access(*)[2])(a->writes + a->words);
+    ((Region *)region)->accesses = a;
+  } else if (a->generation < o->generation) {
+    madvise(a->writes, a->mapped, MADV_DONTNEED);
+    a->written = 0;
+    a->generation = o->generation;
+  }
+  pthread_mutex_unlock(&lock);
+  return a;
+}
+
+static inline RegionAccesses *accesses_of(const Ordering *o, const Region *region) {
+  if (region->kind == KERNEL_ARGUMENTS) return NULL;
+  RegionAccesses *a = region->accesses;
+  if (a && a->generation == o->generation) return a;
+  a = new_accesses(o, region);
+  return a->generation == o->generation ? a : NULL;
+}
+
+static inline bool is_of(const Ordering *o, Access a) { /* this launch */
+  return group_in(a) > o->before && group_in(a) - o->before <= o->count;
+}
+
+static inline bool covers(const Released *r, Access a) {
+  return r && clock_in(a) <= (a & IN_CACHE ? r->all : r->past_caches);
+}
+
+static inline bool is_before(const GroupOrder *g, Access a, bool past_caches) {
+  if (group_in(a) == g->group || !is_of(g->ordering, a)) return true;
+  return covers(released_by(&g->acquired, group_in(a)), a) ||
+         (past_caches && covers(released_by(&g->pending, group_in(a)), a));
+}
+
+static inline bool has_scoped_stores(const Launch *launch) { return launch->arch == GFX942 || launch->arch == GFX950; }
+
+static inline bool passes_caches(const Launch *launch, const Instruction *i) {
+  return has_scoped_stores(launch) ? i->sc1 : i->glc;
+}
+
+static inline Access access_by(const GroupOrder *g, const Instruction *i, unsigned flags) {
+  const Code *code = g->ordering->launch->code;
+  uint64_t site = (uint64_t)(i - code->instructions) + 1;
+  if (site > MOST_SITES || site > code->count) site = 0;
+  return (uint64_t)g->group << GROUP_SHIFT | (uint64_t)g->now << CLOCK_SHIFT | site << SITE_SHIFT | flags;
+}
+
+/* The bytes of a dword that an access of [at, at + bytes) touches. */
+static inline unsigned mask_of_word(uint64_t word, uint64_t at, unsigned bytes) {
+  uint64_t begin = word * 4, from = at > begin ? at - begin : 0, to = at + bytes - begin;
+  return (15u << from) & 15 & (to >= 4 ? 15 : (1u << to) - 1);
+}
+
+static inline bool may_be_atomic_store(const Launch *launch, Access write) {
+  return !has_scoped_stores(launch) && mask_in(write) == 15;
+}
+
+/* ---- Reads ------------------------------------------------------------------------------------------------------- */
+static void note_read(const GroupOrder *g, RegionAccesses *a, uint64_t n, Access mine) {
+  Access one = seen(&a->reads[n][0]), other;
+  if (!is_of(g->ordering, one) || is_before(g, one, false)) {
+    if (group_in(one) == g->group && (one & BY_ATOMIC) < (mine & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC;
+    set(&a->reads[n][0], mine);
+    return;
+  }
+  other = seen(&a->reads[n][1]);
+  if (group_in(other) == g->group && (other & BY_ATOMIC) < (mine & BY_ATOMIC)) mine &= ~(Access)BY_ATOMIC;
+  set(&a->reads[n][1], mine);
+}
+
+static NO_INLINE void check_read(const Use *u, Access write, unsigned mask, bool past_caches) {
+  GroupOrder *g = u->w->group->order;
+  const Launch *launch = g->ordering->launch;
+  if (!(mask_in(write) & mask) || write & SAME_VALUE || is_before(g, write, past_caches)) return;
+  if (past_caches && (write & BY_ATOMIC || may_be_atomic_store(launch, write))) return;
+  if (write & BY_ATOMIC)
+    doubt(g->ordering, g->group, site_in(access_by(g, u->i, 0)), u, group_in(write),
+          instruction_of(g->ordering, site_in(write)));
+  else report_read_of_write(u, write);
+}
+
+static void acquire(GroupOrder *g, uint64_t word, Access write);
+
+static inline void read_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_t at, unsigned bytes, int lane,
+                             Access mine, bool written) {
+  GroupOrder *g = w->group->order;
+  const Access same = ~((Access)MOST_SITES << SITE_SHIFT | SAME_VALUE | IN_CACHE);
+  for (uint64_t word = at / 4, last = (at + bytes - 1) / 4; word <= last; word++) {
+    uint64_t n = word - a->first_word;
+    Access now = mine | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
+    if (written) {
+      Access write = seen(&a->writes[n]);
+      if (group_in(write) != g->group && is_of(g->ordering, write))
+        check_read(&(Use){w, i, lane, at, bytes}, write, mask_in(now), mine & BY_ATOMIC);
+      if (mine & BY_ATOMIC) acquire(g, word, write);
+    }
+    if (((seen(&a->reads[n][0]) ^ now) & same) != 0) note_read(g, a, n, now);
+  }
+}
+
+/* Of whole dwords that nothing writes, by a workgroup that has heard of no other: what most reads are. */
+static inline void note_reads(const GroupOrder *g, RegionAccesses *a, uint64_t n, unsigned words, Access mine) {
+  const uint64_t before = (uint64_t)g->ordering->before << GROUP_SHIFT, now = mine >> CLOCK_SHIFT;
+  for (Access(*reads)[2] = &a->reads[n], (*end)[2] = reads + words; reads < end; reads++) {
+    Access first = (*reads)[0], other = (*reads)[1];
+    if (first >> CLOCK_SHIFT == now || other >> CLOCK_SHIFT == now) continue;
+    (*reads)[first >> GROUP_SHIFT != mine >> GROUP_SHIFT && first > before + (1ull << GROUP_SHIFT) - 1] = mine;
+  }
+}
+
+static bool note_whole_reads(const GroupOrder *g, RegionAccesses *a, const Places *p, unsigned bytes, Access mine) {
+  uint64_t unaligned = 0, gaps = 0;
+  for (int l = 0; l < LANES; l++) unaligned |= p->at[l];
+  if ((unaligned | bytes) & 3) return false;
+  for (int l = 1; l < LANES; l++) gaps |= p->at[l] ^ (p->at[l - 1] + bytes);
+  mine |= 15 << MASK_SHIFT;
+  if (!gaps) note_reads(g, a, p->at[0] / 4 - a->first_word, LANES * bytes / 4, mine);
+  else if (bytes == 16)
+    for (int l = 0; l < LANES; l++) note_reads(g, a, p->at[l] / 4 - a->first_word, 4, mine);
+  else
+    for (int l = 0; l < LANES; l++) note_reads(g, a, p->at[l] / 4 - a->first_word, bytes / 4, mine);
+  return true;
+}
+
+void order_read(Wave *w, const Instruction *i, const Region *region, const Places *p, uint64_t lanes, unsigned bytes) {
+  GroupOrder *g = w->group->order;
+  RegionAccesses *a = accesses_of(g->ordering, region);
+  if (!a) return;
+  bool past_caches = passes_caches(w->launch, i), written = a->written > g->ordering->before;
+  Access mine = access_by(g, i, past_caches ? BY_ATOMIC : 0);
+  if (!past_caches && !written && !g->acquired.count && lanes == p->lanes && note_whole_reads(g, a, p, bytes, mine))
+    return;
+  unsigned lane;
+  uint64_t before = 0;
+  FOR_LANES(lane, lanes) {
+    if (p->at[lane] == before) continue;
+    before = p->at[lane];
+    read_lane(w, i, a, before, bytes, (int)lane, mine, written);
+  }
+}
+
+void order_scalar_read(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes) {
+  GroupOrder *g = w->group->order;
+  RegionAccesses *a = accesses_of(g->ordering, region);
+  if (a) read_lane(w, i, a, at, bytes, -1, access_by(g, i, 0), a->written > g->ordering->before);
+}
+
+/* ---- Writes ------------------------------------------------------------------------------------------------------ */
+/* The clock goes on, so that what was written before the last wait can be told from what is written after it. */
+static void begin_write(GroupOrder *g) {
+  if (!g->waited) return;
+  g->waited = false;
+  if (++g->now > MOST_CLOCKS) g->now = MOST_CLOCKS, g->ordering->is_over = true;
+}
+
+static void publish(GroupOrder *g, uint64_t word);
+
+static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mine, bool past_caches) {
+  GroupOrder *g = u->w->group->order;
+  const Launch *launch = g->ordering->launch;
+  uint64_t n = word - a->first_word;
+  bool same_value = mine & SAME_VALUE, maybe_atomic = past_caches || may_be_atomic_store(launch, mine);
+  Access write = seen(&a->writes[n]);
+  bool foreign = is_of(g->ordering, write) && group_in(write) != g->group;
+  if (foreign && !same_value && mask_in(write) & mask_in(mine) && !(maybe_atomic && write & BY_ATOMIC) &&
+      !is_before(g, write, past_caches))
+    report_two_writes(u, write);
+  for (int k = 0; k < 2 && !same_value; k++) {
+    Access read = seen(&a->reads[n][k]);
+    if (!(mask_in(read) & mask_in(mine)) || (read & BY_ATOMIC && maybe_atomic) || is_before(g, read, past_caches))
+      continue;
+    report_write_of_read(u, read);
+  }
+  if (foreign && same_value && !(write & SAME_VALUE) && !is_before(g, write, past_caches)) return;
+  if (group_in(write) == g->group && clock_in(write) == g->now && (write & 7) == (mine & 7))
+    mine |= write & (15 << MASK_SHIFT);
+  set(&a->writes[n], mine);
+}
+
+static inline bool is_foreign(const GroupOrder *g, Access a) { return is_of(g->ordering, a) && group_in(a) != g->group; }
+
+static void write_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_t at, unsigned bytes, const void *values,
+                       int lane, Access mine) {
+  GroupOrder *g = w->group->order;
+  Use use = {w, i, lane, at, bytes};
+  for (uint64_t word = at / 4, last = (at + bytes - 1) / 4; word <= last; word++) {
+    uint64_t from = word * 4 > at ? word * 4 : at, to = word * 4 + 4 < at + bytes ? word * 4 + 4 : at + bytes;
+    uint64_t n = word - a->first_word;
+    bool same = memcmp((const void *)(uintptr_t)from, (const uint8_t *)values + (from - at), to - from) == 0;
+    Access now = mine | (same ? SAME_VALUE : 0) | (Access)mask_of_word(word, at, bytes) << MASK_SHIFT;
+    if (mask_in(now) == 15 && !(is_foreign(g, seen(&a->writes[n])) | is_foreign(g, seen(&a->reads[n][0])) |
+                                is_foreign(g, seen(&a->reads[n][1]))))
+      set(&a->writes[n], now);
+    else write_word(&use, a, word, now, mine & BY_ATOMIC);
+    if (mine & BY_ATOMIC) publish(g, word);
+  }
+}
+
+static RegionAccesses *begin_writes(Wave *w, const Region *region) {
+  GroupOrder *g = w->group->order;
+  RegionAccesses *a = accesses_of(g->ordering, region);
+  if (a && a->written < g->group) a->written = g->group;
+  return a;
+}
+
+static Access store_by(Wave *w, const Instruction *i) {
+  begin_write(w->group->order);
+  bool scoped = has_scoped_stores(w->launch);
+  return access_by(w->group->order, i, scoped && i->sc1 ? BY_ATOMIC : scoped ? IN_CACHE : 0);
+}
+
+void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes,
+                        const void *values) {
+  RegionAccesses *a = begin_writes(w, region);
+  if (a) write_lane(w, i, a, at, bytes, values, -1, store_by(w, i));
+}
+
+void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
+  unsigned lane, bytes = detail & BYTES;
+  Access mine = store_by(w, i);
+  const Region *region = NULL;
+  RegionAccesses *a = NULL;
+  FOR_LANES(lane, p->lanes & ~p->partial) {
+    const Region *here = region_with(w, p->at[lane], bytes);
+    if (!here) continue;
+    if (here != region) a = begin_writes(w, region = here);
+    uint32_t values[4];
+    lane_bytes(w, index, lane, detail, values);
+    if (a) write_lane(w, i, a, p->at[lane], bytes, values, (int)lane, mine);
+  }
+}
+
+/* ---- Atomic operations, and what they tell ----------------------------------------------------------------------- */
+static Shard *shard_of(Ordering *o, uint64_t word, uint64_t *hash) {
+  *hash = word * 0x9e3779b97f4a7c15ull;
+  return &o->shards[*hash >> 58];
+}
+
+/* Under the shard's lock; NULL where nothing was published, or could be. */
+static Published *published_for(Ordering *o, Shard *s, uint64_t hash, uint64_t word, bool make) {
+  if (make && 2 * s->count >= s->room) {
+    uint32_t room = s->room ? 2 * s->room : 16;
+    Published **slots = calloc(room, sizeof(Published *));
+    if (!slots) abort();
+    for (uint32_t n = 0; n < s->room; n++) {
+      if (!s->slots[n]) continue;
+      uint32_t at = (uint32_t)((s->slots[n]->address * 0x9e3779b97f4a7c15ull) >> 20) & (room - 1);
+      while (slots[at]) at = (at + 1) & (room - 1);
+      slots[at] = s->slots[n];
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->room = room;
+  }
+  if (!s->room) return NULL;
+  uint32_t at = (uint32_t)(hash >> 20) & (s->room - 1);
+  for (; s->slots[at]; at = (at + 1) & (s->room - 1))
+    if (s->slots[at]->address == word) return s->slots[at];
+  if (!make) return NULL;
+  if (s->count == MOST_PUBLISHED) {
+    o->is_over = true;
+    return NULL;
+  }
+  Published *p = s->slots[at] = calloc(1, sizeof *p);
+  if (!p) abort();
+  p->address = word;
+  s->count++;
+  return p;
+}
+
+static void publish(GroupOrder *g, uint64_t word) {
+  Ordering *o = g->ordering;
+  if (o->is_over || !(g->all | g->past_caches | g->acquired.count)) return;
+  uint64_t hash;
+  Shard *s = shard_of(o, word, &hash);
+  pthread_mutex_lock(&s->lock);
+  Published *p = published_for(o, s, hash, word, true);
+  if (p) {
+    join_one(&p->clocks, (Released){g->group, g->all, g->past_caches});
+    if (g->acquired.count) join(&p->clocks, &g->acquired);
+    p->version++;
+    o->joined += p->clocks.count;
+  }
+  pthread_mutex_unlock(&s->lock);
+  if (o->joined > MOST_JOINED) o->is_over = true;
+}
+
+/* Takes over what was published for an address; and, by the store that is there, what its workgroup had released. */
+static void acquire(GroupOrder *g, uint64_t word, Access write) {
+  Ordering *o = g->ordering;
+  if (o->is_over) return;
+  uint64_t hash;
+  Shard *s = shard_of(o, word, &hash);
+  pthread_mutex_lock(&s->lock);
+  Published *p = published_for(o, s, hash, word, false);
+  if (p && (g->last_address != word || g->last_version != p->version)) {
+    g->last_address = word;
+    g->last_version = p->version;
+    join(&g->pending, &p->clocks);
+    o->joined += g->pending.count;
+  }
+  pthread_mutex_unlock(&s->lock);
+  if (has_scoped_stores(o->launch) || !is_of(o, write) || group_in(write) == g->group ||
+      write & BY_ATOMIC)
+    return;
+  GroupOrder *other = &o->groups[group_in(write) - o->before - 1];
+  uint32_t released = clock_in(write) - 1;
+  const Released *known = released_by(&g->pending, group_in(write));
+  if (known && known->all >= released) return;
+  join_one(&g->pending, (Released){group_in(write), released, released});
+  pthread_mutex_lock(&other->lock);
+  join(&g->pending, &other->acquired);
+  pthread_mutex_unlock(&other->lock);
+}
+
+static void check_atomic(const Use *u, RegionAccesses *a, uint64_t word, Access mine) {
+  GroupOrder *g = u->w->group->order;
+  Ordering *o = g->ordering;
+  uint64_t n = word - a->first_word;
+  Access write = seen(&a->writes[n]);
+  if (!is_before(g, write, true) && !(write & (BY_ATOMIC | SAME_VALUE)) && !may_be_atomic_store(o->launch, write) &&
+      mask_in(write) & mask_in(mine))
+    report_two_writes(u, write);
+  for (int k = 0; k < 2; k++) {
+    Access read = seen(&a->reads[n][k]);
+    if (!is_of(o, read) || read & BY_ATOMIC) continue;
+    if (group_in(read) == g->group) o->reads_ahead[site_in(read)] = 1;
+    else if (!is_before(g, read, true)) doubt(o, group_in(read), site_in(read), u, g->group, u->i);
+  }
+}
+
+static bool is_own_plain_write(const GroupOrder *g, Access write) { /* that others must not overtake */
+  return group_in(write) == g->group && !(write & (BY_ATOMIC | SAME_VALUE));
+}
+
+static bool is_of_floats(Operation operation) { return operation >= ADD_FLOAT && operation <= PK_ADD_BF16; }
+
+void order_before_atomic(Wave *w, uint64_t at, Operation operation) {
+  if (!is_of_floats(operation)) publish(w->group->order, at / 4);
+}
+
+void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t at, Operation operation, unsigned bytes,
+                  bool changed, bool returns, int lane) {
+  GroupOrder *g = w->group->order;
+  RegionAccesses *a = accesses_of(g->ordering, region);
+  if (!a) return;
+  returns &= !is_of_floats(operation); /* sums, that tell nothing */
+  if (a->written < g->group) a->written = g->group;
+  Use use = {w, i, lane, at, bytes};
+  if (changed) begin_write(g);
+  for (uint64_t word = at / 4, last = (at + bytes - 1) / 4; word <= last; word++) {
+    uint64_t n = word - a->first_word;
+    Access mine = access_by(g, i, BY_ATOMIC) | (Access)15 << MASK_SHIFT;
+    check_atomic(&use, a, word, mine);
+    if (returns && word == at / 4) acquire(g, word, seen(&a->writes[n]));
+    if (changed && !is_own_plain_write(g, seen(&a->writes[n]))) set(&a->writes[n], mine);
+    else if (group_in(seen(&a->reads[n][0])) != g->group) note_read(g, a, n, mine);
+  }
+}
+
+/* ---- Fences ------------------------------------------------------------------------------------------------------ */
+void order_wait(Wave *w) {
+  GroupOrder *g = w->group->order;
+  if (!g) return;
+  g->past_caches = g->now;
+  if (!has_scoped_stores(w->launch)) g->all = g->now;
+  else if (g->written_back > g->all) g->all = g->written_back;
+  g->waited = true;
+}
+
+void order_write_back(Wave *w) {
+  GroupOrder *g = w->group->order;
+  if (!g) return;
+  g->written_back = g->now;
+  g->waited = true;
+}
+
+void order_invalidate(Wave *w) {
+  GroupOrder *g = w->group->order;
+  if (!g || !g->pending.count) return;
+  pthread_mutex_lock(&g->lock);
+  join(&g->acquired, &g->pending);
+  pthread_mutex_unlock(&g->lock);
+  g->ordering->joined += g->acquired.count;
+  g->pending.count = 0;
+  g->last_address = 0;
+}
+
+/* Of agent scope or wider: sc1 where there are scopes. */
+void execute_write_back(Wave *w, const Instruction *i) {
+  if (i->sc1) order_write_back(w);
+}
+void execute_invalidate(Wave *w, const Instruction *i) {
+  if (i->sc1 || !has_scoped_stores(w->launch)) order_invalidate(w);
+}
