@@ -58,6 +58,8 @@ def test_other_sentences() -> None:
     assert message("lds-race", address="64", other_wave=1) == (
         "waves 1 and 3 access the same bytes of LDS at offset 64 without a barrier between them, and one writes"
     )
+    race = message("memory-race", address=str(0x20004), bytes=4, note="reads what workgroup 1, 0, 0 writes")
+    assert race == "reads what workgroup 1, 0, 0 writes: byte 4 of Y"
     assert message("unknown-instruction", instruction="v_foo v1") == "the emulator does not know `v_foo v1`"
     assert message("missing-wait", note="v5") == "uses what a load has not brought yet, s_waitcnt is missing: v5"
 

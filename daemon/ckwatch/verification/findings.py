@@ -134,8 +134,9 @@ def _conflict(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
 
 
 def _race(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    text = finding.note or "two workgroups access the same bytes, one changes them, and nothing orders them"
     where = _place(finding.address or 0, memory)
-    return finding.note if where is None else f"{finding.note}: {where}"
+    return text if where is None else f"{text}: {where}"
 
 
 def _no_end(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
