@@ -12,8 +12,6 @@
  *   CKWATCH_EMULATOR_ERRORS     a descriptor for what is said of a crash; standard error by default
  *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
  */
-#include "hip.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +19,7 @@
 #include <unistd.h>
 
 #include "dispatch.h"
+#include "graphs.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 __thread int current_device;
@@ -127,7 +126,7 @@ static void run_queued(void *argument) {
 }
 
 /* Arguments as the caller has them: one pointer for each, or all of them in a buffer. */
-static int fill_arguments(const Kernel *kernel, uint8_t *kernarg, void **parameters, void **extra) {
+int fill_arguments(const Kernel *kernel, uint8_t *kernarg, void **parameters, void **extra) {
   enum { BUFFER_POINTER = 1, BUFFER_SIZE, LAUNCH_PARAM_END };
   if (extra) {
     const void *buffer = NULL;
@@ -151,12 +150,16 @@ static int fill_arguments(const Kernel *kernel, uint8_t *kernarg, void **paramet
   return SUCCESS;
 }
 
-static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameters, void **extra, size_t shared,
-                         void *handle, void *begin, void *finish) {
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  if ((begin && !is_event(begin)) || (finish && !is_event(finish))) return INVALID_HANDLE;
-  if (parameters && extra) return INVALID_VALUE;
+/* Workgroups of a kernel on one compute unit: four SIMDs of 512 registers for 8 waves at most, and its LDS. */
+static int workgroups_per_unit(const Kernel *kernel, int items, size_t shared) {
+  if (items <= 0 || items > (int)kernel->max_workgroup) return 0;
+  int lanes = (int)lanes_of_wave(arch), waves = (items + lanes - 1) / lanes, by_registers = 512 / (int)kernel->vgprs;
+  int resident = 4 * (by_registers > 8 ? 8 : by_registers), fit = resident / waves;
+  size_t lds = kernel->lds_bytes + shared;
+  int by_lds = lds ? (int)((size_t)device()->lds_bytes / lds) : fit;
+  return fit < by_lds ? fit : by_lds;
+}
+int check_launch(const Kernel *kernel, Dim3 grid, Dim3 block, size_t shared, bool is_cooperative) {
   if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z) return INVALID_CONFIGURATION;
   uint64_t items = (uint64_t)block.x * block.y;
   if (items > 1024 || (items *= block.z) > 1024) return INVALID_CONFIGURATION;
@@ -166,7 +169,12 @@ static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameter
   if (items > kernel->max_workgroup) return LAUNCH_FAILURE; /* __launch_bounds__ */
   if (shared > (size_t)device()->lds_bytes || kernel->lds_bytes + shared > (size_t)device()->lds_bytes)
     return OUT_OF_RESOURCES;
+  uint64_t most = (uint64_t)workgroups_per_unit(kernel, (int)items, shared) * (uint64_t)device()->compute_units;
+  return is_cooperative && (unsigned __int128)grid.x * grid.y * grid.z > most ? COOPERATIVE_LAUNCH_TOO_LARGE : SUCCESS;
+}
 
+static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, void **parameters, void **extra,
+                      size_t shared, bool is_cooperative, Event *begin, Event *finish) {
   char *problem;
   const Code *code = code_of(kernel->object, &problem);
   if (!code) {
@@ -191,7 +199,9 @@ static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameter
   launch->dynamic_lds = (uint32_t)shared;
   launch->checked = checked;
   launch->traced = traced;
-  launch->waves = ((uint32_t)items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
+  launch->is_cooperative = is_cooperative;
+  uint32_t items = block.x * block.y * block.z;
+  launch->waves = (items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
   launch->instruction_limit = launch->waves > 4 ? instruction_limit / 4 * launch->waves : instruction_limit;
   launch->dispatch_id = dispatches++;
   int error = fill_arguments(kernel, queued->memory, parameters, extra);
@@ -225,49 +235,84 @@ static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameter
   return SUCCESS;
 }
 
+int launch_operation(Stream *stream, const Operation *operation) {
+  const KernelNode *node = &operation->kernel.node;
+  if (!is_kernel(operation->kernel.code)) return INVALID_HANDLE; /* its module is gone */
+  return put_launch(stream, operation->kernel.code, node->grid, node->block, node->parameters, NULL, node->shared,
+                    operation->kernel.is_cooperative, NULL, NULL);
+}
+
+static int launch_kernel(Kernel *kernel, void *function, Dim3 grid, Dim3 block, void **parameters, void **extra,
+                         size_t shared, void *handle, bool is_cooperative, void *begin, void *finish) {
+  Stream *stream = stream_of(handle);
+  if (!stream) return INVALID_HANDLE;
+  if ((begin && !is_event(begin)) || (finish && !is_event(finish))) return INVALID_HANDLE;
+  if (parameters && extra) return INVALID_VALUE;
+  int error = check_launch(kernel, grid, block, shared, is_cooperative);
+  if (error) return error;
+  if (!is_capturing(stream)) /* which would copy the arguments once more */
+    return put_launch(stream, kernel, grid, block, parameters, extra, shared, is_cooperative, begin, finish);
+  KernelNode node = {block, extra, function, grid, parameters, (unsigned)shared};
+  Operation operation;
+  error = kernel_operation(&operation, &node, kernel, is_cooperative);
+  if (error) return error;
+  error = submit(handle, &operation);
+  free_operation(&operation);
+  return error;
+}
+
 static int launch_host(const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream,
-                       void *begin, void *finish) {
+                       bool is_cooperative, void *begin, void *finish) {
   Kernel *kernel;
   if (!devices()) return NO_DEVICE;
   int error = kernel_of_host(host, &kernel);
-  return error ? error : launch_kernel(kernel, grid, block, parameters, NULL, shared, stream, begin, finish);
+  return error ? error
+               : launch_kernel(kernel, (void *)host, grid, block, parameters, NULL, shared, stream, is_cooperative, begin,
+                               finish);
 }
 static int launch_function(void *function, Dim3 grid, Dim3 block, size_t shared, void *stream, void **parameters,
-                           void **extra, void *begin, void *finish) {
+                           void **extra, bool is_cooperative, void *begin, void *finish) {
   if (!is_kernel(function)) return INVALID_HANDLE;
-  return launch_kernel(function, grid, block, parameters, extra, shared, stream, begin, finish);
+  return launch_kernel(function, function, grid, block, parameters, extra, shared, stream, is_cooperative, begin, finish);
+}
+static bool has_cooperative(const LaunchAttribute *attributes, unsigned count) {
+  enum { COOPERATIVE = 2 }; /* hipLaunchAttributeCooperative */
+  for (unsigned n = 0; n < count; n++)
+    if (attributes[n].number == COOPERATIVE && attributes[n].value) return true;
+  return false;
 }
 
 CALL(hipLaunchKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream),
-     launch_host(host, grid, block, parameters, shared, stream, NULL, NULL))
+     launch_host(host, grid, block, parameters, shared, stream, false, NULL, NULL))
+CALL(hipLaunchKernel_spt, (const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream),
+     launch_host(host, grid, block, parameters, shared, per_thread(stream), false, NULL, NULL))
 CALL(hipExtLaunchKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, size_t shared, void *stream,
                           void *begin, void *finish, int flags),
-     launch_host(host, grid, block, parameters, shared, stream, begin, finish))
-
-typedef struct { /* hipLaunchConfig_t */
-  Dim3 grid, block;
-  size_t shared;
-  void *stream, *attributes;
-  unsigned attribute_count;
-} LaunchConfig;
+     launch_host(host, grid, block, parameters, shared, stream, false, begin, finish))
+CALL(hipLaunchCooperativeKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, unsigned shared,
+                                  void *stream),
+     launch_host(host, grid, block, parameters, shared, stream, true, NULL, NULL))
+CALL(hipLaunchCooperativeKernel_spt, (const void *host, Dim3 grid, Dim3 block, void **parameters, unsigned shared,
+                                      void *stream),
+     launch_host(host, grid, block, parameters, shared, per_thread(stream), true, NULL, NULL))
 CALL(hipLaunchKernelExC, (const LaunchConfig *config, const void *host, void **parameters),
      !config ? INVALID_VALUE
-             : launch_host(host, config->grid, config->block, parameters, config->shared, config->stream, NULL, NULL))
-typedef struct { /* HIP_LAUNCH_CONFIG */
-  Dim3 grid, block;
-  unsigned shared;
-  void *stream, *attributes;
-  unsigned attribute_count;
-} DriverLaunchConfig;
+             : launch_host(host, config->grid, config->block, parameters, config->shared, config->stream,
+                           has_cooperative(config->attributes, config->attribute_count), NULL, NULL))
 CALL(hipDrvLaunchKernelEx, (const DriverLaunchConfig *config, void *function, void **parameters, void **extra),
      !config ? INVALID_VALUE
              : launch_function(function, config->grid, config->block, config->shared, config->stream, parameters, extra,
-                               NULL, NULL))
+                               has_cooperative(config->attributes, config->attribute_count), NULL, NULL))
 CALL(hipModuleLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                              unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters,
                              void **extra),
      launch_function(function, (Dim3){grid_x, grid_y, grid_z}, (Dim3){block_x, block_y, block_z}, shared, stream,
-                     parameters, extra, NULL, NULL))
+                     parameters, extra, false, NULL, NULL))
+CALL(hipModuleLaunchCooperativeKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                        void *stream, void **parameters),
+     launch_function(function, (Dim3){grid_x, grid_y, grid_z}, (Dim3){block_x, block_y, block_z}, shared, stream,
+                     parameters, NULL, true, NULL, NULL))
 
 /* Sizes of the grid in work-items; only whole workgroups. */
 static int launch_items(void *function, Dim3 items, Dim3 block, size_t shared, void *stream, void **parameters,
@@ -275,7 +320,7 @@ static int launch_items(void *function, Dim3 items, Dim3 block, size_t shared, v
   if (!block.x || !block.y || !block.z) return INVALID_CONFIGURATION;
   if (items.x % block.x || items.y % block.y || items.z % block.z) return NOT_SUPPORTED;
   return launch_function(function, (Dim3){items.x / block.x, items.y / block.y, items.z / block.z}, block, shared,
-                         stream, parameters, extra, begin, finish);
+                         stream, parameters, extra, false, begin, finish);
 }
 CALL(hipExtModuleLaunchKernel, (void *function, uint32_t items_x, uint32_t items_y, uint32_t items_z, uint32_t block_x,
                                 uint32_t block_y, uint32_t block_z, size_t shared, void *stream, void **parameters,
@@ -293,11 +338,6 @@ ALIAS(hipExtModuleLaunchKernel)
 _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j();
 ALIAS(hipHccModuleLaunchKernel)
 _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_();
-/* Workgroups run one after the other: they cannot wait for each other. */
-CALL(hipLaunchCooperativeKernel, (const void *host, Dim3 grid, Dim3 block, void **parameters, unsigned shared,
-                                  void *stream),
-     NOT_SUPPORTED)
-
 enum { MOST_CONFIGURATIONS = 16 };
 static __thread struct {
   Dim3 grid, block;
@@ -325,13 +365,6 @@ EXPORT int __hipPopCallConfiguration(Dim3 *grid, Dim3 *block, size_t *shared, vo
 }
 
 /* ---- What kernels need ------------------------------------------------------------------------------------------- */
-
-typedef struct { /* hipFuncAttributes */
-  int binary_version, cache_mode;
-  size_t constant_bytes, local_bytes;
-  int most_dynamic_shared, most_threads, registers, carveout, ptx_version;
-  size_t shared_bytes;
-} FunctionAttributes;
 
 EXPORT int hipFuncGetAttributes(FunctionAttributes *attributes, const void *host) {
   ENTER(hipFuncGetAttributes);
@@ -369,15 +402,6 @@ EXPORT int hipFuncSetAttribute(const void *host, int attribute, int value) {
 }
 CALL(hipFuncSetCacheConfig, (const void *host, int config), SUCCESS)
 
-/* Workgroups of a kernel on one compute unit: four SIMDs of 512 registers for 8 waves at most, and its LDS. */
-static int workgroups_per_unit(const Kernel *kernel, int items, size_t shared) {
-  if (items <= 0 || items > (int)kernel->max_workgroup) return 0;
-  int lanes = (int)lanes_of_wave(arch), waves = (items + lanes - 1) / lanes, by_registers = 512 / (int)kernel->vgprs;
-  int resident = 4 * (by_registers > 8 ? 8 : by_registers), fit = resident / waves;
-  size_t lds = kernel->lds_bytes + shared;
-  int by_lds = lds ? (int)((size_t)device()->lds_bytes / lds) : fit;
-  return fit < by_lds ? fit : by_lds;
-}
 static int occupancy_of_host(int *count, const void *host, int items, size_t shared) {
   Kernel *kernel;
   int error = kernel_of_host(host, &kernel);

@@ -10,6 +10,7 @@
 
 #include "code_object.h"
 #include "hip_hooks.h"
+#include "hip_types.h"
 #include "regions.h"
 #include "streams.h"
 
@@ -50,14 +51,11 @@ enum {
   CAPTURE_UNJOINED = 904,
   CAPTURE_ISOLATION = 905,
   CAPTURE_IMPLICIT = 906,
+  CAPTURED_EVENT = 907,
   CAPTURE_WRONG_THREAD = 908,
   GRAPH_UPDATE_FAILURE = 910,
   INVALID_CHANNEL_DESCRIPTOR = 911,
 };
-
-typedef struct {
-  uint32_t x, y, z;
-} Dim3;
 
 extern atomic_int broken; /* an error that stays, as a fault of a kernel does */
 
@@ -85,6 +83,10 @@ int end(int error); /* `error`, which is the thread's last one unless it is SUCC
     action;                                             \
     return SUCCESS;                                     \
   }
+
+/* Functions that end in `_spt` take this thread's own stream where others take the default one. */
+#define PER_THREAD ((void *)2)
+static inline void *per_thread(void *stream) { return stream ? stream : PER_THREAD; }
 
 /* ---- hip.c ------------------------------------------------------------------------------------------------------- */
 

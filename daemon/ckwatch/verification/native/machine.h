@@ -228,7 +228,7 @@ typedef struct {
   uint32_t grid[3], block[3]; /* workgroups; work-items of one */
   uint32_t dynamic_lds;
   uint8_t *kernarg;
-  bool checked, traced;
+  bool checked, traced, is_cooperative;
   uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */

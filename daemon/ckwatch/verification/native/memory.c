@@ -1,8 +1,10 @@
 /* Memory of the device and of the host, and copies and fills. */
-#include "hip.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "graphs.h"
 
 uint64_t memory_total(void) {
   return (uint64_t)told_number("MEMORY", (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
@@ -84,7 +86,11 @@ bool is_ours(const void *address, size_t size) {
   return region && size <= region->base + region->size - at;
 }
 
-CALL(hipMalloc, (void **address, size_t size), allocate(address, size, DEVICE_MEMORY, 0, false))
+static int allocate_on_device(void **address, size_t size) {
+  int error = refuse_in_capture();
+  return error ? error : allocate(address, size, DEVICE_MEMORY, 0, false);
+}
+CALL(hipMalloc, (void **address, size_t size), allocate_on_device(address, size))
 EXPORT int hipExtMallocWithFlags(void **address, size_t size, unsigned flags) {
   enum { SIGNAL_MEMORY = 2 };
   ENTER(hipExtMallocWithFlags);
@@ -105,26 +111,14 @@ CALL(hipHostAlloc, (void **address, size_t size, unsigned flags), allocate_host(
 CALL(hipMallocHost, (void **address, size_t size), allocate_host(address, size, 0))
 
 static int free_memory(void *address) {
+  int error = refuse_in_capture();
+  if (error) return error;
   drain_all(); /* as HIP does */
   return !address || release(address, true) ? SUCCESS : INVALID_VALUE;
 }
 CALL(hipFree, (void *address), free_memory(address))
 CALL(hipHostFree, (void *address), free_memory(address))
 CALL(hipFreeHost, (void *address), free_memory(address))
-EXPORT int hipMallocAsync(void **address, size_t size, void *stream) {
-  ENTER(hipMallocAsync);
-  if (!stream_of(stream)) return end(INVALID_HANDLE);
-  return end(allocate(address, size, DEVICE_MEMORY, 0, false));
-}
-static void release_later(void *address) { release(address, true); }
-EXPORT int hipFreeAsync(void *address, void *stream) {
-  ENTER(hipFreeAsync);
-  if (!stream_of(stream)) return end(INVALID_HANDLE);
-  if (address && allocation_of(address, 1).address != address) return end(INVALID_VALUE);
-  if (address) put_call(stream_of(stream), release_later, address);
-  return SUCCESS;
-}
-
 EXPORT int hipHostRegister(void *address, size_t size, unsigned flags) {
   ENTER(hipHostRegister);
   if (!address || !size) return end(INVALID_VALUE);
@@ -175,14 +169,6 @@ EXPORT int hipMemGetAddressRange(void **base, size_t *size, void *address) {
   return SUCCESS;
 }
 
-/* A hipPointerAttribute_t. */
-typedef struct {
-  int type, device;
-  void *device_address, *host_address;
-  int is_managed;
-  unsigned flags;
-} PointerAttributes;
-
 EXPORT int hipPointerGetAttributes(PointerAttributes *attributes, const void *address) {
   enum { UNREGISTERED, HOST, DEVICE, MANAGED };
   ENTER(hipPointerGetAttributes);
@@ -217,50 +203,79 @@ EXPORT int hipPointerGetAttribute(void *data, int attribute, void *address) {
 
 /* ---- Copies and fills -------------------------------------------------------------------------------------------- */
 
-enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
+enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS, WITHOUT_UNITS = 1024 };
 
-static int check_copy(const void *target, const void *source, size_t size, int kind) {
-  if (!size) return SUCCESS;
-  if (!target || !source) return INVALID_VALUE;
+/* hipMemcpy3DParms of a copy between addresses. */
+static Copy3D node_of(const Copy *copy) {
+  size_t rows = copy->depth > 1 ? copy->target.slice / copy->target.pitch : copy->height;
+  return (Copy3D){.source = {copy->source.address, copy->source.pitch, copy->width, rows},
+                  .target = {copy->target.address, copy->target.pitch, copy->width, rows},
+                  .extent = {copy->width, copy->height, copy->depth}, .kind = copy->kind};
+}
+
+/* One side of a copy: the device touches only what it has, and a NULL or a row that is longer than its pitch is a mistake. */
+static int check_side(const Copy *copy, const Side *side, bool is_device) {
+  if (copy->height * copy->depth > 1 && copy->width > side->pitch) return INVALID_PITCH;
+  size_t span = side->slice * (copy->depth - 1) + side->pitch * (copy->height - 1) + copy->width;
+  return is_device && !is_ours(side->address, span) ? INVALID_VALUE : SUCCESS;
+}
+int check_copy(const Copy *copy) {
+  if (!copy->width || !copy->height || !copy->depth) return SUCCESS;
+  if (!copy->target.address || !copy->source.address) return INVALID_VALUE;
+  int kind = copy->kind == WITHOUT_UNITS ? DEVICE_TO_DEVICE : copy->kind;
   if (kind < HOST_TO_HOST || kind > BY_ADDRESS) return INVALID_MEMCPY_DIRECTION;
   bool to_device = kind == HOST_TO_DEVICE || kind == DEVICE_TO_DEVICE;
   bool from_device = kind == DEVICE_TO_HOST || kind == DEVICE_TO_DEVICE;
   if (kind == BY_ADDRESS) {
-    to_device = allocation_of(target, 1).address != NULL;
-    from_device = allocation_of(source, 1).address != NULL;
+    to_device = allocation_of(copy->target.address, 1).address != NULL;
+    from_device = allocation_of(copy->source.address, 1).address != NULL;
   }
-  if ((to_device && !is_ours(target, size)) || (from_device && !is_ours(source, size))) return INVALID_VALUE;
-  return SUCCESS;
+  int error = check_side(copy, &copy->target, to_device);
+  return error ? error : check_side(copy, &copy->source, from_device);
 }
 
+/* Copies from or to memory of the program's own are over when the call returns: it may be freed or changed then. */
+int copy_block(const Copy *copy, void *handle, bool wait) {
+  Stream *stream = stream_of(handle);
+  if (!stream) return INVALID_HANDLE;
+  int error = wait ? refuse_in_capture() : SUCCESS;
+  if (!error) error = check_copy(copy);
+  if (error || !copy->width || !copy->height || !copy->depth) return error;
+  error = submit(handle, &(Operation){.type = COPY_NODE, .copy = {.block = *copy, .node = node_of(copy)}});
+  if (error || is_capturing(stream)) return error;
+  if (wait || !is_ours(copy->target.address, 1) || !is_ours(copy->source.address, 1)) drain(stream);
+  return wait ? broken : SUCCESS;
+}
+static Copy row(void *target, const void *source, size_t size, int kind) {
+  return (Copy){{target, size, size}, {(uint8_t *)source, size, size}, size, 1, 1, kind};
+}
+int copy_later(void *target, const void *source, size_t size, int kind, void *stream) {
+  Copy copy = row(target, source, size, kind);
+  return copy_block(&copy, stream, false);
+}
+static int copy_and_wait(void *target, const void *source, size_t size, int kind, void *stream) {
+  Copy copy = row(target, source, size, kind);
+  return copy_block(&copy, stream, true);
+}
 int copy_now(void *target, const void *source, size_t size, int kind) {
-  int error = check_copy(target, source, size, kind);
+  Copy copy = row(target, source, size, kind);
+  int error = refuse_in_capture();
+  if (!error) error = check_copy(&copy);
   if (error || !size) return error;
   drain(stream_of(NULL));
   copy_bytes(target, source, size);
   return broken;
 }
 
-/* Copies from or to memory of the program's own are over when the call returns: it may be freed or changed then. */
-int copy_later(void *target, const void *source, size_t size, int kind, void *handle) {
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  int error = check_copy(target, source, size, kind);
-  if (error || !size) return error;
-  put_copy(stream, target, source, size);
-  if (!is_ours(target, size) || !is_ours(source, size)) drain(stream);
-  return SUCCESS;
-}
-
 CALL(hipMemcpy, (void *target, const void *source, size_t size, int kind), copy_now(target, source, size, kind))
+CALL(hipMemcpy_spt, (void *target, const void *source, size_t size, int kind),
+     copy_and_wait(target, source, size, kind, PER_THREAD))
 CALL(hipMemcpyAsync, (void *target, const void *source, size_t size, int kind, void *stream),
      copy_later(target, source, size, kind, stream))
-EXPORT int hipMemcpyWithStream(void *target, const void *source, size_t size, int kind, void *stream) {
-  ENTER(hipMemcpyWithStream);
-  int error = copy_later(target, source, size, kind, stream);
-  if (!error) drain(stream_of(stream));
-  return end(error ? error : broken);
-}
+CALL(hipMemcpyAsync_spt, (void *target, const void *source, size_t size, int kind, void *stream),
+     copy_later(target, source, size, kind, per_thread(stream)))
+CALL(hipMemcpyWithStream, (void *target, const void *source, size_t size, int kind, void *stream),
+     copy_and_wait(target, source, size, kind, stream))
 CALL(hipMemcpyHtoD, (void *target, void *source, size_t size), copy_now(target, source, size, HOST_TO_DEVICE))
 CALL(hipMemcpyDtoH, (void *target, void *source, size_t size), copy_now(target, source, size, DEVICE_TO_HOST))
 CALL(hipMemcpyDtoD, (void *target, void *source, size_t size), copy_now(target, source, size, DEVICE_TO_DEVICE))
@@ -270,45 +285,85 @@ CALL(hipMemcpyDtoHAsync, (void *target, void *source, size_t size, void *stream)
      copy_later(target, source, size, DEVICE_TO_HOST, stream))
 CALL(hipMemcpyDtoDAsync, (void *target, void *source, size_t size, void *stream),
      copy_later(target, source, size, DEVICE_TO_DEVICE, stream))
-
-static int copy_rows(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
-                     size_t height, int kind, void *handle, bool wait) {
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  if (!width || !height) return SUCCESS;
-  if (width > target_pitch || width > source_pitch) return 12; /* hipErrorInvalidPitchValue */
-  size_t to = target_pitch * (height - 1) + width, from = source_pitch * (height - 1) + width;
-  int error = check_copy(target, source, to < from ? to : from, kind);
-  if (error) return error;
-  put_copy_rows(stream, target, target_pitch, source, source_pitch, width, height);
-  if (wait || !is_ours(target, to) || !is_ours(source, from)) drain(stream);
+CALL(hipMemcpyPeer, (void *target, int to, const void *source, int from, size_t size),
+     is_device(to) && is_device(from) ? copy_now(target, source, size, DEVICE_TO_DEVICE) : INVALID_DEVICE)
+CALL(hipMemcpyPeerAsync, (void *target, int to, const void *source, int from, size_t size, void *stream),
+     is_device(to) && is_device(from) ? copy_later(target, source, size, DEVICE_TO_DEVICE, stream) : INVALID_DEVICE)
+EXPORT int hipMemcpyBatchAsync(void **targets, void **sources, size_t *sizes, size_t count, void *attributes,
+                               size_t *indices, size_t attribute_count, size_t *failed, void *stream) {
+  ENTER(hipMemcpyBatchAsync);
+  if (!targets || !sources || !sizes || !count) return end(INVALID_VALUE);
+  for (size_t n = 0; n < count; n++) {
+    int error = copy_later(targets[n], sources[n], sizes[n], BY_ADDRESS, stream);
+    if (error && failed) *failed = n;
+    if (error) return end(error);
+  }
   return SUCCESS;
 }
-CALL(hipMemcpy2D, (void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
-                   size_t height, int kind),
-     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, NULL, true))
-CALL(hipMemcpy2DAsync, (void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
-                        size_t height, int kind, void *stream),
-     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, stream, false))
 
-static int fill(void *target, uint32_t value, size_t count, int width, void *handle, bool wait) {
+static int copy_rows(void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width,
+                     size_t height, int kind, void *stream, bool wait) {
+  if (width > target_pitch || width > source_pitch) return width && height ? INVALID_PITCH : SUCCESS;
+  return copy_block(&(Copy){{target, target_pitch, 0}, {(uint8_t *)source, source_pitch, 0}, width, height, 1, kind},
+                    stream, wait);
+}
+#define ROWS void *target, size_t target_pitch, const void *source, size_t source_pitch, size_t width, size_t height, int kind
+CALL(hipMemcpy2D, (ROWS), copy_rows(target, target_pitch, source, source_pitch, width, height, kind, NULL, true))
+CALL(hipMemcpy2D_spt, (ROWS),
+     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, PER_THREAD, true))
+CALL(hipMemcpy2DAsync, (ROWS, void *stream),
+     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, stream, false))
+CALL(hipMemcpy2DAsync_spt, (ROWS, void *stream),
+     copy_rows(target, target_pitch, source, source_pitch, width, height, kind, per_thread(stream), false))
+
+int check_fill(const Fill *fill) {
+  if (!fill->width || !fill->height || !fill->depth) return SUCCESS;
+  size_t bytes = fill->width * (size_t)fill->element;
+  if (fill->height * fill->depth > 1 && bytes > fill->target.pitch) return INVALID_VALUE;
+  size_t span = fill->target.slice * (fill->depth - 1) + fill->target.pitch * (fill->height - 1) + bytes;
+  return fill->target.address && is_ours(fill->target.address, span) ? SUCCESS : INVALID_VALUE;
+}
+static int fill_block(Fill fill, void *handle, bool wait) {
   Stream *stream = stream_of(handle);
   if (!stream) return INVALID_HANDLE;
-  if (!count) return SUCCESS;
-  if (!target || !is_ours(target, count * (size_t)width)) return INVALID_VALUE;
-  put_fill(stream, target, count, value, width);
+  int error = wait ? refuse_in_capture() : SUCCESS;
+  if (!error) error = check_fill(&fill);
+  if (error || !fill.width || !fill.height || !fill.depth) return error;
+  FillNode node = {fill.target.address, (unsigned)fill.element, fill.height, fill.target.pitch, fill.value, fill.width};
+  error = submit(handle, &(Operation){.type = FILL_NODE, .fill = {fill, node}});
+  if (error || is_capturing(stream)) return error;
   if (wait) drain(stream);
   return wait ? broken : SUCCESS;
 }
-CALL(hipMemset, (void *target, int value, size_t size), fill(target, (uint32_t)value, size, 1, NULL, true))
-CALL(hipMemsetAsync, (void *target, int value, size_t size, void *stream),
-     fill(target, (uint32_t)value, size, 1, stream, false))
-CALL(hipMemsetD8, (void *target, uint8_t value, size_t count), fill(target, value, count, 1, NULL, true))
-CALL(hipMemsetD8Async, (void *target, uint8_t value, size_t count, void *stream),
-     fill(target, value, count, 1, stream, false))
-CALL(hipMemsetD16, (void *target, uint16_t value, size_t count), fill(target, value, count, 2, NULL, true))
-CALL(hipMemsetD16Async, (void *target, uint16_t value, size_t count, void *stream),
-     fill(target, value, count, 2, stream, false))
-CALL(hipMemsetD32, (void *target, int value, size_t count), fill(target, (uint32_t)value, count, 4, NULL, true))
-CALL(hipMemsetD32Async, (void *target, int value, size_t count, void *stream),
-     fill(target, (uint32_t)value, count, 4, stream, false))
+static Fill line(void *target, uint32_t value, size_t count, int element) {
+  return (Fill){{target, count * (size_t)element, 0}, value, element, count, 1, 1};
+}
+static Fill rows(void *target, size_t pitch, uint32_t value, size_t width, size_t height, int element) {
+  return (Fill){{target, pitch, 0}, value, element, width, height, 1};
+}
+static Fill layers(PitchedPointer to, int value, Extent extent) {
+  return (Fill){{to.address, to.pitch, to.pitch * to.height}, (uint32_t)value, 1, extent.width, extent.height, extent.depth};
+}
+/* Each waits, or has a twin that ends in Async and takes a stream. */
+#define FILL_CALLS(name, parameters, fill)                         \
+  CALL(name, (parameters), fill_block(fill, NULL, true))           \
+  CALL(name##Async, (parameters, void *stream), fill_block(fill, stream, false))
+#define SPT_FILL_CALLS(name, parameters, fill)                          \
+  CALL(name##_spt, (parameters), fill_block(fill, PER_THREAD, true))    \
+  CALL(name##Async_spt, (parameters, void *stream), fill_block(fill, per_thread(stream), false))
+#define COMMA ,
+#define LINE(type) void *target COMMA type value COMMA size_t count
+#define GRID(type) void *target COMMA size_t pitch COMMA type value COMMA size_t width COMMA size_t height
+#define BOX PitchedPointer target COMMA int value COMMA Extent extent
+FILL_CALLS(hipMemset, LINE(int), line(target, (uint32_t)value, count, 1))
+FILL_CALLS(hipMemsetD8, LINE(uint8_t), line(target, value, count, 1))
+FILL_CALLS(hipMemsetD16, LINE(uint16_t), line(target, value, count, 2))
+FILL_CALLS(hipMemsetD32, LINE(int), line(target, (uint32_t)value, count, 4))
+FILL_CALLS(hipMemset2D, GRID(int), rows(target, pitch, (uint32_t)value, width, height, 1))
+FILL_CALLS(hipMemsetD2D8, GRID(uint8_t), rows(target, pitch, value, width, height, 1))
+FILL_CALLS(hipMemsetD2D16, GRID(uint16_t), rows(target, pitch, value, width, height, 2))
+FILL_CALLS(hipMemsetD2D32, GRID(uint32_t), rows(target, pitch, value, width, height, 4))
+FILL_CALLS(hipMemset3D, BOX, layers(target, value, extent))
+SPT_FILL_CALLS(hipMemset, LINE(int), line(target, (uint32_t)value, count, 1))
+SPT_FILL_CALLS(hipMemset2D, GRID(int), rows(target, pitch, (uint32_t)value, width, height, 1))
+SPT_FILL_CALLS(hipMemset3D, BOX, layers(target, value, extent))

@@ -242,7 +242,7 @@ EXPORT int hipGetSymbolSize(size_t *size, const void *symbol) {
   if (!error) *size = bytes;
   return end(error);
 }
-static int part_of_symbol(const void *symbol, size_t size, size_t offset, uint8_t **address) {
+int part_of_symbol(const void *symbol, size_t size, size_t offset, uint8_t **address) {
   uint64_t at, bytes = 0;
   int error = variable_of_host(symbol, &at, &bytes);
   if (!error && (offset > bytes || size > bytes - offset)) error = INVALID_VALUE;
