@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 CALL(hipInit, (unsigned flags), flags ? INVALID_VALUE : devices() ? SUCCESS : NO_DEVICE)
 ACT(hipRuntimeGetVersion, (int *version), true, SUCCESS, *version = (int)told_number("VERSION", 70253211))
@@ -114,7 +115,6 @@ EXPORT int hipDeviceGetAttribute(int *value, int attribute, int number) {
   }
   return SUCCESS;
 }
-ACT(hipDeviceGetLimit, (size_t *value, int limit), true, SUCCESS, *value = 0)
 EXPORT int hipDeviceCanAccessPeer(int *can, int number, int peer) {
   ENTER(hipDeviceCanAccessPeer);
   *can = number != peer;
@@ -129,3 +129,27 @@ EXPORT int hipDeviceGetStreamPriorityRange(int *least, int *greatest) {
 /* Numbers of calls to profilers, which the emulator does not have. */
 EXPORT const char *hipApiName(uint32_t number) { return "unknown"; }
 EXPORT const char *hipGetCmdName(uint32_t number) { return "unknown"; }
+
+static int find_by_bus(int *number, const char *text) {
+  if (!number || !text) return INVALID_VALUE;
+  for (int n = 0; n < devices(); n++) {
+    char own[32];
+    int error = hipDeviceGetPCIBusId(own, sizeof own, n);
+    if (error) return error;
+    if (strcasecmp(own, text) == 0) return *number = n, SUCCESS;
+  }
+  return INVALID_VALUE;
+}
+CALL(hipDeviceGetByPCIBusId, (int *number, const char *text), find_by_bus(number, text))
+static int identify(char *bytes, int number) { /* a hipUUID */
+  if (!bytes) return INVALID_VALUE;
+  if (!is_device(number)) return INVALID_DEVICE;
+  char text[32];
+  snprintf(text, sizeof text, "ckwatch-%s-%02d", device()->name, number);
+  memset(bytes, 0, 16);
+  memcpy(bytes, text, strnlen(text, 16));
+  return SUCCESS;
+}
+CALL(hipDeviceGetUuid, (char *bytes, int number), identify(bytes, number))
+CALL(hipChooseDeviceR0600, (int *number, const void *wanted),
+     number && wanted ? (*number = 0, devices() ? SUCCESS : NO_DEVICE) : INVALID_VALUE)

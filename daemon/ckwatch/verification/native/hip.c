@@ -108,6 +108,7 @@ static void forget_launch(QueuedLaunch *queued) {
   if (queued->launch.kernarg) remove_region((uint64_t)(uintptr_t)queued->launch.kernarg);
   if (queued->launch.packet) remove_region((uint64_t)(uintptr_t)queued->launch.packet);
   if (queued->launch.queue) remove_region((uint64_t)(uintptr_t)queued->launch.queue);
+  if (queued->launch.grid_sync) remove_region((uint64_t)(uintptr_t)queued->launch.grid_sync);
   unmap_guarded(queued->memory, queued->memory_bytes);
   free(queued);
 }
@@ -184,7 +185,7 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
   QueuedLaunch *queued = calloc(1, sizeof *queued);
   if (!queued) return OUT_OF_MEMORY;
   size_t argument_bytes = (kernel->kernarg_bytes + 15u) & ~15u;
-  queued->memory_bytes = ((argument_bytes + 255) & ~(size_t)255) + 2 * APART + QUEUE_BYTES;
+  queued->memory_bytes = ((argument_bytes + 255) & ~(size_t)255) + 3 * APART + QUEUE_BYTES;
   queued->memory = map_guarded(queued->memory_bytes);
   if (!queued->memory) {
     free(queued);
@@ -224,6 +225,12 @@ static int put_launch(Stream *stream, Kernel *kernel, Dim3 grid, Dim3 block, voi
     fill_queue(at);
     launch->queue = at;
     add_region((uint64_t)(uintptr_t)at, QUEUE_BYTES, KERNEL_ARGUMENTS);
+  }
+  at += APART;
+  if (wants_grid_sync(launch)) {
+    fill_grid_sync(launch, at);
+    launch->grid_sync = at;
+    add_region((uint64_t)(uintptr_t)at, GRID_SYNC_BYTES, DEVICE_MEMORY);
   }
   if (argument_bytes) fill_hidden_arguments(launch);
   pthread_mutex_lock(&lock);

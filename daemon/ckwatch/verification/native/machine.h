@@ -236,6 +236,7 @@ typedef struct {
   uint32_t waves;             /* of one workgroup */
   const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
   const uint8_t *queue;       /* amd_queue_t; the same */
+  const uint8_t *grid_sync;   /* the barrier of a cooperative launch; the same */
   uint64_t dispatch_id;
 } Launch;
 

@@ -98,17 +98,23 @@ EXPORT int hipExtMallocWithFlags(void **address, size_t size, unsigned flags) {
   return end(allocate(address, size, flags == SIGNAL_MEMORY ? HOST_MEMORY : DEVICE_MEMORY, flags, false));
 }
 CALL(hipMallocManaged, (void **address, size_t size, unsigned flags), allocate(address, size, HOST_MEMORY, flags, true))
-EXPORT int hipMallocPitch(void **address, size_t *pitch, size_t width, size_t height) {
-  ENTER(hipMallocPitch);
+static int allocate_rows(void **address, size_t *pitch, size_t width, size_t height) {
+  if (!address || !pitch) return INVALID_VALUE;
   *pitch = (width + 255) & ~(size_t)255;
-  return end(allocate(address, *pitch * height, DEVICE_MEMORY, 0, false));
+  return height && *pitch > memory_total() / height ? OUT_OF_MEMORY
+                                                    : allocate(address, *pitch * height, DEVICE_MEMORY, 0, false);
 }
+CALL(hipMallocPitch, (void **address, size_t *pitch, size_t width, size_t height),
+     allocate_rows(address, pitch, width, height))
+CALL(hipMemAllocPitch, (void **address, size_t *pitch, size_t width, size_t height, unsigned element),
+     element != 4 && element != 8 && element != 16 ? INVALID_VALUE : allocate_rows(address, pitch, width, height))
 static int allocate_host(void **address, size_t size, unsigned flags) {
   return lacks("host-memory") ? OUT_OF_MEMORY : allocate(address, size, HOST_MEMORY, flags, false);
 }
 CALL(hipHostMalloc, (void **address, size_t size, unsigned flags), allocate_host(address, size, flags))
 CALL(hipHostAlloc, (void **address, size_t size, unsigned flags), allocate_host(address, size, flags))
 CALL(hipMallocHost, (void **address, size_t size), allocate_host(address, size, 0))
+CALL(hipMemAllocHost, (void **address, size_t size), allocate_host(address, size, 0))
 
 static int free_memory(void *address) {
   int error = refuse_in_capture();
@@ -200,6 +206,16 @@ EXPORT int hipPointerGetAttribute(void *data, int attribute, void *address) {
   }
   return SUCCESS;
 }
+
+EXPORT int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, void *address) {
+  ENTER(hipDrvPointerGetAttributes);
+  if (!count || !attributes || !data) return end(INVALID_VALUE);
+  for (unsigned n = 0; n < count; n++)
+    if (!data[n] || hipPointerGetAttribute(data[n], attributes[n], address) == INVALID_VALUE) return end(INVALID_VALUE);
+  return SUCCESS;
+}
+CALL(hipPointerSetAttribute, (const int *value, int attribute, void *address),
+     value && attribute == 6 && allocation_of(address, 1).address ? SUCCESS : INVALID_VALUE) /* SYNC_MEMOPS */
 
 /* ---- Copies and fills -------------------------------------------------------------------------------------------- */
 

@@ -179,13 +179,16 @@ static int load_module(void **handle, const void *image, size_t size) {
   return SUCCESS;
 }
 CALL(hipModuleLoadData, (void **handle, const void *image), load_module(handle, image, SIZE_MAX))
+CALL(hipModuleLoadFatBinary, (void **handle, const void *image), load_module(handle, image, SIZE_MAX))
+CALL(hipLibraryLoadData, (void **handle, const void *image, int *options, void **values, unsigned count,
+                          int *library_options, void **library_values, unsigned library_count),
+     load_module(handle, image, SIZE_MAX))
 CALL(hipModuleLoadDataEx, (void **handle, const void *image, unsigned count, int *options, void **values),
      load_module(handle, image, SIZE_MAX))
-EXPORT int hipModuleLoad(void **handle, const char *path) {
-  ENTER(hipModuleLoad);
-  if (!handle || !path) return end(INVALID_VALUE);
+static int load_file(void **handle, const char *path) {
+  if (!handle || !path) return INVALID_VALUE;
   FILE *file = fopen(path, "rb");
-  if (!file) return end(FILE_NOT_FOUND);
+  if (!file) return FILE_NOT_FOUND;
   long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
   uint8_t *image = size > 0 ? malloc((size_t)size) : NULL;
   rewind(file);
@@ -193,16 +196,31 @@ EXPORT int hipModuleLoad(void **handle, const char *path) {
   fclose(file);
   int error = good ? load_module(handle, image, (size_t)size) : INVALID_IMAGE;
   free(image);
-  return end(error);
+  return error;
 }
+CALL(hipModuleLoad, (void **handle, const char *path), load_file(handle, path))
+CALL(hipLibraryLoadFromFile, (void **handle, const char *path, int *options, void **values, unsigned count,
+                              int *library_options, void **library_values, unsigned library_count),
+     load_file(handle, path))
 ACT(hipModuleUnload, (void *handle), is_module(handle), INVALID_HANDLE, drop_module(handle))
-EXPORT int hipModuleGetFunction(void **function, void *handle, const char *name) {
-  ENTER(hipModuleGetFunction);
-  if (!function || !name || !*name) return end(INVALID_VALUE);
-  if (!is_module(handle)) return end(INVALID_HANDLE);
+ACT(hipLibraryUnload, (void *handle), is_module(handle), INVALID_HANDLE, drop_module(handle))
+static int function_of(void **function, void *handle, const char *name) {
+  if (!function || !name || !*name) return INVALID_VALUE;
+  if (!is_module(handle)) return INVALID_HANDLE;
   *function = find_kernel(((Module *)handle)->object, name);
-  return end(*function ? SUCCESS : NOT_FOUND);
+  return *function ? SUCCESS : NOT_FOUND;
 }
+static int count_functions(unsigned *count, void *handle) {
+  if (!count || !is_module(handle)) return count ? INVALID_HANDLE : INVALID_VALUE;
+  *count = kernel_count(((Module *)handle)->object);
+  return SUCCESS;
+}
+CALL(hipModuleGetFunction, (void **function, void *handle, const char *name), function_of(function, handle, name))
+CALL(hipLibraryGetKernel, (void **function, void *handle, const char *name), function_of(function, handle, name))
+CALL(hipModuleGetFunctionCount, (unsigned *count, void *handle), count_functions(count, handle))
+CALL(hipLibraryGetKernelCount, (unsigned *count, void *handle), count_functions(count, handle))
+ACT(hipKernelGetName, (const char **name, const Kernel *kernel),
+    name && is_kernel(kernel), name ? INVALID_HANDLE : INVALID_VALUE, *name = kernel->name)
 EXPORT int hipModuleGetGlobal(void **address, size_t *size, void *handle, const char *name) {
   ENTER(hipModuleGetGlobal);
   if (!name) return end(INVALID_VALUE);
@@ -256,13 +274,13 @@ int part_of_symbol(const void *symbol, size_t size, size_t offset, uint8_t **add
     int error = part_of_symbol(symbol, size, offset, &address);      \
     return end(error ? error : (copy));                              \
   }
-SYMBOL_CALL(hipMemcpyToSymbol, (const void *symbol, const void *source, size_t size, size_t offset, int kind),
-            copy_now(address, source, size, kind))
-SYMBOL_CALL(hipMemcpyToSymbolAsync,
-            (const void *symbol, const void *source, size_t size, size_t offset, int kind, void *stream),
-            copy_later(address, source, size, kind, stream))
-SYMBOL_CALL(hipMemcpyFromSymbol, (void *target, const void *symbol, size_t size, size_t offset, int kind),
-            copy_now(target, address, size, kind))
-SYMBOL_CALL(hipMemcpyFromSymbolAsync,
-            (void *target, const void *symbol, size_t size, size_t offset, int kind, void *stream),
-            copy_later(target, address, size, kind, stream))
+#define SYMBOL_CALLS(name, target, source, copied_now, copied_later)                                        \
+  SYMBOL_CALL(name, (target, source, size_t size, size_t offset, int kind), copied_now)                    \
+  SYMBOL_CALL(name##_spt, (target, source, size_t size, size_t offset, int kind), copied_now)              \
+  SYMBOL_CALL(name##Async, (target, source, size_t size, size_t offset, int kind, void *stream), copied_later) \
+  SYMBOL_CALL(name##Async_spt, (target, source, size_t size, size_t offset, int kind, void *stream),       \
+              (stream = per_thread(stream), copied_later))
+SYMBOL_CALLS(hipMemcpyToSymbol, const void *symbol, const void *source, copy_now(address, source, size, kind),
+             copy_later(address, source, size, kind, stream))
+SYMBOL_CALLS(hipMemcpyFromSymbol, void *target, const void *symbol, copy_now(target, address, size, kind),
+             copy_later(target, address, size, kind, stream))
