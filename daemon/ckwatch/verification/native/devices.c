@@ -29,7 +29,7 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int number) {
     int value;
   } fields[] = {{304, 65536}, {320, 1024}, {324, 1024}, {328, 1024}, {332, 1024}, {336, UNLIMITED},
                 {340, 65536}, {344, 65536}, {400, 1}, {576, 1}, {580, 1}, {600, 1}, {604, 1}, {624, 2048}, {628, 1},
-                {648, 65536}, {652, 1}, {676, 1}, {712, 2}, {728, 1}, {1424, 100000}, {1464, 1}};
+                {648, 65536}, {652, 1}, {676, 1}, {688, 1}, {712, 2}, {728, 1}, {744, 1}, {1424, 100000}, {1464, 1}};
   ENTER(hipGetDevicePropertiesR0600);
   if (!is_device(number) || !properties) return end(properties ? INVALID_DEVICE : INVALID_VALUE);
   const DeviceFacts *device_facts = device();
@@ -85,8 +85,8 @@ EXPORT int hipDeviceGetAttribute(int *value, int attribute, int number) {
   if (!is_device(number)) return end(INVALID_DEVICE);
   const DeviceFacts *device_facts = device();
   switch (attribute) {
-    case 0: case 2: case 3: case 4: case 8: case 9: case 24: case 78: case 85: case 90: case 10011: case 10016:
-      *value = 1; break;                                /* ECC, one engine, memory of the host, managed, … */
+    case 0: case 2: case 3: case 4: case 8: case 9: case 10: case 24: case 78: case 85: case 88: case 90: case 10011:
+    case 10016: *value = 1; break; /* ECC, one engine, memory of the host, cooperative launches, managed, pools, … */
     case 5: *value = device_facts->clock_khz; break;    /* ClockRate */
     case 19: *value = device_facts->l2_bytes; break;    /* L2CacheSize */
     case 23: *value = device_facts->major; break;

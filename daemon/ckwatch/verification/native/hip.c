@@ -421,26 +421,49 @@ CALL(hipOccupancyMaxActiveBlocksPerMultiprocessor, (int *count, const void *host
 CALL(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, (int *count, const void *host, int items, size_t shared,
                                                              unsigned flags),
      occupancy_of_host(count, host, items, shared))
-EXPORT int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *count, void *function, int items, size_t shared) {
-  ENTER(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor);
-  if (!count || !is_kernel(function)) return end(count ? INVALID_HANDLE : INVALID_VALUE);
+static int occupancy_of_function(int *count, void *function, int items, size_t shared) {
+  if (!count || !is_kernel(function)) return count ? INVALID_HANDLE : INVALID_VALUE;
   *count = workgroups_per_unit(function, items, shared);
   return SUCCESS;
 }
-EXPORT int hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *host, size_t shared, int limit) {
-  ENTER(hipOccupancyMaxPotentialBlockSize);
-  Kernel *kernel;
-  int error = kernel_of_host(host, &kernel);
-  if (error) return end(error);
+CALL(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, (int *count, void *function, int items, size_t shared),
+     occupancy_of_function(count, function, items, shared))
+CALL(hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, (int *count, void *function, int items, size_t shared,
+                                                                   unsigned flags),
+     occupancy_of_function(count, function, items, shared))
+static int best_block(int *grid, int *block, const Kernel *kernel, size_t shared, int limit) {
+  if (!grid || !block) return INVALID_VALUE;
   int best = 0, most = limit > 0 && limit < (int)kernel->max_workgroup ? limit : (int)kernel->max_workgroup;
   for (int items = most; items > 0; items -= LANES) {
     int resident = workgroups_per_unit(kernel, items, shared) * items;
     if (resident > best) best = resident, *block = items;
   }
-  if (!best) return end(OUT_OF_RESOURCES);
+  if (!best) return OUT_OF_RESOURCES;
   *grid = device()->compute_units * (best / *block);
   return SUCCESS;
 }
+static int best_block_of_host(int *grid, int *block, const void *host, size_t shared, int limit) {
+  Kernel *kernel;
+  int error = kernel_of_host(host, &kernel);
+  return error ? error : best_block(grid, block, kernel, shared, limit);
+}
+CALL(hipOccupancyMaxPotentialBlockSize, (int *grid, int *block, const void *host, size_t shared, int limit),
+     best_block_of_host(grid, block, host, shared, limit))
+CALL(hipModuleOccupancyMaxPotentialBlockSize, (int *grid, int *block, void *function, size_t shared, int limit),
+     is_kernel(function) ? best_block(grid, block, function, shared, limit) : INVALID_HANDLE)
+CALL(hipModuleOccupancyMaxPotentialBlockSizeWithFlags, (int *grid, int *block, void *function, size_t shared, int limit,
+                                                        unsigned flags),
+     is_kernel(function) ? best_block(grid, block, function, shared, limit) : INVALID_HANDLE)
+static int free_shared(size_t *bytes, const void *host, int count, int items) {
+  Kernel *kernel;
+  int error = kernel_of_host(host, &kernel);
+  if (error || !bytes || count <= 0) return error ? error : INVALID_VALUE;
+  size_t share = (size_t)device()->lds_bytes / (size_t)count;
+  *bytes = workgroups_per_unit(kernel, items, 0) >= count && share > kernel->lds_bytes ? share - kernel->lds_bytes : 0;
+  return SUCCESS;
+}
+CALL(hipOccupancyAvailableDynamicSMemPerBlock, (size_t *bytes, const void *host, int count, int items),
+     free_shared(bytes, host, count, items))
 
 /* ---- The emulator's own ------------------------------------------------------------------------------------------ */
 
