@@ -1,85 +1,24 @@
-/* Graphs of operations, and the capture of streams.
+/* Graphs of operations.
  *
  * A graph that is launched runs in one stream, in an order that keeps its dependencies: there is nothing to gain from
  * branches that run side by side. Handles are addresses that are looked up in lists. */
-#include "graphs.h"
+#include "nodes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct Node {
-  Operation operation;
-  Graph *graph;
-  Node **after; /* the nodes that it depends on */
-  size_t after_count;
-  size_t position;
-  bool is_disabled;
-  const Node *original; /* of a node of a clone or an executable graph */
-};
-
-typedef struct UserObject {
-  void *data;
-  void (*destroy)(void *);
-  unsigned references;
-  struct UserObject *next;
-} UserObject;
-
-typedef struct {
-  UserObject *object;
-  unsigned count;
-} Retained;
-
-struct Graph {
-  Node **nodes;
-  size_t count;
-  bool is_executable, is_child; /* not a handle of hipGraph_t; owned by a node */
-  unsigned long long flags;
-  Retained *retained;
-  size_t retained_count;
-  Graph *next;
-};
-
-typedef struct {
-  Stream *stream;
-  Node **last;
-  size_t last_count;
-} Branch;
-typedef struct {
-  const Event *event;
-  Node **last;
-  size_t last_count;
-} CapturedEvent;
-
-typedef struct Capture {
-  Graph *graph;
-  Stream *origin;
-  int mode;
-  bool is_invalid, is_of_program; /* the graph, which the program has made */
-  uint64_t number;
-  pthread_t thread;
-  Branch *branches;
-  size_t branch_count;
-  CapturedEvent *events;
-  size_t event_count;
-  struct Capture *next;
-} Capture;
-
-enum { GLOBAL, THREAD_LOCAL, RELAXED }; /* hipStreamCaptureMode */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t graphs_lock = PTHREAD_MUTEX_INITIALIZER;
 static Graph *graphs;
 static UserObject *user_objects;
 static __thread UserObject *released; /* to be destroyed when the lock is free */
-static Capture *_Atomic captures;
-static __thread int thread_mode = GLOBAL;
 
-static void *grown(void *list, size_t count, size_t size) {
+void *grown(void *list, size_t count, size_t size) {
   void *memory = realloc(list, (count ? count : 1) * size);
   if (!memory) abort();
   return memory;
 }
-static void *copied(const void *list, size_t count, size_t size) {
+void *copied(const void *list, size_t count, size_t size) {
   void *memory = grown(NULL, count, size);
   return count ? memcpy(memory, list, count * size) : memory;
 }
@@ -105,10 +44,7 @@ int kernel_operation(Operation *operation, const KernelNode *node, Kernel *code,
   return SUCCESS;
 }
 
-static Graph *clone_of(const Graph *graph, bool is_executable, bool is_child);
-static void destroy_graph(Graph *graph);
-
-static Operation copy_of(const Operation *from) {
+Operation copy_of(const Operation *from) {
   Operation copy = *from;
   if (from->type == KERNEL_NODE) {
     KernelNode node = from->kernel.node;
@@ -198,7 +134,7 @@ static bool is_listed(const Graph *graph) {
   while (one && one != graph) one = one->next;
   return one;
 }
-static bool is_graph(const Graph *graph) { return is_listed(graph) && !graph->is_executable; }
+bool is_graph(const Graph *graph) { return is_listed(graph) && !graph->is_executable; }
 static bool is_executable(const Graph *graph) { return is_listed(graph) && graph->is_executable && !graph->is_child; }
 static bool is_node(const Node *node) {
   for (const Graph *graph = graphs; node && graph; graph = graph->next)
@@ -206,18 +142,18 @@ static bool is_node(const Node *node) {
       if (graph->nodes[n] == node) return true;
   return false;
 }
-static bool is_of(const Graph *graph, const Node *node) {
+bool is_of(const Graph *graph, const Node *node) {
   for (size_t n = 0; n < graph->count; n++)
     if (graph->nodes[n] == node) return true;
   return false;
 }
-static bool depends_on(const Node *node, const Node *other) {
+bool depends_on(const Node *node, const Node *other) {
   for (size_t n = 0; n < node->after_count; n++)
     if (node->after[n] == other) return true;
   return false;
 }
 
-static Graph *new_graph(void) {
+Graph *new_graph(void) {
   Graph *graph = calloc(1, sizeof *graph);
   if (!graph) abort();
   graph->next = graphs;
@@ -225,7 +161,7 @@ static Graph *new_graph(void) {
   return graph;
 }
 
-static int add_node(Node **made, Graph *graph, Node *const *after, size_t count, Operation operation) {
+int add_node(Node **made, Graph *graph, Node *const *after, size_t count, Operation operation) {
   for (size_t n = 0; n < count; n++) {
     bool is_twice = false;
     for (size_t other = 0; other < n; other++) is_twice |= after[n] == after[other];
@@ -247,7 +183,7 @@ static void number_nodes(const Graph *graph) {
   for (size_t n = 0; n < graph->count; n++) graph->nodes[n]->position = n;
 }
 
-static Graph *clone_of(const Graph *graph, bool is_executable, bool is_child) {
+Graph *clone_of(const Graph *graph, bool is_executable, bool is_child) {
   Graph *clone = new_graph();
   clone->is_executable = is_executable;
   clone->is_child = is_child;
@@ -283,7 +219,7 @@ static void free_node(Node *node) {
   free(node);
 }
 
-static void destroy_graph(Graph *graph) {
+void destroy_graph(Graph *graph) {
   Graph **link = &graphs;
   while (*link != graph) link = &(*link)->next;
   *link = graph->next;
@@ -439,7 +375,7 @@ static int of_parameters(Operation *made, NodeParameters *given) {
 
 /* ---- Adding, reading and changing nodes -------------------------------------------------------------------------- */
 
-static void destroy_released(void) {
+void destroy_released(void) {
   while (released) {
     UserObject *object = released;
     released = object->next;
@@ -447,18 +383,6 @@ static void destroy_released(void) {
     free(object);
   }
 }
-/* A function that runs under the lock; `operation` is what its expressions make. */
-#define LOCKED(name, parameters, answer)     \
-  EXPORT int name parameters {               \
-    ENTER(name);                             \
-    Operation operation = {0};               \
-    (void)operation;                         \
-    pthread_mutex_lock(&lock);               \
-    int error = (answer);                    \
-    pthread_mutex_unlock(&lock);             \
-    destroy_released();                      \
-    return end(error);                       \
-  }
 #define ADD(name, given, operation_of) \
   LOCKED(name, (Node **made, Graph *graph, Node *const *after, size_t count, given), \
          add(made, graph, after, count, &operation, can_add(made, graph, after, count) ? operation_of : INVALID_VALUE))
@@ -776,14 +700,12 @@ static int update(Graph *executable, const Graph *graph, Node **failed, int *res
 LOCKED(hipGraphExecUpdate, (Graph *executable, const Graph *graph, Node **failed, int *result),
        update(executable, graph, failed, result))
 
-static int capture_locked(Stream *stream, Operation operation);
-static Capture *capture_of(const Stream *stream, Branch **branch);
 static int launch(const Graph *executable, void *handle) {
   Stream *stream = stream_of(handle);
   if (!is_executable(executable)) return INVALID_VALUE;
   if (!stream) return INVALID_HANDLE;
-  if (!capture_of(stream, NULL)) return launch_graph(stream, executable);
-  return capture_locked(stream, (Operation){.type = GRAPH_NODE, .graph = clone_of(executable, false, true)});
+  if (!is_captured(stream)) return launch_graph(stream, executable);
+  return capture_node(stream, (Operation){.type = GRAPH_NODE, .graph = clone_of(executable, false, true)});
 }
 LOCKED(hipGraphLaunch, (const Graph *executable, void *stream), launch(executable, stream))
 LOCKED(hipGraphLaunch_spt, (const Graph *executable, void *stream), launch(executable, per_thread(stream)))
@@ -830,282 +752,6 @@ LOCKED(hipUserObjectRelease, (UserObject *object, unsigned count),
 LOCKED(hipGraphRetainUserObject, (Graph *graph, UserObject *object, unsigned count, unsigned flags),
        retain_for(graph, object, count, flags))
 LOCKED(hipGraphReleaseUserObject, (Graph *graph, UserObject *object, unsigned count), release_from(graph, object, count))
-
-/* ---- Capture ----------------------------------------------------------------------------------------------------- */
-
-static Capture *capture_of(const Stream *stream, Branch **branch) {
-  for (Capture *capture = captures; capture; capture = capture->next)
-    for (size_t n = 0; n < capture->branch_count; n++)
-      if (capture->branches[n].stream == stream) {
-        if (branch) *branch = &capture->branches[n];
-        return capture;
-      }
-  return NULL;
-}
-static Capture *capture_with(const Event *event, CapturedEvent **found) {
-  for (Capture *capture = captures; capture; capture = capture->next)
-    for (size_t n = 0; n < capture->event_count; n++)
-      if (capture->events[n].event == event) {
-        *found = &capture->events[n];
-        return capture;
-      }
-  return NULL;
-}
-static void set_last(Branch *branch, Node *const *nodes, size_t count) {
-  Node **last = copied(nodes, count, sizeof *nodes);
-  free(branch->last);
-  branch->last = last;
-  branch->last_count = count;
-}
-static void add_last(Branch *branch, Node *const *nodes, size_t count) {
-  for (size_t n = 0; n < count; n++) {
-    bool is_there = false;
-    for (size_t m = 0; m < branch->last_count; m++) is_there |= branch->last[m] == nodes[n];
-    if (is_there) continue;
-    branch->last = grown(branch->last, branch->last_count + 1, sizeof *branch->last);
-    branch->last[branch->last_count++] = nodes[n];
-  }
-}
-
-static int capture_locked(Stream *stream, Operation operation) {
-  Branch *branch;
-  Capture *capture = capture_of(stream, &branch);
-  int error = capture->is_invalid ? CAPTURE_INVALIDATED : SUCCESS;
-  if (error) {
-    free_operation(&operation);
-    return error;
-  }
-  Node *node;
-  error = add_node(&node, capture->graph, branch->last, branch->last_count, operation);
-  if (!error) set_last(branch, &node, 1);
-  return error;
-}
-
-bool is_capturing(Stream *stream) {
-  if (!captures) return false;
-  pthread_mutex_lock(&lock);
-  bool answer = capture_of(stream, NULL);
-  pthread_mutex_unlock(&lock);
-  return answer;
-}
-
-/* The capture of a stream that the default stream, if it is this one, would wait for. */
-static Capture *implied_by(const Stream *stream) {
-  for (Capture *capture = captures; capture && stream == stream_of(NULL); capture = capture->next)
-    for (size_t n = 0; n < capture->branch_count; n++)
-      if (!(flags_of_stream(capture->branches[n].stream) & 1)) return capture;
-  return NULL;
-}
-static int refuse_implied(const Stream *stream) {
-  Capture *capture = implied_by(stream);
-  if (capture) capture->is_invalid = true;
-  return capture ? CAPTURE_IMPLICIT : SUCCESS;
-}
-
-int submit(void *handle, const Operation *operation) {
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  if (!captures) return enqueue(stream, operation);
-  pthread_mutex_lock(&lock);
-  bool captured = capture_of(stream, NULL);
-  int error = captured ? capture_locked(stream, copy_of(operation)) : refuse_implied(stream);
-  pthread_mutex_unlock(&lock);
-  return error || captured ? error : enqueue(stream, operation);
-}
-
-int refuse_in_capture(void) {
-  if (!captures || thread_mode == RELAXED) return SUCCESS;
-  bool is_refused = false;
-  pthread_mutex_lock(&lock);
-  for (const Capture *capture = captures; capture; capture = capture->next) {
-    bool is_own = pthread_equal(capture->thread, pthread_self());
-    is_refused |= capture->mode != RELAXED && (is_own || (thread_mode == GLOBAL && capture->mode == GLOBAL));
-  }
-  pthread_mutex_unlock(&lock);
-  return is_refused ? CAPTURE_UNSUPPORTED : SUCCESS;
-}
-int refuse_on_capturing(Stream *stream) {
-  if (!captures) return SUCCESS;
-  pthread_mutex_lock(&lock);
-  Capture *capture = capture_of(stream, NULL);
-  if (capture) capture->is_invalid = true;
-  int error = capture ? CAPTURE_UNSUPPORTED : refuse_implied(stream);
-  pthread_mutex_unlock(&lock);
-  return error;
-}
-bool is_captured_event(const Event *event) {
-  if (!captures) return false;
-  CapturedEvent *found;
-  pthread_mutex_lock(&lock);
-  bool answer = capture_with(event, &found);
-  pthread_mutex_unlock(&lock);
-  return answer;
-}
-
-static void forget_event(Capture *capture, CapturedEvent *event) {
-  free(event->last);
-  *event = capture->events[--capture->event_count];
-}
-bool record_in_capture(Stream *stream, Event *event) {
-  if (!captures) return false;
-  pthread_mutex_lock(&lock);
-  CapturedEvent *old;
-  Capture *before = capture_with(event, &old);
-  if (before) forget_event(before, old);
-  Branch *branch;
-  Capture *capture = capture_of(stream, &branch);
-  if (capture) {
-    capture->events = grown(capture->events, capture->event_count + 1, sizeof *capture->events);
-    capture->events[capture->event_count++] =
-        (CapturedEvent){event, copied(branch->last, branch->last_count, sizeof *branch->last), branch->last_count};
-  }
-  pthread_mutex_unlock(&lock);
-  return capture;
-}
-
-static int wait_locked(Stream *stream, const Event *event, bool *is_captured) {
-  CapturedEvent *recorded = NULL;
-  Branch *branch = NULL;
-  Capture *from = capture_with(event, &recorded), *into = capture_of(stream, &branch);
-  *is_captured = from || into;
-  if (!*is_captured) return SUCCESS;
-  if (into && into != from) {
-    into->is_invalid = true;
-    return from ? CAPTURE_MERGE : CAPTURE_ISOLATION;
-  }
-  if (stream == stream_of(NULL)) return CAPTURE_IMPLICIT;
-  if (!into) {
-    from->branches = grown(from->branches, from->branch_count + 1, sizeof *from->branches);
-    branch = &from->branches[from->branch_count++];
-    *branch = (Branch){.stream = stream};
-  }
-  add_last(branch, recorded->last, recorded->last_count);
-  return SUCCESS;
-}
-int wait_in_capture(Stream *stream, Event *event, bool *is_captured) {
-  *is_captured = false;
-  if (!captures) return SUCCESS;
-  pthread_mutex_lock(&lock);
-  int error = wait_locked(stream, event, is_captured);
-  pthread_mutex_unlock(&lock);
-  return error;
-}
-
-static int begin_capture(void *handle, Graph *graph, Node *const *after, size_t count, int mode) {
-  static uint64_t begun;
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  if (mode < GLOBAL || mode > RELAXED) return INVALID_VALUE;
-  if (stream == stream_of(NULL)) return CAPTURE_UNSUPPORTED;
-  if (capture_of(stream, NULL)) return 401; /* hipErrorIllegalState */
-  for (size_t n = 0; n < count; n++)
-    if (!after || !is_of(graph, after[n])) return INVALID_VALUE;
-  Capture *capture = calloc(1, sizeof *capture);
-  if (!capture) abort();
-  *capture = (Capture){.graph = graph ? graph : new_graph(), .is_of_program = graph, .origin = stream, .mode = mode, .number = ++begun,
-                       .thread = pthread_self(), .branches = grown(NULL, 1, sizeof(Branch)), .branch_count = 1,
-                       .next = captures};
-  capture->branches[0] = (Branch){.stream = stream};
-  set_last(&capture->branches[0], after, count);
-  captures = capture;
-  return SUCCESS;
-}
-
-/* All that was captured leads to the stream in which it began. */
-static bool is_joined(const Capture *capture) {
-  for (size_t n = 0; n < capture->graph->count; n++) {
-    const Node *node = capture->graph->nodes[n];
-    bool is_followed = false;
-    for (size_t m = 0; m < capture->graph->count && !is_followed; m++)
-      is_followed = depends_on(capture->graph->nodes[m], node);
-    for (size_t m = 0; m < capture->branches[0].last_count; m++) is_followed |= capture->branches[0].last[m] == node;
-    if (!is_followed && capture->branch_count > 1) return false;
-  }
-  return true;
-}
-static int end_capture(void *handle, Graph **made) {
-  Stream *stream = stream_of(handle);
-  if (!made) return INVALID_VALUE;
-  if (!stream) return INVALID_HANDLE;
-  Capture *capture = capture_of(stream, NULL);
-  if (!capture) return 401;
-  if (capture->origin != stream) return CAPTURE_UNMATCHED;
-  if (capture->mode != RELAXED && !pthread_equal(capture->thread, pthread_self())) return CAPTURE_WRONG_THREAD;
-  int error = capture->is_invalid ? CAPTURE_INVALIDATED : is_joined(capture) ? SUCCESS : CAPTURE_UNJOINED;
-  Capture *_Atomic *link = &captures;
-  if (captures == capture) {
-    captures = capture->next;
-  } else {
-    Capture *before = *link;
-    while (before->next != capture) before = before->next;
-    before->next = capture->next;
-  }
-  *made = error ? NULL : capture->graph;
-  if (error && !capture->is_of_program) destroy_graph(capture->graph);
-  while (capture->event_count) forget_event(capture, &capture->events[0]);
-  for (size_t n = 0; n < capture->branch_count; n++) free(capture->branches[n].last);
-  free(capture->branches);
-  free(capture->events);
-  free(capture);
-  return error;
-}
-LOCKED(hipStreamBeginCapture, (void *stream, int mode), begin_capture(stream, NULL, NULL, 0, mode))
-LOCKED(hipStreamBeginCapture_spt, (void *stream, int mode), begin_capture(per_thread(stream), NULL, NULL, 0, mode))
-LOCKED(hipStreamBeginCaptureToGraph, (void *stream, Graph *graph, Node *const *after, const void *edges, size_t count, int mode),
-       is_graph(graph) ? begin_capture(stream, graph, after, count, mode) : INVALID_VALUE)
-LOCKED(hipStreamEndCapture, (void *stream, Graph **made), end_capture(stream, made))
-LOCKED(hipStreamEndCapture_spt, (void *stream, Graph **made), end_capture(per_thread(stream), made))
-LOCKED(hipThreadExchangeStreamCaptureMode, (int *mode), ({
-         int old = thread_mode, good = mode && *mode >= GLOBAL && *mode <= RELAXED;
-         if (good) thread_mode = *mode, *mode = old;
-         good ? SUCCESS : INVALID_VALUE;
-       }))
-
-enum { NOT_CAPTURING, CAPTURING, INVALIDATED }; /* hipStreamCaptureStatus */
-
-static int capture_info(void *handle, int *status, unsigned long long *number, Graph **graph, Node ***last, size_t *count) {
-  Stream *stream = stream_of(handle);
-  if (!status) return INVALID_VALUE;
-  if (!stream) return INVALID_HANDLE;
-  if (implied_by(stream)) return CAPTURE_IMPLICIT;
-  Branch *branch;
-  const Capture *capture = capture_of(stream, &branch);
-  *status = !capture ? NOT_CAPTURING : capture->is_invalid ? INVALIDATED : CAPTURING;
-  if (*status != CAPTURING) return SUCCESS;
-  if (number) *number = capture->number;
-  if (graph) *graph = capture->graph;
-  if (last) *last = branch->last;
-  if (count) *count = branch->last_count;
-  return SUCCESS;
-}
-LOCKED(hipStreamIsCapturing, (void *stream, int *status), capture_info(stream, status, NULL, NULL, NULL, NULL))
-LOCKED(hipStreamIsCapturing_spt, (void *stream, int *status),
-       capture_info(per_thread(stream), status, NULL, NULL, NULL, NULL))
-LOCKED(hipStreamGetCaptureInfo, (void *stream, int *status, unsigned long long *number),
-       capture_info(stream, status, number, NULL, NULL, NULL))
-LOCKED(hipStreamGetCaptureInfo_spt, (void *stream, int *status, unsigned long long *number),
-       capture_info(per_thread(stream), status, number, NULL, NULL, NULL))
-LOCKED(hipStreamGetCaptureInfo_v2, (void *stream, int *status, unsigned long long *number, Graph **graph, Node ***last, size_t *count),
-       capture_info(stream, status, number, graph, last, count))
-LOCKED(hipStreamGetCaptureInfo_v2_spt, (void *stream, int *status, unsigned long long *number, Graph **graph, Node ***last, size_t *count),
-       capture_info(per_thread(stream), status, number, graph, last, count))
-
-static int change_captured(void *handle, Node *const *nodes, size_t count, unsigned flags) {
-  enum { ADDED, SET };
-  Branch *branch;
-  Stream *stream = stream_of(handle);
-  if (!stream) return INVALID_HANDLE;
-  const Capture *capture = capture_of(stream, &branch);
-  if (!capture) return 401;
-  if (flags > SET || (count && !nodes)) return INVALID_VALUE;
-  for (size_t n = 0; n < count; n++)
-    if (!is_of(capture->graph, nodes[n])) return INVALID_VALUE;
-  if (flags == SET) set_last(branch, nodes, count);
-  else add_last(branch, nodes, count);
-  return SUCCESS;
-}
-LOCKED(hipStreamUpdateCaptureDependencies, (void *stream, Node *const *nodes, size_t count, unsigned flags),
-       change_captured(stream, nodes, count, flags))
 
 /* ---- Memory of graphs -------------------------------------------------------------------------------------------- */
 
