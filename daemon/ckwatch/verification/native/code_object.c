@@ -470,6 +470,7 @@ static ArgumentKind argument_kind(const Item *item) {
       {"hidden_grid_dims", HIDDEN_GRID_DIMS},             {"hidden_private_base", HIDDEN_PRIVATE_BASE},
       {"hidden_shared_base", HIDDEN_SHARED_BASE},         {"hidden_queue_ptr", HIDDEN_QUEUE_PTR},
       {"hidden_dynamic_lds_size", HIDDEN_DYNAMIC_LDS_SIZE}, {"dynamic_shared_pointer", DYNAMIC_SHARED_POINTER},
+      {"hidden_multigrid_sync_arg", HIDDEN_GRID_SYNC},
   };
   for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
     if (is_text(item, kinds[n].name)) return kinds[n].kind;

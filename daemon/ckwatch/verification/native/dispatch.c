@@ -55,6 +55,7 @@ void fill_hidden_arguments(const Launch *launch) {
       case HIDDEN_PRIVATE_BASE: value = PRIVATE_APERTURE >> 32; break;
       case HIDDEN_SHARED_BASE: value = SHARED_APERTURE >> 32; break;
       case HIDDEN_QUEUE_PTR: value = (uint64_t)(uintptr_t)launch->queue; break;
+      case HIDDEN_GRID_SYNC: value = (uint64_t)(uintptr_t)launch->grid_sync; break;
       case HIDDEN_DYNAMIC_LDS_SIZE: value = launch->dynamic_lds; break;
       default: break; /* workgroups are whole, grids begin at 0, and there is nothing to talk to */
     }
@@ -96,6 +97,18 @@ void fill_queue(uint8_t *queue) {
   memset(queue, 0, QUEUE_BYTES);
   memcpy(queue + GROUP_APERTURE, &group, 4);
   memcpy(queue + PRIVATE_APERTURE_OFFSET, &private, 4);
+}
+
+/* Of the mg_info of AMD's device libraries (ockl/src/cg.cl) what a barrier of the whole grid uses: its own counter, and the
+ * number of workgroups. Every other launch has none. */
+bool wants_grid_sync(const Launch *launch) {
+  return launch->is_cooperative && has_argument(launch->kernel, HIDDEN_GRID_SYNC);
+}
+void fill_grid_sync(const Launch *launch, uint8_t *grid_sync) {
+  enum { WORKGROUPS = 40 };
+  uint32_t all = launch->grid[0] * launch->grid[1] * launch->grid[2];
+  memset(grid_sync, 0, GRID_SYNC_BYTES);
+  memcpy(grid_sync + WORKGROUPS, &all, 4);
 }
 
 /* ---- The start of a wave ----------------------------------------------------------------------------------------- */
@@ -199,11 +212,15 @@ static void start_wave(Wave *w) {
 
 enum { SLICE = 1 << 17 }; /* instructions of one wave, by their costs, before the next one goes on, for those that wait for each other */
 
+/* Those of a cooperative launch wait for all others again and again. */
+static int32_t slice_of(const Launch *launch) { return launch->is_cooperative ? SLICE >> 6 : SLICE; }
+
 static const Instruction *last_of(const Wave *w) { return &w->code->instructions[w->next - 1]; }
 
 static void run_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
-  int32_t left = SLICE;
+  const int32_t slice = slice_of(w->launch);
+  int32_t left = slice;
   uint32_t executed = 0;
   do {
     const Instruction *i = &code[w->next++];
@@ -212,13 +229,14 @@ static void run_slice(Wave *w) {
     left -= i->cost;
   } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
   w->executed += executed;
-  w->counted += (uint64_t)(SLICE - left);
+  w->counted += (uint64_t)(slice - left);
 }
 
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
   const bool traced = w->launch->traced;
-  int32_t left = SLICE;
+  const int32_t slice = slice_of(w->launch);
+  int32_t left = slice;
   uint32_t executed = 0;
   do {
     const Instruction *i = &code[w->next++];
@@ -233,7 +251,7 @@ static void run_checked_slice(Wave *w) {
     left -= i->cost;
   } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
   w->executed += executed;
-  w->counted += (uint64_t)(SLICE - left);
+  w->counted += (uint64_t)(slice - left);
 }
 
 /* A wave that has ended counts no more for gfx9's barriers, so the others go on; what they expected of it never comes. */
@@ -299,7 +317,7 @@ static bool run_turn(Workgroup *group, bool others) {
       for (uint32_t n = 0; n < group->wave_count; n++)
         if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
     }
-    if (executed < TURN && executed < launch->instruction_limit) continue;
+    if (executed < (launch->is_cooperative ? TURN >> 6 : TURN) && executed < launch->instruction_limit) continue;
     bool waits = false;
     for (uint32_t n = 0; n < group->wave_count; n++) {
       waits |= group->waves[n]->shares;
@@ -444,11 +462,13 @@ static void *work_on(void *argument) {
   enum { MOST_RESIDENT = 1024, RESIDENT_BYTES = 128 << 20 };
   Work *work = argument;
   Launch *launch = work->launch;
-  Place *resident[MOST_RESIDENT];
+  Place **resident = calloc(launch->is_cooperative ? work->computed : MOST_RESIDENT, sizeof *resident);
+  if (!resident) abort();
   const Kernel *kernel = launch->kernel;
   uint64_t bytes = launch->waves * (uint64_t)(2 * sizeof(Wave) + (uint64_t)kernel->scratch_bytes * LANES);
   uint64_t room = RESIDENT_BYTES / (bytes + 4 * (uint64_t)(kernel->lds_bytes + launch->dynamic_lds)), count = 0;
   room = room < 2 ? 2 : room > MOST_RESIDENT ? MOST_RESIDENT : room;
+  if (launch->is_cooperative) room = work->computed;
   bool oldest = false;
   for (uint64_t n, at, next = 0, progress = 0; !launch->stop; oldest = !oldest) {
     bool all_begun = count == room || work->taken >= work->computed;
@@ -462,6 +482,7 @@ static void *work_on(void *argument) {
     memmove(resident + at, resident + at + 1, (count - at) * sizeof *resident);
   }
   while (count) finish(resident[--count]);
+  free(resident);
   return NULL;
 }
 
@@ -477,7 +498,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   tell_of_crashes();
   Work work = {.launch = launch, .choice = choice};
   work.all = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-  uint64_t wanted = choice.workgroups == UINT32_MAX ? work.all : choice.workgroups;
+  uint64_t wanted = choice.workgroups == UINT32_MAX || launch->is_cooperative ? work.all : choice.workgroups;
   if (wanted < 2) wanted = 2; /* the first and the last */
   work.computed = wanted < work.all ? wanted : work.all;
   uint64_t threads = thread_count();

@@ -16,8 +16,10 @@ typedef struct {
 
 /* Fills the hidden arguments of launch->kernarg: sizes of the grid and the like. */
 void fill_hidden_arguments(const Launch *launch);
-/* The dispatch packet and the queue, for kernels that ask for them: PACKET_BYTES and QUEUE_BYTES. */
-enum { PACKET_BYTES = 64, QUEUE_BYTES = 256 };
+/* The dispatch packet, the queue and the barrier of a cooperative launch, for kernels that ask for them. */
+enum { PACKET_BYTES = 64, QUEUE_BYTES = 256, GRID_SYNC_BYTES = 64 };
+bool wants_grid_sync(const Launch *launch);
+void fill_grid_sync(const Launch *launch, uint8_t *grid_sync);
 bool wants_packet(const Kernel *kernel);
 bool wants_queue(const Kernel *kernel);
 void fill_packet(const Launch *launch, uint8_t *packet);

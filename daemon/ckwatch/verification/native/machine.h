@@ -231,7 +231,7 @@ typedef struct {
   uint32_t grid[3], block[3]; /* workgroups; work-items of one */
   uint32_t dynamic_lds;
   uint8_t *kernarg;
-  bool checked, traced;
+  bool checked, traced, is_cooperative;
   uint64_t instruction_limit; /* of one workgroup, by their costs */
   _Atomic uint64_t executed;  /* instructions of all waves */
   _Atomic uint64_t progress;  /* workgroups that have begun and that have ended */
@@ -240,6 +240,7 @@ typedef struct {
   Ordering *ordering;         /* NULL when not checked, or of one workgroup */
   const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
   const uint8_t *queue;       /* amd_queue_t; the same */
+  const uint8_t *grid_sync;   /* the barrier of a cooperative launch; the same */
   uint64_t dispatch_id;
 } Launch;
 

@@ -1,0 +1,58 @@
+"""HIP's functions against AMD's: names and versions, layouts of structures, and a program that hipcc compiles."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli import main
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.verification.library import SOURCES
+
+CASES = Path(__file__).parents[1] / "cases"
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+
+def compiled(source: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    toolchain = discover()
+    command = [str(toolchain.hipcc), *toolchain.hip_arguments, *flags, str(source)]
+    return subprocess.run(command, env=dict(toolchain.environment), capture_output=True, text=True, check=False)
+
+
+def test_structures_are_laid_out_as_in_hips_headers(tmp_path: Path) -> None:
+    flags = ("--offload-host-only", "-fsyntax-only", "-Wno-invalid-offsetof", f"-I{SOURCES}")
+    good = compiled(CASES / "hip_layouts.cpp", *flags)
+    assert good.returncode == 0, good.stderr
+    (tmp_path / "wrong.cpp").write_text((CASES / "hip_layouts.cpp").read_text() + "SAME(hipPos, PitchedPointer);\n")
+    assert "hipPos" in compiled(tmp_path / "wrong.cpp", *flags).stderr
+
+
+def exports(library: Path) -> set[str]:
+    """HIP's functions of a library with their versions."""
+    command = ["nm", "-D", "--with-symbol-versions", "--defined-only", str(library)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r" [TW] (\w*hip\w*@@hip_[\d.]+)$", lines, re.MULTILINE))
+
+
+def test_the_library_has_every_function_of_rocm_in_its_version(library: Path) -> None:
+    toolchain = discover()
+    found = re.search(r"-L(\S+)", " ".join(toolchain.link_arguments))
+    assert found is not None
+    theirs = exports(Path(found[1], "libamdhip64.so"))
+    assert len(theirs) > 500
+    assert theirs <= exports(library)
+
+
+def test_graphs_and_cooperative_launches_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "program"
+    made = compiled(
+        CASES / "hip_launches.hip", "--offload-arch=gfx942", "-O1", "-o", str(program), *discover().link_arguments
+    )
+    assert made.returncode == 0, made.stderr
+    assert main(["emulate", str(program)]) == 0
+    said = capfd.readouterr()
+    assert said.out == "done\n"
+    assert said.err in ("", "Building the emulator (once) …\n")
