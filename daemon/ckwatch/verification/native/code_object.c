@@ -470,10 +470,11 @@ static ArgumentKind argument_kind(const Item *item) {
       {"hidden_grid_dims", HIDDEN_GRID_DIMS},             {"hidden_private_base", HIDDEN_PRIVATE_BASE},
       {"hidden_shared_base", HIDDEN_SHARED_BASE},         {"hidden_queue_ptr", HIDDEN_QUEUE_PTR},
       {"hidden_dynamic_lds_size", HIDDEN_DYNAMIC_LDS_SIZE}, {"dynamic_shared_pointer", DYNAMIC_SHARED_POINTER},
+      {"hidden_hostcall_buffer", HIDDEN_HOSTCALL_BUFFER},   {"hidden_heap_v1", HIDDEN_HEAP_V1},
   };
   for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
     if (is_text(item, kinds[n].name)) return kinds[n].kind;
-  /* printf, hostcall and heap buffers, queues: there are none, and the arguments are 0. */
+  /* buffers of OpenCL's printf, queues: there are none, and the arguments are 0. */
   return item->kind == STRING && item->number > 7 && memcmp(item->text, "hidden_", 7) == 0 ? HIDDEN_NONE : BY_VALUE;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "host_calls.h"
 
 enum { MOST_OF_A_KIND = 100, MOST_FINDINGS = MOST_OF_A_KIND * FINDING_KINDS };
 
@@ -143,6 +143,7 @@ void clear_findings(void) {
   kept_count = 0;
   memset(kept_of_kind, 0, sizeof kept_of_kind);
   pthread_mutex_unlock(&lock);
+  forget_error_line();
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

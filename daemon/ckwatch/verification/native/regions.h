@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } RegionKind;
+typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS, HOST_CALLS, DEVICE_HEAP } RegionKind;
 
 /* An allocation. Its bytes are the process's own: addresses of the device are addresses of the host. */
 typedef struct {
