@@ -75,6 +75,8 @@ Sentence = Callable[[EmulatedFinding, Sequence[MemoryRange]], str]
 
 def _access(verb: str) -> Sentence:
     def sentence(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+        if finding.note:
+            return f"{verb} out of bounds ({finding.note})"
         size = _bytes(finding.size_bytes)
         address = finding.address or 0
         nearest = min(memory, key=lambda one: one.distance(address, finding.size_bytes), default=None)

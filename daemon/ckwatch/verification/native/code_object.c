@@ -45,6 +45,7 @@ struct CodeObject {
   Variable *variables;
   uint32_t variable_count;
   Code *code;
+  uint32_t copy;
   pthread_mutex_t lock;
 };
 
@@ -905,4 +906,22 @@ const Code *code_of(CodeObject *object, char **problem) {
   const Code *code = object->code;
   pthread_mutex_unlock(&object->lock);
   return code;
+}
+
+uint32_t saved_copy(CodeObject *object) {
+  static _Atomic uint32_t copies;
+  const char *folder = getenv("CKWATCH_EMULATOR_OBJECTS");
+  if (!folder || !*folder) return 0;
+  pthread_mutex_lock(&object->lock);
+  if (!object->copy) {
+    char path[4096];
+    uint32_t number = ++copies;
+    snprintf(path, sizeof path, "%s/%u.hsaco", folder, number);
+    FILE *file = fopen(path, "wbe");
+    if (file && fwrite(object->image, 1, object->image_bytes, file) == object->image_bytes) object->copy = number;
+    if (file && fclose(file) != 0) object->copy = 0;
+  }
+  uint32_t copy = object->copy;
+  pthread_mutex_unlock(&object->lock);
+  return copy;
 }
