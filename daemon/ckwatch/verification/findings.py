@@ -107,6 +107,12 @@ def _noted(text: str) -> Sentence:
     return sentence
 
 
+def _trap(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    asserts = "Device-side assertion" in finding.note  # hip/amd_detail/hip_assert.h
+    what = "a failed assertion" if asserts else "a trap" if finding.note else "a trap, as a failed assertion does"
+    return _noted(f"the kernel stops at {what}")(finding, memory)
+
+
 def _lds_race(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
     waves = f"waves {finding.other_wave} and {finding.wave}" if finding.other_wave is not None else "two waves"
     where = "" if finding.address is None else f" at offset {finding.address:,}"
@@ -154,7 +160,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.MISALIGNED: _misaligned,
     FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
     FindingKind.WRITE_CONFLICT: _conflict,
-    FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
+    FindingKind.TRAP: _trap,
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,

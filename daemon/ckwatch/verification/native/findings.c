@@ -42,7 +42,7 @@ typedef struct {
   bool has_address, has_region;
   uint64_t address, region_base, region_size;
   uint32_t bytes;
-  char note[160];
+  char note[512];
   uint64_t count;
 } Kept;
 

@@ -81,7 +81,7 @@ typedef struct {
 
 static Message *messages;
 static uint64_t message_count;
-static char error_line[160];
+static char error_line[512];
 
 static Message *new_message(uint64_t *number) {
   for (*number = 0; *number < message_count; ++*number)

@@ -314,7 +314,7 @@ typedef struct {
   uint64_t address;         /* of memory, or the offset in LDS */
   uint32_t bytes;
   bool has_address;
-  char note[160];           /* a register's name, a counter, …; may be empty */
+  char note[512];           /* a register's name, a counter, …; may be empty */
 } Finding;
 
 /* Notes a finding of a wave. The first of each (kind, kernel, at) is kept whole, further ones are counted. */
