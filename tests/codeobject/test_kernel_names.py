@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.codeobject.demangle import NamePool, demangle, full_name
-from ckwatch.codeobject.kernel_names import is_helper, readable_names
+from ckwatch.codeobject.kernel_names import is_helper, readable_names, scoped_name
 from ckwatch.codeobject.metadata import read_metadata
 from helpers.code_objects import DATA, OBJECTS, content
 from helpers.each_row import each_row
@@ -184,3 +184,12 @@ def test_the_helper_beside_a_real_gemm() -> None:
     kernels = read_metadata(content("gemm_f16_v3_128x128x64.gfx942")).kernels
     assert [kernel.name for kernel in kernels if is_helper(kernel.symbol)] == ["flush_icache"]
     assert len(kernels) == 2
+
+
+def test_names_with_their_scopes() -> None:
+    assert scoped_name("_ZN5outer5inner6beyondILi8192EEEvPi") == "outer::inner::beyond<8192>"
+    assert scoped_name("_ZN12_GLOBAL__N_11kEPi") == "(anonymous namespace)::k"
+    assert scoped_name("_Z5checkPii") == "check"
+    assert scoped_name("gemm_f16") == "gemm_f16"
+    long = next(symbol for symbol, name in DEMANGLED.items() if "ck::kernel_gemm_xdl_cshuffle_v3<" in name)
+    assert scoped_name(long) == f"ck::{readable_names([long])[long]}"

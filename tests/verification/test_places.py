@@ -9,7 +9,7 @@ from ckwatch.codeobject.source_lines import SourceFrame
 from ckwatch.model.source_map import Segment, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, Span, span
 from ckwatch.model.verification import EmulatedFinding, FindingKind, Verification
-from ckwatch.verification.places import place_findings
+from ckwatch.verification.places import CallPlace, ProgramPlace, place_findings, place_in_program
 
 TEXT = "store(x);\n"
 HEADER = "/ck/include/ck/tensor_operation/gpu/grid/gridwise_gemm.hpp"
@@ -62,3 +62,28 @@ def test_what_is_not_known_has_no_place() -> None:
 def test_findings_of_another_kernel_stay_as_they_are() -> None:
     other = verification("other", 0x10)
     assert place_findings(other, "k", FRAMES, RENDERED) == other
+
+
+PROGRAM = {"/p/a.hip": ["  y[i + 1] = v;", "", "\tassert(x < n);"]}
+HIP = SourceFrame("__assert_fail", "/rocm/include/hip/amd_detail/hip_assert.h", 74, 3)
+
+
+def read_line(path: str, line: int) -> str | None:
+    lines = PROGRAM.get(path, [])
+    return lines[line] if line < len(lines) else None
+
+
+def test_a_program_has_lines_with_columns_and_the_calls_around_them() -> None:
+    put, caller = SourceFrame("put", "/p/a.hip", 1, 12), SourceFrame("ns::shift", "/p/b.hip", 9, 3)
+    found = place_in_program((put, caller), "", read_line)
+    at = Span("/p/a.hip", Position(0, 11), Position(0, 12))
+    call = CallPlace("ns::shift", Span("/p/b.hip", Position(8, 2), Position(8, 2)))
+    assert found == ProgramPlace(at, (call,))
+    assert place_in_program((), "", read_line) is None
+
+
+def test_a_failed_assertion_stands_where_it_is_written() -> None:
+    note = "/p/a.hip:3: void f(int): Device-side assertion `x < n' failed."
+    at = Span("/p/a.hip", Position(2, 1), Position(2, 15))
+    assert place_in_program((HIP,), note, read_line) == ProgramPlace(at)
+    assert place_in_program((), note, read_line) == ProgramPlace(at)

@@ -1,42 +1,64 @@
-"""`ckwatch emulate`: runs a program whose AMD GPU is the emulator, and prints what that found in its kernels."""
+"""`ckwatch emulate`: runs a program whose AMD GPU is the emulator, and prints what that found in its kernels.
+
+A source file is compiled before. Where device code has line tables, a finding is printed with its source line.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ckwatch.cli.diagnostic_text import diagnostic_text
+from ckwatch.cli.output import SourceCache
 from ckwatch.cli.toolchain import trusted_workspace
-from ckwatch.codeobject.kernel_names import readable_names
+from ckwatch.codeobject.kernel_names import scoped_name
+from ckwatch.codeobject.tools.disassemble import call_chains
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import ToolchainChoice
-from ckwatch.model.errors import CkwatchError
+from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.verification import EmulatedFinding
 from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
 from ckwatch.verification.device import ARCH_VARIABLE, LIMIT_VARIABLE, OBJDUMP_VARIABLE
 from ckwatch.verification.findings import MemoryRange, finding_of
 from ckwatch.verification.library import FOLDER, build_library
+from ckwatch.verification.places import place_in_program
+from ckwatch.verification.program_build import FOLDER as PROGRAMS
+from ckwatch.verification.program_build import build_program, hipcc_command, is_source
 from ckwatch.workspace.loading import load_workspace
 
+if TYPE_CHECKING:
+    from ckwatch.codeobject.source_lines import CallChain
+    from ckwatch.compile.toolchain.model import Toolchain
+
 REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
+OBJECTS_VARIABLE = "CKWATCH_EMULATOR_OBJECTS"
 LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
 _AMD_GPU = 224
 """`e_machine` of code objects."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the program: its exit status; 1 where that is 0 and a mistake was found."""
-    if problem := _why_no_program(options.program):
-        raise CkwatchError(f"{options.program} cannot be run: {problem}")
+    """Run the program: its exit status; 1 where that is 0 and a mistake was found, or where it does not compile."""
+    source = is_source(options.program) and not os.access(options.program, os.X_OK)
+    if problem := _why_no_source(options.program) if source else _why_no_program(options.program):
+        raise CkwatchError(f"{options.program} cannot be {'compiled' if source else 'run'}: {problem}")
+    if not source and (options.flags or options.print_command):
+        given = "--print-command" if options.print_command else "--flags"
+        raise CkwatchError(f"{given} is for a source file, and {options.program} is a program")
     choice: ToolchainChoice | None = None
     store = default_folder()
     root = trusted_workspace(options)
@@ -44,29 +66,78 @@ def run(options: argparse.Namespace) -> int:
         settings = load_workspace(root).settings
         choice, store = settings.toolchain, settings.store.folder or store
     toolchain = discover(choice)
+    program = options.program
+    if source:
+        compiled = _compiled(options, toolchain, store)
+        if compiled is None:
+            return int(not options.print_command)
+        program = str(compiled)
     library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
     folders = [str(library.parent), *filter(None, [os.environ.get(LIBRARIES_VARIABLE)])]
-    with tempfile.NamedTemporaryFile(prefix="ckwatch-findings-") as report:
+    with tempfile.TemporaryDirectory(prefix="ckwatch-findings-") as folder:
+        report = Path(folder) / "report"
+        report.touch()
         told = {
             ARCH_VARIABLE: options.arch,
             OBJDUMP_VARIABLE: str(toolchain.objdump),
             LIMIT_VARIABLE: str(options.instruction_limit),
-            REPORT_VARIABLE: report.name,
+            REPORT_VARIABLE: str(report),
+            OBJECTS_VARIABLE: folder,
             LIBRARIES_VARIABLE: os.pathsep.join(folders),
         }
         try:
-            command = [options.program, *options.arguments]
+            command = [program, *options.arguments]
             status = subprocess.run(command, env=os.environ | told, check=False).returncode  # noqa: TID251  # the program has the command's terminal
         except OSError as error:
             raise CkwatchError(f"{options.program} cannot be run: {error.strerror}") from error
-        found = [_sentence(json.loads(line)) for line in read_file(report.name).splitlines()]
+        found = [json.loads(line) for line in read_file(str(report)).splitlines()]
+        chains = anyio.run(_chains, Path(folder), toolchain, found)
     # Not to standard output, which is the program's.
-    sys.stderr.writelines(f"{options.arch} (emulated): {sentence}\n" for sentence in found)
+    sources = SourceCache()
+    for one, chain in zip(found, chains, strict=True):
+        sys.stderr.write(f"{_text(options.arch, one, chain, sources)}\n")
     return 128 - status if status < 0 else status or int(bool(found))
 
 
+def _compiled(options: argparse.Namespace, toolchain: Toolchain, store: Path) -> Path | None:
+    """The program of the source file; None where there is none, for reasons that are printed, or only the command."""
+    source = Path(options.program).absolute()
+    try:
+        flags = shlex.split(options.flags)
+    except ValueError as error:
+        raise CkwatchError(f"--flags cannot be split into words: {error}") from error
+    if options.print_command:
+        words = hipcc_command(source, options.arch, flags, toolchain, source.with_suffix(""))
+        print(f"HIP_PLATFORM=amd {shlex.join(words)}")
+        return None
+    build = partial(build_program, source, options.arch, flags, toolchain, store / PROGRAMS)
+    built = anyio.run(partial(build, on_build=lambda: _tell(f"Compiling {options.program} for {options.arch} …")))
+    if built.messages:
+        from ckwatch.checks.compiler.source_file import source_file_diagnostics
+
+        sources = SourceCache()
+        for one in source_file_diagnostics(built.messages, str(source), sources.read_line):
+            _tell(str(diagnostic_text(one, sources.read_line, os.getcwd())))  # noqa: PTH109
+    if built.program is None:
+        _tell(f"ckwatch: {options.program} does not compile for {options.arch}")
+    return built.program
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _tell_of_build() -> None:
-    print("Building the emulator (once) …", file=sys.stderr, flush=True)
+    _tell("Building the emulator (once) …")
+
+
+def _why_no_source(name: str) -> str:
+    """Return why the file cannot be read; empty if it can."""
+    try:
+        read_file(name)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _why_no_program(name: str) -> str:
@@ -90,13 +161,67 @@ def _why_no_program(name: str) -> str:
     return "it is device code of an AMD GPU, not a program of this machine" if machine == _AMD_GPU else ""
 
 
-def _sentence(told: Mapping[str, Any]) -> str:
+async def _chains(
+    folder: Path, toolchain: Toolchain, found: Iterable[Mapping[str, Any]]
+) -> list[tuple[CallChain, CallChain]]:
+    """Per finding, the calls around its instruction and around the other one; empty where nothing says them."""
+    known: dict[int, dict[int, CallChain]] = {}
+    chains = []
+    for one in found:
+        number, both = one.get("code_object", 0), _addresses(one)
+        if number and number not in known:
+            wanted = {
+                address for other in found if other.get("code_object") == number for address in _addresses(other)
+            } - {None}
+            try:
+                known[number] = await call_chains(folder / f"{number}.hsaco", toolchain, sorted(filter(None, wanted)))
+            except ToolchainError:
+                known[number] = {}
+        lines = known.get(number, {})
+        at, other_at = (lines.get(address, ()) if address is not None else () for address in both)
+        chains.append((at, other_at))
+    return chains
+
+
+def _addresses(told: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    at, other_at = (
+        None if told[name] is None else int(told["text_address"]) + told[name] for name in ("pc", "other_pc")
+    )
+    return at, other_at
+
+
+def _text(arch: str, told: Mapping[str, Any], chains: tuple[CallChain, CallChain], sources: SourceCache) -> str:
+    """A finding as the compiler's messages are printed, where its line is known; else in one line."""
     memory = []
     if told["region_base"] is not None:
         memory = [MemoryRange(name="an allocation", address=int(told["region_base"]), size_bytes=told["region_size"])]
     finding = finding_of(told, "", memory)
+    at, other_at = (place_in_program(chain, finding.note, sources.read_line) for chain in chains)
+    sentence = _sentence(finding)
+    if at is None:
+        return f"{arch} (emulated): {sentence}"
+    other = [Related(_other(finding), other_at.span)] if other_at is not None and other_at != at else []
+    calls = [
+        Related(f"called from {call.function}" if call.function else "called from here", call.span) for call in at.calls
+    ]
+    diagnostic = Diagnostic(
+        severity=Severity.ERROR,
+        source=Source.VERIFY,
+        code=f"verify/{finding.kind}",
+        message=f"{sentence} on emulated {arch}",
+        span=at.span,
+        related=(*calls, *other),
+    )
+    return str(diagnostic_text(diagnostic, sources.read_line, os.getcwd()))  # noqa: PTH109
+
+
+def _other(finding: EmulatedFinding) -> str:
+    what = f"`{finding.other_instruction}`" if finding.other_instruction else "the other instruction"
+    return what if finding.other_wave is None else f"{what}, wave {finding.other_wave}"
+
+
+def _sentence(finding: EmulatedFinding) -> str:
     where = f" at `{finding.instruction}`" if finding.instruction else ""
     lane = "" if finding.lane is None else f", lane {finding.lane}"
     place = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}"
-    kernel = readable_names([finding.kernel])[finding.kernel]
-    return f"{kernel}: {finding.message}{where} ({place})"
+    return f"{scoped_name(finding.kernel)}: {finding.message}{where} ({place})"

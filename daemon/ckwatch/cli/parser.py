@@ -350,10 +350,18 @@ BUILDING = (
             type=positive,
             default=INSTRUCTION_LIMIT,
         ),
-        value("program", "PROGRAM", "linked with libamdhip64, or loading it"),
+        value(
+            "--flags",
+            "FLAGS",
+            "of hipcc for a source file: --flags='-O1 -DN=16 -I../include' (default: -O3)",
+            default="",
+        ),
+        flag("--print-command", "print how hipcc compiles and links the source file, and end"),
+        value("program", "PROGRAM", "linked with libamdhip64, or loading it; or a source file (.hip, .cpp, …)"),
         value("arguments", "ARGUMENT", "of the program", nargs=argparse.REMAINDER),
-        more="The program gets the emulator for an AMD GPU. What is found in its kernels is printed when it has ended. "
-        "Exit status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
+        more="The program gets the emulator for an AMD GPU. A source file is compiled for --arch by the toolchain's "
+        "hipcc, with line tables, and kept until it or what it includes changes. What is found in kernels is printed "
+        "when the program has ended. Exit status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
     ),
     command(
         "tune",

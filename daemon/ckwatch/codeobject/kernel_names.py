@@ -91,6 +91,22 @@ def readable_names(symbols: Iterable[str]) -> dict[str, str]:
     return _told_apart(found, functions)
 
 
+def scoped_name(symbol: str) -> str:
+    """A function's readable name with its namespaces and classes, without parameters; of long ones as
+    `readable_names`. What cannot be read remains as it is."""
+    try:
+        name = demangle(symbol, NamePool()).children[0]
+    except ValueError:
+        return symbol
+    if name.size <= _LONGEST:
+        return full_name(name)
+    base = name.children[0] if name.kind is NameNodeKind.TEMPLATE else name
+    short = readable_names([symbol])[symbol]
+    if base.kind is not NameNodeKind.NAME or not base.children or base.children[0].size > _LONGEST:
+        return short
+    return f"{full_name(base.children[0])}::{short}"
+
+
 def _told_apart(found: Mapping[str, str], functions: Mapping[str, NameNode]) -> dict[str, str]:
     """Names that are equal get longer: with their scopes, else as they are in the symbol table."""
     alike: dict[str, list[str]] = defaultdict(list)

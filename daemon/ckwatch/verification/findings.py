@@ -75,6 +75,8 @@ Sentence = Callable[[EmulatedFinding, Sequence[MemoryRange]], str]
 
 def _access(verb: str) -> Sentence:
     def sentence(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+        if finding.note:
+            return f"{verb} out of bounds ({finding.note})"
         size = _bytes(finding.size_bytes)
         address = finding.address or 0
         nearest = min(memory, key=lambda one: one.distance(address, finding.size_bytes), default=None)
@@ -103,6 +105,12 @@ def _noted(text: str) -> Sentence:
         return f"{text}: {finding.note}" if finding.note else text
 
     return sentence
+
+
+def _trap(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    asserts = "Device-side assertion" in finding.note  # hip/amd_detail/hip_assert.h
+    what = "a failed assertion" if asserts else "a trap" if finding.note else "a trap, as a failed assertion does"
+    return _noted(f"the kernel stops at {what}")(finding, memory)
 
 
 def _lds_race(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
@@ -160,7 +168,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
     FindingKind.WRITE_CONFLICT: _conflict,
     FindingKind.MEMORY_RACE: _race,
-    FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
+    FindingKind.TRAP: _trap,
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,
     FindingKind.OUTSIDE_CODE: _noted("leaves the kernel's code"),
     FindingKind.NO_END: _no_end,

@@ -10,14 +10,19 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ckwatch.checks.places import RenderedFile
-from ckwatch.codeobject.source_lines import CallChain, place_in_template, significant_calls
+from ckwatch.checks.clang_output import ClangPosition
+from ckwatch.checks.places import ReadLine, RenderedFile, extent
+from ckwatch.codeobject.source_lines import CallChain, SourceFrame, place_in_template, significant_calls
 from ckwatch.model.text import Position, Span
 from ckwatch.model.verification import EmulatedFinding, Verification
 
 _MOVES = re.compile(r"(?:^|/)ck/tensor_operation/gpu/(?:thread|warp)/|/thread_group_tensor_slice_transfer\w*\.hpp$")
+
+
+_ASSERTION = re.compile(r"(?P<path>\S.*?):(?P<line>\d+): .*Device-side assertion ")
+"""The text of `__assert_fail` in hip/amd_detail/hip_assert.h."""
 
 
 def place_findings(
@@ -51,3 +56,48 @@ def _place(address: int | None, frames: Mapping[int, CallChain], rendered: Rende
         return None
     start = Position(innermost.line - 1, 0)
     return Span(innermost.path, start, start)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """A line that calls `function` (empty: not known), which was inlined."""
+
+    function: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPlace:
+    """A line of a program's source, and the lines of it that lead there, the innermost first."""
+
+    span: Span
+    calls: tuple[CallPlace, ...] = ()
+
+
+def place_in_program(chain: CallChain, note: str, read_line: ReadLine) -> ProgramPlace | None:
+    """The line of a user's program behind the calls around an instruction, None where no line is known.
+
+    Of a failed assertion it is the line that `note` begins with: the function that prints it was not inlined.
+    """
+    calls = significant_calls(chain)
+    if asserted := _ASSERTION.match(note):
+        line = int(asserted["line"])
+        return ProgramPlace(_token(SourceFrame("", asserted["path"], line), read_line))
+    if not calls:
+        return None
+    inner = next((call for call in reversed(calls) if not _MOVES.search(call.path)), calls[-1])
+    outer = reversed(calls[: calls.index(inner)])
+    return ProgramPlace(
+        _token(inner, read_line), tuple(CallPlace(call.function, _token(call, read_line)) for call in outer)
+    )
+
+
+def _token(frame: SourceFrame, read_line: ReadLine) -> Span:
+    def line_at(line: int) -> str | None:
+        return read_line(frame.path, line)
+
+    if frame.column:
+        return Span(frame.path, *extent(line_at, ClangPosition(frame.line, frame.column), ()))
+    text = line_at(frame.line - 1) or ""
+    start = len(text) - len(text.lstrip())
+    return Span(frame.path, Position(frame.line - 1, start), Position(frame.line - 1, max(len(text.rstrip()), start)))

@@ -154,7 +154,7 @@ def diagnose(
     """
     sources = Sources(unit, RenderedFile(source_path, source_map), read_line, inputs)
     parameters = InstanceParameters(unit)
-    told = (clarified(one, sources) for one in with_brace(_without_summaries(messages), sources))
+    told = (clarified(one, sources) for one in with_brace(without_summaries(messages), sources))
     shown = (one for one in told if header_warnings or not _is_foreign_warning(one, sources))
     placed = (
         _about_flag(one, sources) or _about_instance(one, parameters, sources) or _about_text(one, parameters, sources)
@@ -163,7 +163,7 @@ def diagnose(
     return tuple(one.diagnostic for one in without_consequences(without_repeats(placed), sources))
 
 
-def _without_summaries(messages: Iterable[ClangMessage]) -> list[ClangMessage]:
+def without_summaries(messages: Iterable[ClangMessage]) -> list[ClangMessage]:
     """Drop "linker command failed" and its like where the reason is known; keep one report of a host fault."""
     everything = [message for message in messages if message.severity is not ClangSeverity.NOTE]
     reasons = [message for message in everything if message.is_error and not _is_summary(message)]

@@ -32,11 +32,15 @@ async def disassemble(code_object: Path, tools: LlvmTools, symbol: str) -> Disas
 
 async def source_lines_of(code_object: Path, tools: LlvmTools, function: DisassembledFunction) -> dict[int, CallChain]:
     """Return the call chains of a function's instructions, by address. Raises ToolchainError when the tools fail."""
+    return await call_chains(code_object, tools, [instruction.address for instruction in function.instructions])
+
+
+async def call_chains(code_object: Path, tools: LlvmTools, addresses: Sequence[int]) -> dict[int, CallChain]:
+    """Return the call chains around instructions, by address. Raises ToolchainError when the tools fail."""
     folder = code_object.parent
     symbolizer = tools.objdump.with_name("llvm-symbolizer")
     if not await anyio.to_thread.run_sync(symbolizer.is_file):
         raise ToolchainError("the toolchain has no llvm-symbolizer")
-    addresses = [instruction.address for instruction in function.instructions]
     frames: dict[int, CallChain] = {}
     limiter = anyio.CapacityLimiter(_PROCESSES)
     failures: list[ToolchainError] = []

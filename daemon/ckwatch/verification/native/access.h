@@ -29,7 +29,7 @@ static inline const Region *region_with(Wave *w, uint64_t address, uint64_t byte
     region = region_of(address);
     if (!region) return NULL;
     w->last_region = region;
-    w->shares |= region->kind == DEVICE_MEMORY || region->kind == HOST_MEMORY;
+    w->shares |= region->kind == DEVICE_MEMORY || region->kind == HOST_MEMORY || region->kind == DEVICE_HEAP;
   }
   return region->size - (address - region->base) >= bytes ? region : NULL;
 }

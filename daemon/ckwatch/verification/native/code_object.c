@@ -45,6 +45,7 @@ struct CodeObject {
   Variable *variables;
   uint32_t variable_count;
   Code *code;
+  uint32_t copy;
   pthread_mutex_t lock;
 };
 
@@ -471,10 +472,11 @@ static ArgumentKind argument_kind(const Item *item) {
       {"hidden_shared_base", HIDDEN_SHARED_BASE},         {"hidden_queue_ptr", HIDDEN_QUEUE_PTR},
       {"hidden_dynamic_lds_size", HIDDEN_DYNAMIC_LDS_SIZE}, {"dynamic_shared_pointer", DYNAMIC_SHARED_POINTER},
       {"hidden_multigrid_sync_arg", HIDDEN_GRID_SYNC},
+      {"hidden_hostcall_buffer", HIDDEN_HOSTCALL_BUFFER},   {"hidden_heap_v1", HIDDEN_HEAP_V1},
   };
   for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
     if (is_text(item, kinds[n].name)) return kinds[n].kind;
-  /* printf, hostcall and heap buffers, queues: there are none, and the arguments are 0. */
+  /* buffers of OpenCL's printf, queues: there are none, and the arguments are 0. */
   return item->kind == STRING && item->number > 7 && memcmp(item->text, "hidden_", 7) == 0 ? HIDDEN_NONE : BY_VALUE;
 }
 
@@ -905,4 +907,22 @@ const Code *code_of(CodeObject *object, char **problem) {
   const Code *code = object->code;
   pthread_mutex_unlock(&object->lock);
   return code;
+}
+
+uint32_t saved_copy(CodeObject *object) {
+  static _Atomic uint32_t copies;
+  const char *folder = getenv("CKWATCH_EMULATOR_OBJECTS");
+  if (!folder || !*folder) return 0;
+  pthread_mutex_lock(&object->lock);
+  if (!object->copy) {
+    char path[4096];
+    uint32_t number = ++copies;
+    snprintf(path, sizeof path, "%s/%u.hsaco", folder, number);
+    FILE *file = fopen(path, "wbe");
+    if (file && fwrite(object->image, 1, object->image_bytes, file) == object->image_bytes) object->copy = number;
+    if (file && fclose(file) != 0) object->copy = 0;
+  }
+  uint32_t copy = object->copy;
+  pthread_mutex_unlock(&object->lock);
+  return copy;
 }

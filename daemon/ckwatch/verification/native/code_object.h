@@ -26,6 +26,8 @@ typedef enum {
   HIDDEN_QUEUE_PTR,
   HIDDEN_DYNAMIC_LDS_SIZE,
   HIDDEN_GRID_SYNC,
+  HIDDEN_HOSTCALL_BUFFER,
+  HIDDEN_HEAP_V1,
   DYNAMIC_SHARED_POINTER,
 } ArgumentKind;
 
@@ -59,6 +61,10 @@ uint64_t find_variable(const CodeObject *object, const char *name, uint64_t *siz
 
 /* The decoded instructions; disassembled when they are first asked for. NULL and a message in *problem on failure. */
 const Code *code_of(CodeObject *object, char **problem);
+
+/* The number of a copy of the object's file in the folder CKWATCH_EMULATOR_OBJECTS, made when it is first asked for; 0 where
+ * there is none. Source lines are read from it. */
+uint32_t saved_copy(CodeObject *object);
 
 /* Memory with at least 64 KiB of unmapped addresses on either side; page-aligned, all zero. NULL when there is none. */
 void *map_guarded(size_t size);

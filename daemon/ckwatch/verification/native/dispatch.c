@@ -5,6 +5,7 @@
 
 #include "checks.h"
 #include "crash.h"
+#include "host_calls.h"
 #include "ordering.h"
 
 #include <pthread.h>
@@ -57,7 +58,9 @@ void fill_hidden_arguments(const Launch *launch) {
       case HIDDEN_QUEUE_PTR: value = (uint64_t)(uintptr_t)launch->queue; break;
       case HIDDEN_GRID_SYNC: value = (uint64_t)(uintptr_t)launch->grid_sync; break;
       case HIDDEN_DYNAMIC_LDS_SIZE: value = launch->dynamic_lds; break;
-      default: break; /* workgroups are whole, grids begin at 0, and there is nothing to talk to */
+      case HIDDEN_HOSTCALL_BUFFER: value = host_call_buffer(); break;
+      case HIDDEN_HEAP_V1: value = device_heap(); break;
+      default: break; /* workgroups are whole, grids begin at 0, and there is nothing else to talk to */
     }
     memcpy(launch->kernarg + argument->offset, &value, argument->size < 8 ? argument->size : 8);
   }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "code_object.h"
+#include "host_calls.h"
 
 enum { MOST_OF_A_KIND = 100, MOST_FINDINGS = MOST_OF_A_KIND * FINDING_KINDS };
 
@@ -36,12 +37,13 @@ typedef struct {
   bool has_at, has_other;
   uint32_t pc, other_pc;
   uint64_t text_address;
+  uint32_t code_object; /* the number of its copy, or 0 */
   uint32_t workgroup[3], wave;
   int lane, other_wave, other_lane;
   bool has_address, has_region;
   uint64_t address, region_base, region_size;
   uint32_t bytes;
-  char note[160];
+  char note[512];
   uint64_t count;
 } Kept;
 
@@ -88,6 +90,8 @@ static void keep(Kept *k, const Wave *wave, const Finding *finding, const char *
   k->other_instruction = copy_of(finding->other ? finding->other->text : NULL);
   if (finding->at) k->pc = finding->at->address;
   if (finding->other) k->other_pc = finding->other->address;
+  const Kernel *launched = wave->launch ? wave->launch->kernel : NULL;
+  if (launched && launched->object) k->code_object = saved_copy(launched->object);
   if (wave->group) memcpy(k->workgroup, wave->group->id, sizeof k->workgroup);
   memcpy(k->note, finding->note, sizeof k->note);
   k->note[sizeof k->note - 1] = 0;
@@ -144,6 +148,7 @@ void clear_findings(void) {
   kept_count = 0;
   memset(kept_of_kind, 0, sizeof kept_of_kind);
   pthread_mutex_unlock(&lock);
+  forget_error_line();
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -197,7 +202,7 @@ char *finding_json(uint32_t n) {
   append_string(&t, "kernel", k->kernel);
   if (k->has_at) append(&t, ",\"pc\":%" PRIu32, k->pc);
   else append(&t, ",\"pc\":null");
-  append(&t, ",\"text_address\":%" PRIu64, k->text_address);
+  append(&t, ",\"text_address\":%" PRIu64 ",\"code_object\":%" PRIu32, k->text_address, k->code_object);
   if (k->has_at) append_string(&t, "instruction", k->instruction);
   else append(&t, ",\"instruction\":null");
   if (k->has_other) {

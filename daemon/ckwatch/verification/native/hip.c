@@ -11,6 +11,7 @@
  *   CKWATCH_EMULATOR_OBJDUMP    LLVM's disassembler
  *   CKWATCH_EMULATOR_ERRORS     a descriptor for what is said of a crash; standard error by default
  *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
+ *   CKWATCH_EMULATOR_OBJECTS    a folder for copies of the device code in which something was found
  */
 #include <stdio.h>
 #include <stdlib.h>

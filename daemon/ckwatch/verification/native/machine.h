@@ -15,6 +15,7 @@
  *   lds_checks.c     races in LDS
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
+ *   host_calls.c     printf, assertions, malloc of kernels
  *
  * A file calls those below it, and none of them calls it.
  *
@@ -320,7 +321,7 @@ typedef struct {
   uint64_t address;         /* of memory, or the offset in LDS */
   uint32_t bytes;
   bool has_address;
-  char note[160];           /* a register's name, a counter, …; may be empty */
+  char note[512];           /* a register's name, a counter, …; may be empty */
 } Finding;
 
 /* Notes a finding of a wave. The first of each (kind, kernel, at) is kept whole, further ones are counted. */

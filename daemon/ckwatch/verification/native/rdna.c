@@ -40,6 +40,11 @@ SAVE_EXEC(nand_saveexec, ~(a & exec))
 SAVE_EXEC(nor_saveexec, ~(a | exec))
 SAVE_EXEC(xnor_saveexec, ~(a ^ exec))
 
+/* The time is that of s_memrealtime: instructions that the wave has executed. */
+FUNCTION(s_sendmsg_rtn_b64) {
+  if (!strstr(i->text, "MSG_RTN_GET_REALTIME")) unknown_row.execute(w, i);
+  else put_scalar_pair(w, i->operand[0].index, w->executed);
+}
 FUNCTION(s_pack_hl_b32_b16) {
   uint32_t a = scalar_operand(w, &i->operand[1]), b = scalar_operand(w, &i->operand[2]);
   put_scalar(w, i->operand[0].index, a >> 16 | b << 16);
@@ -200,7 +205,8 @@ const Row rdna_rows[] = {
     SAVES(or_not0), SAVES(or_not1),
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_depctr"),
-    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), 
+    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"),
+    {"s_sendmsg_rtn_b64", execute_s_sendmsg_rtn_b64, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_waitcnt_expcnt"), NOTHING("v_permlane64_b32"), /* of waves of 64 lanes only */
     ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt), ENCODED(s_waitcnt_vscnt),
     {"buffer_gl1_inv", execute_invalidate, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } RegionKind;
+typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS, HOST_CALLS, DEVICE_HEAP } RegionKind;
 
 typedef struct RegionAccesses RegionAccesses; /* ordering.c */
 void free_accesses(RegionAccesses *accesses);

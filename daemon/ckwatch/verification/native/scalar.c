@@ -2,6 +2,7 @@
  * Semantics: chapter "Scalar ALU Operations" of AMD's Instinct MI200/MI300/CDNA4 ISA documents. */
 #include <stdlib.h>
 
+#include "host_calls.h"
 #include "values.h"
 
 #define S32(name) static void execute_##name(Wave *w, const Instruction *i)
@@ -341,8 +342,11 @@ S32(s_nop) { (void)w, (void)i; }
 S32(s_endpgm) { (void)i; w->state = ENDED; }
 S32(s_barrier) { (void)i; w->state = AT_BARRIER; }
 S32(s_trap) {
-  report_and_stop(w, &(Finding){.kind = TRAP, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
+  Finding f = {.kind = TRAP, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1};
+  last_error_line(f.note, sizeof f.note);
+  report_and_stop(w, &f);
 }
+S32(s_sendmsg) { (void)i; answer_host_calls(w); }
 S32(s_branch) { branch(w, i); }
 #define BRANCH(name, condition) \
   S32(s_cbranch_##name) { if (condition) branch(w, i); }
@@ -444,7 +448,7 @@ const Row scalar_rows[] = {
     {"s_setprio", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_sethalt", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     {"s_icache_inv", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_incperflevel", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     {"s_decperflevel", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_ttracedata", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
-    {"s_wakeup", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_sendmsg", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
+    {"s_wakeup", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, R0(s_sendmsg),
     ROW(s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK), {"s_endpgm_saved", execute_s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK, PLAIN_BITS, 0},
     R0(s_barrier), R0(s_trap), ROW(s_branch, 0, IGNORES_EXEC | ENDS_BLOCK),
     ROW(s_cbranch_scc0, 0, IGNORES_EXEC | IS_BRANCH | READS_SCC), ROW(s_cbranch_scc1, 0, IGNORES_EXEC | IS_BRANCH | READS_SCC),
