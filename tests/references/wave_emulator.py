@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +79,8 @@ class WaveEmulator:
         self._memory, self._scratch = np.zeros(MEMORY_ROOM, np.uint8), np.zeros(MEMORY_ROOM, np.uint8)
         self.memory_address = -(-(self._memory.ctypes.data + MEMORY_GUARD) // 4096) * 4096
         self.scratch_address = -(-self._scratch.ctypes.data // 4096) * 4096
+        self._check_paths = native.ckwatch_emulator_check_paths
+        self._check_paths.argtypes, self._check_paths.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_bool
         self._finding = native.ckwatch_emulator_finding
         self._finding.argtypes, self._finding.restype = [ctypes.c_uint32], ctypes.c_void_p
         self._free = native.ckwatch_emulator_free
@@ -109,6 +114,11 @@ class WaveEmulator:
         assert status == 0 or (status == 1 and reports), f"{lines}: {self.finding() or 'cannot be decoded'}"
         after.exec_mask = after.pair(EXEC)
         return after
+
+    def check_paths(self, lines: list[str], architecture: str) -> list[dict[str, Any]]:
+        """The findings on all paths of the recorded lines, which are not executed."""
+        assert self._check_paths(disassembly_of(lines).encode(), ALL_ARCHITECTURES.index(architecture)), lines
+        return [json.loads(text) for text in takewhile(bool, map(self.finding, count()))]
 
     def finding(self, number: int = 0) -> str:
         """One of the last run, as JSON; empty after the last."""

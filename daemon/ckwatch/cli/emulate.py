@@ -97,6 +97,6 @@ def _sentence(told: Mapping[str, Any]) -> str:
     finding = finding_of(told, "", memory)
     where = f" at `{finding.instruction}`" if finding.instruction else ""
     lane = "" if finding.lane is None else f", lane {finding.lane}"
-    place = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}"
+    who = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}" if finding.workgroup else ""
     kernel = readable_names([finding.kernel])[finding.kernel]
-    return f"{kernel}: {finding.message}{where} ({place})"
+    return f"{kernel}: {finding.message}{where}{who and f' ({who})'}"

@@ -31,6 +31,11 @@ static void name_scalar(char *text, size_t room, unsigned index) {
   else snprintf(text, room, "s%u", index);
 }
 
+void name_register(char *text, size_t room, unsigned index) {
+  if (index < VECTOR_REGISTERS) name_vector(text, room, index);
+  else name_scalar(text, room, index - VECTOR_REGISTERS);
+}
+
 static NO_INLINE void report_undefined(Wave *w, const Instruction *i, const Instruction *origin, int lane,
                                        const char *name, const char *use) {
   Finding f = {.kind = UNDEFINED_VALUE, .at = i, .other = origin, .lane = lane, .other_wave = -1, .other_lane = -1};
@@ -165,7 +170,7 @@ static void retire(WaveChecks *c, int counter) {
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial) {
   WaveChecks *c = w->checks;
-  if (w->launch->arch == GFX1100 && counter == VM && !count) return; /* stores have a counter of their own */
+  if (!is_counted(w->launch->arch, counter, count)) return;
   if (!lanes) count = 0;
   if (c->count[counter] == arch_facts[w->launch->arch].most_outstanding[counter]) retire(c, counter);
   uint32_t serial = ++c->serial[counter];

@@ -119,9 +119,14 @@ void put_loaded(Wave *w, const Instruction *i, unsigned index, unsigned count, u
                 LoadShadow shadow);
 
 /* An operation that is counted from here on. */
+static inline bool is_counted(Arch arch, int counter, unsigned registers) {
+  return arch != GFX1100 || counter != VM || registers; /* stores have a counter of their own */
+}
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial);
 void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count);
+
+void name_register(char *text, size_t room, unsigned index); /* scalars behind the vectors */
 
 /* ---- LDS --------------------------------------------------------------------------------------------------------- */
 typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;

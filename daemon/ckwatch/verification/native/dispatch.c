@@ -5,6 +5,7 @@
 
 #include "checks.h"
 #include "crash.h"
+#include "paths.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -485,6 +486,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   while (started + 1 < threads && pthread_create(&others[started], NULL, work_on, &work) == 0) started++;
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
+  if (launch->checked) report_missing_waits(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;

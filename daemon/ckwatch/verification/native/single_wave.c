@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "paths.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -88,6 +88,22 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   free(w);
   free_code(code);
   return finding_count() > 0;
+}
+
+/* Reports the waits that are missing on some path of the lines, none of which is executed. False: they cannot be
+ * decoded. */
+EXPORT bool ckwatch_emulator_check_paths(const char *disassembly, int arch) {
+  clear_findings();
+  char *problem = NULL;
+  Code *code = decode(disassembly, (Arch)arch, &problem);
+  free(problem);
+  if (!code) return false;
+  Kernel kernel = {.name = ""};
+  Launch launch = {.kernel = &kernel, .code = code, .arch = (Arch)arch};
+  report_missing_waits(&launch);
+  free_missing_waits(kernel.missing_waits);
+  free_code(code);
+  return true;
 }
 
 /* The names of a table's instructions, one after the other; NULL after the last. */
