@@ -64,7 +64,7 @@ class _SingleWave(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("vectors", "scalars", "lds", "memory", "undefined", "scratch")),
         *(
             (name, ctypes.c_uint32)
-            for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked")
+            for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked", "traced")
         ),
     ]
 
@@ -89,7 +89,14 @@ class WaveEmulator:
         self._instruction.argtypes, self._instruction.restype = [ctypes.c_int, ctypes.c_uint32], ctypes.c_char_p
 
     def run(
-        self, lines: list[str], architecture: str, state: WaveState, *, checked: bool = False, reports: bool = False
+        self,
+        lines: list[str],
+        architecture: str,
+        state: WaveState,
+        *,
+        checked: bool = False,
+        reports: bool = False,
+        traced: bool = False,
     ) -> WaveState:
         """The state after the recorded lines (`text // words`), which may yield findings if it `reports`."""
         after = state.copy()
@@ -104,7 +111,7 @@ class WaveEmulator:
         wave = _SingleWave(
             after.vectors.ctypes.data, after.scalars.ctypes.data, after.lds.ctypes.data, self.memory_address,
             after.undefined.ctypes.data if after.undefined.size else None, self.scratch_address, after.lds.size,
-            memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked,
+            memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked, traced,
         )  # fmt: skip
         status = self._run(disassembly_of(lines).encode(), wave)
         after.memory = memory.copy()

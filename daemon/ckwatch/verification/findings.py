@@ -159,7 +159,7 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.MISSING_WAIT: _missing_wait,
     FindingKind.DIVERGENT_BARRIER: _noted("not all waves of the workgroup arrive at this barrier"),
     FindingKind.MISALIGNED: _misaligned,
-    FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
+    FindingKind.NON_FINITE: _noted("an infinity arises here from finite values, or NaN from numbers"),
     FindingKind.WRITE_CONFLICT: _conflict,
     FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
     FindingKind.UNKNOWN_INSTRUCTION: _unknown,

@@ -76,7 +76,7 @@ struct WaveChecks {
   uint8_t *scratch; /* the shadow of the wave's scratch memory; NULL until it is used */
   uint64_t scratch_bytes;
 
-  uint64_t finite; /* lanes whose sources were finite, for check_after */
+  uint64_t finite, numbers; /* lanes whose sources were finite, or no NaN, for check_after */
 };
 
 /* ---- Registers --------------------------------------------------------------------------------------------------- */

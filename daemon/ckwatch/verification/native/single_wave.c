@@ -32,7 +32,7 @@ static void run(Wave *w) {
 typedef struct {
   uint32_t *vectors, *scalars;
   uint8_t *lds, *memory, *undefined, *scratch;
-  uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked;
+  uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked, traced;
 } SingleWave;
 
 static void copy_undefined(const SingleWave *s, bool back) {
@@ -56,7 +56,7 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   Kernel kernel = {.name = "", .lds_bytes = s->lds_bytes, .scratch_bytes = s->scratch_bytes, .vgprs = VECTOR_REGISTERS,
                    .accum_offset = 256, .max_workgroup = LANES};
   Launch launch = {.kernel = &kernel, .code = code, .arch = arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
-                   .checked = s->checked != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
+                   .checked = s->checked != 0, .traced = s->traced != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
   Wave *w = zeroed(sizeof *w);
   Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1};
   memcpy(w->v, s->vectors, sizeof w->v);
