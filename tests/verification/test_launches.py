@@ -37,6 +37,14 @@ LEAVING = {
 }
 
 
+@pytest.mark.parametrize(
+    "line", ["s_branch 1 // BF820001", "s_branch behind // BF820001", "s_cbranch_execnz L_1 // BF890001"]
+)
+def test_a_branch_may_be_printed_with_a_symbol(emulator: WaveEmulator, line: str) -> None:
+    after = emulator.run([line, "s_mov_b32 s4, 1 // BE840081", END], "gfx942", WaveState())
+    assert after.scalars[4] == 0
+
+
 @pytest.mark.parametrize("line", LEAVING)
 def test_a_wave_that_leaves_the_code_is_stopped(emulator: WaveEmulator, line: str) -> None:
     state = WaveState()

@@ -75,6 +75,18 @@ EVERYWHERE: dict[str, tuple[list[str], list[str]]] = {
     "a wait on one branch": ([LOAD, "s_cbranch_scc1 +1", "vm(0)", USE, END], [f"{V1_READ} (vmcnt)"]),
     "a use on the branch alone": ([LOAD, "s_cbranch_execz +1", USE, "vm(0)", USE, END], [f"{V1_READ} (vmcnt)"]),
     "a load on one branch": (["s_cbranch_vccnz +1", LOAD, USE, END], [f"{V1_READ} (vmcnt)"]),
+    "two decisions may exclude each other": (
+        [LOAD, "s_cbranch_scc1 +1", "s_nop 0", "s_cbranch_scc1 +1", "vm(0)", USE, END],
+        [],
+    ),
+    "a decision before the load": (
+        ["s_cbranch_scc1 +1", "s_nop 0", LOAD, "s_cbranch_vccz +1", "vm(0)", USE, END],
+        [f"{V1_READ} (vmcnt)"],
+    ),
+    "masks decide nothing": (
+        [LOAD, "s_cbranch_execz +1", "s_nop 0", "s_cbranch_scc1 +1", "vm(0)", "s_cbranch_execnz +1", "s_nop 0", USE, END],
+        [f"{V1_READ} (vmcnt)"],
+    ),
     "behind the end": ([LOAD, END, USE], []),
     "round a loop": ([USE, LOAD, "s_cbranch_scc0 -3", "vm(0)", END], [f"{V1_READ} (vmcnt)"]),
     "round a loop with a wait": (["vm(0)", USE, LOAD, "s_cbranch_scc0 -4", "vm(0)", END], []),

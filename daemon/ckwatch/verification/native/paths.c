@@ -3,9 +3,13 @@
  * A forward analysis of a kernel's control flow. For each register and counter the state holds how many operations are
  * counted after the load that writes it, the least of all ways that lead to an instruction: a load is outstanding after
  * a wait for N if this is less than N. All that instructions do to these numbers keeps their order. So a load that is
- * reported is outstanding on one way, and not only if parts of several ways are put together. Which branches exclude
- * each other is not known, and lanes are not told apart, as compilers do not when they place waits. A call, and what is
- * reached by an address that the code computes from its own, begins with everything arrived.
+ * reported is outstanding on one way, and not only if parts of several ways are put together. Lanes are not told apart,
+ * as compilers do not when they place waits. A call, and what is reached by an address that the code computes from its
+ * own, begins with everything arrived.
+ *
+ * Which branches exclude each other is not known. Kernels in assembly have such ones between a load and its use (a loop
+ * is left behind an even or an odd round, and then this is tested again), so that ways with more than one decision by a
+ * scalar condition between the two are left out.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,11 +18,12 @@
 #include "atomics.h"
 #include "paths.h"
 
-enum { REGISTERS = VECTOR_REGISTERS + SCALAR_REGISTERS, ARRIVED = 0xff };
+enum { REGISTERS = VECTOR_REGISTERS + SCALAR_REGISTERS, ARRIVED = 0xff, MOST_DECISIONS = 1 };
+enum { LISTS = (1 + MOST_DECISIONS) * COUNTERS }; /* by decisions since the load, and by counter */
 
 typedef struct {
-  uint8_t later[COUNTERS][REGISTERS]; /* operations counted after the load; those of scalars arrive in any order: 0 */
-  uint32_t load[COUNTERS][REGISTERS]; /* its index in the code */
+  uint8_t later[LISTS][REGISTERS]; /* operations counted after the load; those of scalars arrive in any order: 0 */
+  uint32_t load[LISTS][REGISTERS]; /* its index in the code */
 } State;
 
 typedef struct {
@@ -47,7 +52,7 @@ static void reach(Analysis *a, int64_t index, const State *state) {
     *a->before[index] = *state;
   } else {
     State *into = a->before[index];
-    for (int n = 0; n < COUNTERS; n++)
+    for (int n = 0; n < LISTS; n++)
       for (unsigned r = 0; r < REGISTERS; r++)
         if (state->later[n][r] < into->later[n][r]) {
           into->later[n][r] = state->later[n][r];
@@ -84,10 +89,10 @@ static void note_missing(Analysis *a, const Instruction *i, int counter, uint32_
 /* `counter`: that of a load into the registers, which one it counts already may not overtake; or -1. */
 static void use(Analysis *a, State *s, const Instruction *i, unsigned first, unsigned count, const char *how, int counter) {
   for (unsigned r = first; r < first + count && r < REGISTERS; r++)
-    for (int n = 0; n < COUNTERS; n++) {
-      if (s->later[n][r] == ARRIVED) continue;
-      if (counter >= 0 && s->later[counter][r] != ARRIVED) continue;
-      if (a->found) note_missing(a, i, n, s->load[n][r], r, how);
+    for (int n = 0; n < LISTS; n++) {
+      if (s->later[n][r] == ARRIVED || n % COUNTERS == counter) continue;
+      if (counter >= 0 && s->later[n - n % COUNTERS + counter][r] != ARRIVED) continue;
+      if (a->found) note_missing(a, i, n % COUNTERS, s->load[n][r], r, how);
       s->later[n][r] = ARRIVED;
     }
 }
@@ -100,11 +105,13 @@ static void use_operand(Analysis *a, State *s, const Instruction *i, const Opera
 
 static void expect_result(Analysis *a, State *s, const Instruction *i, int counter, unsigned first, unsigned count) {
   if (first < VECTOR_REGISTERS && is_counted(a->arch, counter, count))
-    for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
-      if (s->later[counter][r] != ARRIVED && ++s->later[counter][r] >= arch_facts[a->arch].most_outstanding[counter])
-        s->later[counter][r] = ARRIVED;
+    for (int n = counter; n < LISTS; n += COUNTERS)
+      for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
+        if (s->later[n][r] != ARRIVED && ++s->later[n][r] >= arch_facts[a->arch].most_outstanding[counter])
+          s->later[n][r] = ARRIVED;
   for (unsigned r = first; r < first + count && r < REGISTERS; r++) {
     if (r == VECTOR_REGISTERS + NULL_REGISTER) continue;
+    for (int n = counter; n < LISTS; n += COUNTERS) s->later[n][r] = ARRIVED;
     s->later[counter][r] = 0;
     s->load[counter][r] = (uint32_t)(i - a->code->instructions);
   }
@@ -137,10 +144,17 @@ static void wait_for(Analysis *a, State *s, const Instruction *i) {
   memset(c->scalar_in_flight, 0xff, sizeof c->scalar_in_flight);
   for (int n = 0; n < COUNTERS; n++) c->first[n] = 0, c->count[n] = MOST_OUTSTANDING;
   i->execute(a->probe, i);
-  for (int n = 0; n < COUNTERS; n++)
+  for (int n = 0; n < LISTS; n++) {
     for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
-      if (s->later[n][r] >= c->count[n]) s->later[n][r] = ARRIVED;
-  if (!c->scalar_in_flight[0]) memset(s->later[LGKM] + VECTOR_REGISTERS, ARRIVED, SCALAR_REGISTERS);
+      if (s->later[n][r] >= c->count[n % COUNTERS]) s->later[n][r] = ARRIVED;
+    if (!c->scalar_in_flight[0]) memset(s->later[n] + VECTOR_REGISTERS, ARRIVED, SCALAR_REGISTERS);
+  }
+}
+
+static void decide(State *s) {
+  memmove(s->later[COUNTERS], s->later[0], MOST_DECISIONS * COUNTERS * sizeof s->later[0]);
+  memmove(s->load[COUNTERS], s->load[0], MOST_DECISIONS * COUNTERS * sizeof s->load[0]);
+  memset(s->later[0], ARRIVED, COUNTERS * sizeof s->later[0]);
 }
 
 static void compute(Analysis *a, State *s, const Instruction *i) {
@@ -204,6 +218,7 @@ static void go_through_block(Analysis *a, uint32_t index) {
       reach_with_everything_arrived(a, index + 1);
       return;
     }
+    if (i->row->flags & (READS_SCC | READS_VCC) && i->target >= 0) decide(&state);
     if (i->target >= 0) reach(a, i->target, &state);
     if (i->row->flags & ENDS_BLOCK) return;
   }
