@@ -54,6 +54,14 @@ def test_a_finding_stands_at_the_instance_and_at_its_line() -> None:
         assert word in first.detail
 
 
+def test_a_path_that_was_not_taken_has_no_shape_and_no_wave() -> None:
+    possible = finding_of(kind=FindingKind.MISSING_WAIT, message="uses v1", workgroup=None, wave=None, lane=None)
+    (one,) = verification_diagnostics(verification_of(possible), UNIT, INSTANCE)
+    assert (one.message, one.severity) == ("emulated gfx942: uses v1", Severity.ERROR)
+    assert related(one) == ["not executed"]
+    assert "ragged" not in one.detail
+
+
 def test_a_wrong_result_names_the_first_shape() -> None:
     (one,) = verification_diagnostics(verification_of(problems=(problem_of(), WRONG, WRONG)), UNIT, INSTANCE)
     assert one.code == "verify/wrong-result"

@@ -28,6 +28,7 @@ HIP_TEMPLATE = "hip/gemm_tiled.hip.j2"
 KINDS = (
     "missing barrier",
     "missing wait",
+    "missing wait on a path",
     "guard off by one",
     "wrong stride",
     "LDS overlap",

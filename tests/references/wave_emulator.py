@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +64,7 @@ class _SingleWave(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("vectors", "scalars", "lds", "memory", "undefined", "scratch")),
         *(
             (name, ctypes.c_uint32)
-            for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked")
+            for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked", "traced")
         ),
     ]
 
@@ -76,6 +79,8 @@ class WaveEmulator:
         self._memory, self._scratch = np.zeros(MEMORY_ROOM, np.uint8), np.zeros(MEMORY_ROOM, np.uint8)
         self.memory_address = -(-(self._memory.ctypes.data + MEMORY_GUARD) // 4096) * 4096
         self.scratch_address = -(-self._scratch.ctypes.data // 4096) * 4096
+        self._check_paths = native.ckwatch_emulator_check_paths
+        self._check_paths.argtypes, self._check_paths.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_bool
         self._finding = native.ckwatch_emulator_finding
         self._finding.argtypes, self._finding.restype = [ctypes.c_uint32], ctypes.c_void_p
         self._free = native.ckwatch_emulator_free
@@ -84,7 +89,14 @@ class WaveEmulator:
         self._instruction.argtypes, self._instruction.restype = [ctypes.c_int, ctypes.c_uint32], ctypes.c_char_p
 
     def run(
-        self, lines: list[str], architecture: str, state: WaveState, *, checked: bool = False, reports: bool = False
+        self,
+        lines: list[str],
+        architecture: str,
+        state: WaveState,
+        *,
+        checked: bool = False,
+        reports: bool = False,
+        traced: bool = False,
     ) -> WaveState:
         """The state after the recorded lines (`text // words`), which may yield findings if it `reports`."""
         after = state.copy()
@@ -99,7 +111,7 @@ class WaveEmulator:
         wave = _SingleWave(
             after.vectors.ctypes.data, after.scalars.ctypes.data, after.lds.ctypes.data, self.memory_address,
             after.undefined.ctypes.data if after.undefined.size else None, self.scratch_address, after.lds.size,
-            memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked,
+            memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked, traced,
         )  # fmt: skip
         status = self._run(disassembly_of(lines).encode(), wave)
         after.memory = memory.copy()
@@ -109,6 +121,11 @@ class WaveEmulator:
         assert status == 0 or (status == 1 and reports), f"{lines}: {self.finding() or 'cannot be decoded'}"
         after.exec_mask = after.pair(EXEC)
         return after
+
+    def check_paths(self, lines: list[str], architecture: str) -> list[dict[str, Any]]:
+        """The findings on all paths of the recorded lines, which are not executed."""
+        assert self._check_paths(disassembly_of(lines).encode(), ALL_ARCHITECTURES.index(architecture)), lines
+        return [json.loads(text) for text in takewhile(bool, map(self.finding, count()))]
 
     def finding(self, number: int = 0) -> str:
         """One of the last run, as JSON; empty after the last."""

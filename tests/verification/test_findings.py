@@ -64,6 +64,21 @@ def test_other_sentences() -> None:
     assert message("missing-wait", note="v5") == "uses what a load has not brought yet, s_waitcnt is missing: v5"
 
 
+def test_a_path_that_is_not_executed_is_named() -> None:
+    told = TOLD | {"kind": "missing-wait", "workgroup": None, "wave": None, "note": "v5"}
+    for problem, takers in (("ragged", "problem"), ("", "launch")):
+        assert finding_of(told, problem, ()).message == (
+            f"uses what a load has not brought yet on a path that no {takers} has taken, s_waitcnt is missing: v5"
+        )
+
+
+def test_what_was_executed_stands_for_what_could_be() -> None:
+    executed = finding_of(TOLD | {"kind": "missing-wait"}, "ragged", ())
+    possible = finding_of(TOLD | {"kind": "missing-wait", "workgroup": None, "wave": None, "count": 1}, "exact", ())
+    assert merged([possible, executed]) == merged([executed, possible]) == (executed,)
+    assert merged([possible, possible]) == (possible,)
+
+
 def test_a_mistake_in_several_problems_is_one() -> None:
     one = finding_of(TOLD, "exact", (X,))
     other = replace(one, problem="ragged", count=2)

@@ -37,6 +37,14 @@ LEAVING = {
 }
 
 
+@pytest.mark.parametrize(
+    "line", ["s_branch 1 // BF820001", "s_branch behind // BF820001", "s_cbranch_execnz L_1 // BF890001"]
+)
+def test_a_branch_may_be_printed_with_a_symbol(emulator: WaveEmulator, line: str) -> None:
+    after = emulator.run([line, "s_mov_b32 s4, 1 // BE840081", END], "gfx942", WaveState())
+    assert after.scalars[4] == 0
+
+
 @pytest.mark.parametrize("line", LEAVING)
 def test_a_wave_that_leaves_the_code_is_stopped(emulator: WaveEmulator, line: str) -> None:
     state = WaveState()
@@ -148,6 +156,21 @@ def test_a_wave_that_goes_on_into_the_padding_behind_its_kernel(launched: Launch
     found = launched(CODE, ["s_nop 0 // BF800000"])
     assert found["error"] == "hipErrorLaunchFailure"
     assert [(one["kind"], one["instruction"]) for one in found["findings"]] == [("outside-code", "s_nop 0")]
+
+
+def test_a_wait_is_missing_where_a_launch_was_or_could_have_been(launched: Launched) -> None:
+    """What was executed is reported as that, and once."""
+    use, wait = "s_mov_b32 s5, s4 // BE850004", "s_waitcnt lgkmcnt(0) // BF8CC07F"
+    for condition, workgroup in (
+        ("s_cmp_eq_u32 s0, s0 // BF060000", None),
+        ("s_cmp_lg_u32 s0, s0 // BF070000", [0, 0, 0]),
+    ):
+        lines = [LOADS, condition, "s_cbranch_scc1 1 // BF850001", use, wait, END]
+        found = launched(CODE, lines, grid=1)["findings"]
+        (one,) = [finding for finding in found if finding["kind"] == "missing-wait"]
+        assert (one["instruction"], one["workgroup"], one["count"]) == ("s_mov_b32 s5, s4", workgroup, 1)
+        found = launched(CODE, [LOADS, condition, "s_cbranch_scc1 2 // BF850002", wait, use, wait, END])["findings"]
+        assert not [finding for finding in found if finding["kind"] == "missing-wait"]
 
 
 def changed(at: int, form: str, *values: int) -> bytes:

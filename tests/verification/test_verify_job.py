@@ -16,6 +16,7 @@ from ckwatch.bench.progress import Progress
 from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerStage
+from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
 from ckwatch.verification import verify_job as module
@@ -25,6 +26,11 @@ from helpers.emulator_findings import told
 
 Sizes = Any
 TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())
+
+
+UNKNOWN = replace(TRIAL.problem, computed=None)
+"""The same tensors, and nobody knows what is computed."""
+LAST = f"Y[{M - 1}, {N - 1}]"
 
 
 def progress_of(stages: list[str], heard: list[TrialVerified]) -> Progress:
@@ -104,7 +110,10 @@ def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: py
     problem, _ = verified(monkeypatch, unaware, checked=False)
     assert problem.outcome is ProblemOutcome.RIGHT
     problem, _ = verified(monkeypatch, lambda *_: 0, checked=False)
-    assert problem.message == f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])"
+    assert (
+        problem.message
+        == f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0], the last {LAST})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +141,10 @@ def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
 
     problem, _ = verified(monkeypatch, kernel)
     assert problem.outcome is ProblemOutcome.WRONG
-    assert problem.message == f"the kernel left {N} of {M * N} elements of Y unwritten (the first is Y[{M - 1}, 0])"
+    part = f"the kernel left {N} of {M * N} elements of Y unwritten (the first is Y[{M - 1}, 0], the last {LAST})"
+    assert problem.message == part
+    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, problem=UNKNOWN))
+    assert (problem.outcome, problem.message) == (ProblemOutcome.WRONG, part)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +272,27 @@ def test_where_nan_arises_is_traced_by_a_second_launch(monkeypatch: pytest.Monke
     problem, findings = verified(monkeypatch, kernel, device=device)
     assert problem.outcome is ProblemOutcome.WRONG
     assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
+    device.told = []
+    problem, findings = verified(monkeypatch, kernel, replace(TRIAL, problem=UNKNOWN), device)
+    assert problem.outcome is ProblemOutcome.NOT_COMPARED
+    assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
+
+
+@pytest.mark.parametrize("problem", [TRIAL.problem, UNKNOWN])
+def test_nothing_is_traced_without_a_number_that_is_not_finite(
+    monkeypatch: pytest.MonkeyPatch, problem: KernelProblem
+) -> None:
+    """NaN in the gaps and where nothing was written is not the kernel's."""
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        y[:-1] = 2 * (x @ w)[:-1]
+        define(device, arrays, sizes, sizes["M"] - 1)
+        return 0
+
+    device = FakeEmulator()
+    verified(monkeypatch, kernel, replace(TRIAL, problem=problem), device)
+    assert [one["traced"] for one in device.settings] == [False]
 
 
 def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +316,7 @@ def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -
     nothing = run(lambda _: None, rows=0)
     assert (nothing.outcome, nothing.message) == (
         ProblemOutcome.WRONG,
-        f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])",
+        f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0], the last {LAST})",
     )
 
 

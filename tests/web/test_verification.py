@@ -70,6 +70,8 @@ def test_findings_lead_to_the_text() -> None:
     assert row["other"] == "001900 ds_write_b32 v1, v2, wave 3"
     (alone,) = findings(verification_of(finding_of(lane=None)), ONE).rows
     assert (alone[PLACE], alone["who"], alone["other"]) == (None, "workgroup 1, 0, 0; wave 2", "")
+    (possible,) = findings(verification_of(finding_of(workgroup=None, wave=None, lane=None)), ONE).rows
+    assert possible["who"] == "not executed"
 
 
 def test_what_went_wrong_comes_first() -> None:

@@ -61,7 +61,9 @@ def severity_of(finding: EmulatedFinding) -> Severity:
 
 
 def who(finding: EmulatedFinding) -> str:
-    """`workgroup (1, 0, 0), wave 2, lane 17`."""
+    """`workgroup (1, 0, 0), wave 2, lane 17`; or that it is not executed."""
+    if finding.workgroup is None:
+        return "not executed"
     lane = "" if finding.lane is None else f", lane {finding.lane}"
     return f"workgroup ({', '.join(map(str, finding.workgroup))}), wave {finding.wave}{lane}"
 
@@ -78,7 +80,7 @@ def evidence(finding: EmulatedFinding) -> str:
         _instruction(finding.instruction, finding.code_address),
         f"{_instruction(finding.other_instruction, finding.other_code_address)} {' '.join(other)}".rstrip(),
         finding.note,
-        f"problem: {finding.problem}",
+        f"problem: {finding.problem}" if finding.workgroup is not None else "",
         f"in {finding.kernel}",
     )
     return "\n".join(line for line in lines if line)
@@ -116,7 +118,8 @@ class _VerifiedUnit:
     def _finding(self, findings: Sequence[EmulatedFinding], span: Span, related: Sequence[Related]) -> Diagnostic:
         finding = findings[0]
         more = f"; {count(len(findings) - 1, 'more instruction')} of this line" if len(findings) > 1 else ""
-        text, code = f", {finding.problem}: {finding.message}", f"verify/{finding.kind.value}"
+        problem = f", {finding.problem}" if finding.workgroup is not None else ""
+        text, code = f"{problem}: {finding.message}", f"verify/{finding.kind.value}"
         related = (Related(f"{who(finding)}{more}", None), *related)
         return self.diagnostic(severity_of(finding), code, text, evidence(finding), span, related)
 

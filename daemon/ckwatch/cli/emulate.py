@@ -223,5 +223,5 @@ def _other(finding: EmulatedFinding) -> str:
 def _sentence(finding: EmulatedFinding) -> str:
     where = f" at `{finding.instruction}`" if finding.instruction else ""
     lane = "" if finding.lane is None else f", lane {finding.lane}"
-    place = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}"
-    return f"{scoped_name(finding.kernel)}: {finding.message}{where} ({place})"
+    who = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}" if finding.workgroup else ""
+    return f"{scoped_name(finding.kernel)}: {finding.message}{where}{who and f' ({who})'}"

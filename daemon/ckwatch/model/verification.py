@@ -94,18 +94,18 @@ class EmulatedFinding:
     """One mistake, at the first place and time that it showed; `count` times in all.
 
     `message` is a sentence. `kernel` is the device function's symbol; `workgroup`, `wave` and `lane` say who did it
-    (None: no lane in particular), `instruction` and `code_address`, as the disassembler prints them, where. The
-    `other_…` are the other side of a race, the load that was not waited for, or where an undefined value came from.
-    `address` is one of memory, or an offset in LDS; None where there is none. `place` is the line of the template or
-    header, once line tables are known.
+    (None: nobody, on a path that was not executed, or no lane in particular), `instruction` and `code_address`, as the
+    disassembler prints them, where. The `other_…` are the other side of a race, the load that was not waited for, or
+    where an undefined value came from. `address` is one of memory, or an offset in LDS; None where there is none.
+    `place` is the line of the template or header, once line tables are known.
     """
 
     kind: FindingKind
     message: str
     problem: str
     kernel: str
-    workgroup: tuple[int, int, int]
-    wave: int
+    workgroup: tuple[int, int, int] | None
+    wave: int | None
     lane: int | None
     instruction: str | None
     code_address: int | None

@@ -37,7 +37,7 @@ def finding_of(told: Mapping[str, Any], problem: str, memory: Sequence[MemoryRan
         message="",
         problem=problem,
         kernel=told["kernel"],
-        workgroup=(workgroup[0], workgroup[1], workgroup[2]),
+        workgroup=None if workgroup is None else (workgroup[0], workgroup[1], workgroup[2]),
         wave=told["wave"],
         lane=told["lane"],
         instruction=told["instruction"],
@@ -56,12 +56,15 @@ def finding_of(told: Mapping[str, Any], problem: str, memory: Sequence[MemoryRan
 
 def merged(findings: Iterable[EmulatedFinding]) -> tuple[EmulatedFinding, ...]:
     """Each mistake once, where it showed first; instructions that show it in several problems are counted together.
-    What may only follow from others comes last."""
+    What was executed is known better than that it can be. What may only follow from others comes last."""
     found: dict[tuple[FindingKind, str, int | None], EmulatedFinding] = {}
     for one in findings:
         key = one.kind, one.kernel, one.code_address
         first = found.get(key)
-        found[key] = one if first is None else replace(first, count=first.count + one.count)
+        if first is None or (first.workgroup is None and one.workgroup is not None):
+            found[key] = one
+        elif one.workgroup is not None:
+            found[key] = replace(first, count=first.count + one.count)
     return tuple(sorted(found.values(), key=lambda one: one.kind in _CONSEQUENCES))
 
 
@@ -147,6 +150,12 @@ def _race(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
     return text if where is None else f"{text}: {where}"
 
 
+def _missing_wait(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+    takers = "problem" if finding.problem else "launch"
+    path = "" if finding.workgroup is not None else f" on a path that no {takers} has taken"
+    return _noted(f"uses what a load has not brought yet{path}, s_waitcnt is missing")(finding, ())
+
+
 def _no_end(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
     limit = re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", finding.note)
     return f"does not end within {limit or 'the limit of instructions'}: it loops, or waits for what never comes"
@@ -162,10 +171,10 @@ _SENTENCES: Mapping[FindingKind, Sentence] = {
     FindingKind.LDS_OUT_OF_BOUNDS: _lds_bounds,
     FindingKind.LDS_RACE: _lds_race,
     FindingKind.UNDEFINED_VALUE: _noted("uses a value that nothing has written"),
-    FindingKind.MISSING_WAIT: _noted("uses what a load has not brought yet, s_waitcnt is missing"),
+    FindingKind.MISSING_WAIT: _missing_wait,
     FindingKind.DIVERGENT_BARRIER: _noted("not all waves of the workgroup arrive at this barrier"),
     FindingKind.MISALIGNED: _misaligned,
-    FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
+    FindingKind.NON_FINITE: _noted("an infinity arises here from finite values, or NaN from numbers"),
     FindingKind.WRITE_CONFLICT: _conflict,
     FindingKind.MEMORY_RACE: _race,
     FindingKind.TRAP: _trap,

@@ -27,11 +27,11 @@ from ckwatch.bench.numerics.storage import (
     Storage,
     gap_mask,
     in_memory,
-    is_nan,
     matrix_offsets,
     narrow,
     poison,
     tensor_elements,
+    widen,
 )
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
 from ckwatch.bench.progress import Progress
@@ -114,7 +114,8 @@ class _Verifier:
         done = self._launch(trial, function, inputs)
         problem = self._judged(trial, inputs, done)
         findings = done.findings
-        if problem.outcome is ProblemOutcome.WRONG and _has_non_finite(trial.problem, done.outputs, self._fnuz(trial)):
+        unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
+        if unexplained and _has_non_finite(trial.problem, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings
@@ -258,12 +259,12 @@ class _Verifier:
             left = ~tensor_elements(written, view)
             if name in optional:
                 left &= ~optional[name]
-            if (left.any() and left.all()) or (whole and reference is not None and left.any()):
-                first = ", ".join(map(str, np.argwhere(left)[0].tolist()))
+            if left.any() and (whole or left.all()):
+                first, last = (f"{name}[{', '.join(map(str, at))}]" for at in np.argwhere(left)[[0, -1]].tolist())
                 raise WrongResultError(
                     FailureKind.UNWRITTEN,
                     f"the kernel left {np.count_nonzero(left):,} of {left.size:,} elements of {name} unwritten",
-                    f"the first is {name}[{first}]",
+                    f"the first is {first}" if first == last else f"the first is {first}, the last {last}",
                 )
         if reference is None:
             return
@@ -273,12 +274,13 @@ class _Verifier:
             reference.check_part(done.outputs)
 
 
-def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> bool:
-    for name, elements in outputs.items():
+def _has_non_finite(problem: KernelProblem, done: _Launched, fnuz: bool) -> bool:
+    """Return True if the kernel wrote an infinity or NaN to a tensor."""
+    for name, written in done.written.items():
         buffer = problem.buffer(name)
         gaps = gap_mask(problem, buffer)
-        found = is_nan(elements, buffer.dtype, fnuz)
-        if (found if gaps is None else found & ~gaps).any():
+        elements = done.outputs[name][written if gaps is None else written & ~gaps]
+        if not np.isfinite(widen(elements, buffer.dtype, fnuz)).all():
             return True
     return False
 

@@ -148,14 +148,16 @@ def _finding(at: int, one: EmulatedFinding, unit: str) -> Row:
     return {
         "id": str(at), UNIT: unit, PLACE: None if place is None else place.text, "kind": str(one.kind),
         "message": one.message, "problem": one.problem, "count": one.count,
-        "who": _who(one.workgroup, one.wave, one.lane), "instruction": _instruction(one.instruction, one.code_address),
+        "who": _who(one), "instruction": _instruction(one.instruction, one.code_address),
         "where": name_of(place), "other": _other(one), "note": one.note,
     }  # fmt: skip
 
 
-def _who(workgroup: tuple[int, int, int], wave: int, lane: int | None) -> str:
-    words = [f"workgroup {', '.join(map(str, workgroup))}", f"wave {wave}"]
-    return "; ".join(words if lane is None else [*words, f"lane {lane}"])
+def _who(one: EmulatedFinding) -> str:
+    if one.workgroup is None:
+        return "not executed"
+    words = [f"workgroup {', '.join(map(str, one.workgroup))}", f"wave {one.wave}"]
+    return "; ".join(words if one.lane is None else [*words, f"lane {one.lane}"])
 
 
 def _instruction(text: str | None, address: int | None) -> str:

@@ -31,6 +31,11 @@ static void name_scalar(char *text, size_t room, unsigned index) {
   else snprintf(text, room, "s%u", index);
 }
 
+void name_register(char *text, size_t room, unsigned index) {
+  if (index < VECTOR_REGISTERS) name_vector(text, room, index);
+  else name_scalar(text, room, index - VECTOR_REGISTERS);
+}
+
 static NO_INLINE void report_undefined(Wave *w, const Instruction *i, const Instruction *origin, int lane,
                                        const char *name, const char *use) {
   Finding f = {.kind = UNDEFINED_VALUE, .at = i, .other = origin, .lane = lane, .other_wave = -1, .other_lane = -1};
@@ -165,7 +170,7 @@ static void retire(WaveChecks *c, int counter) {
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial) {
   WaveChecks *c = w->checks;
-  if (w->launch->arch == GFX1100 && counter == VM && !count) return; /* stores have a counter of their own */
+  if (!is_counted(w->launch->arch, counter, count)) return;
   if (!lanes) count = 0;
   if (c->count[counter] == arch_facts[w->launch->arch].most_outstanding[counter]) retire(c, counter);
   uint32_t serial = ++c->serial[counter];
@@ -646,6 +651,21 @@ static bool finite_8(uint32_t word) {
   return true;
 }
 
+static bool is_number_16(uint32_t half) { return (half & 0x7fff) <= 0x7c00; }
+static bool is_number_brain(uint32_t half) { return (half & 0x7fff) <= 0x7f80; }
+static bool is_number_32(uint32_t word) { return (word & 0x7fffffff) <= 0x7f800000; }
+
+static bool is_number(SourceType type, uint32_t word) {
+  switch (type) {
+    case FLOAT_32: return is_number_32(word);
+    case FLOAT_16: return is_number_16(word) && is_number_16(word >> 16);
+    case BRAIN_16: return is_number_brain(word) && is_number_brain(word >> 16);
+    case MIXED: return is_number_32(word) && is_number_16(word) && is_number_16(word >> 16) && is_number_brain(word >> 16);
+    case FLOAT_8: return finite_8(word);
+    default: return true;
+  }
+}
+
 static bool is_finite(SourceType type, uint32_t word) {
   switch (type) {
     case FLOAT_32: return finite_32(word);
@@ -657,13 +677,14 @@ static bool is_finite(SourceType type, uint32_t word) {
   }
 }
 
-/* Of f64 only the upper words tell. */
-static uint64_t finite_lanes_of(const Wave *w, const Instruction *i, const Operand *o, SourceType type, bool raw) {
-  uint64_t lanes = 0;
+/* Leaves the lanes in which the operand is finite, or no NaN. Of f64 only the upper words tell. */
+static void trace_source(Wave *w, const Instruction *i, const Operand *o, SourceType type, bool raw) {
+  uint64_t infinite = 0, none = 0;
   unsigned words = words_of(o);
   if (o->kind == LITERAL) {
-    bool finite = o->is_float ? isfinite(o->real) : is_finite(type, (uint32_t)o->bits);
-    return finite ? ~0ull : 0;
+    if (!(o->is_float ? isfinite(o->real) : is_finite(type, (uint32_t)o->bits))) w->checks->finite = 0;
+    if (!(o->is_float ? !isnan(o->real) : is_number(type, (uint32_t)o->bits))) w->checks->numbers = 0;
+    return;
   }
   for (unsigned part = 0; part < words; part++) {
     Lanes buffer;
@@ -671,10 +692,13 @@ static uint64_t finite_lanes_of(const Wave *w, const Instruction *i, const Opera
     const uint32_t *row = raw && o->kind == VECTOR ? w->v[o->index + part] : fetch(w, i, o, part, buffer);
     for (int l = 0; l < LANES; l++) {
       bool finite = type == FLOAT_64 ? (row[l] & 0x7ff00000) != 0x7ff00000 : is_finite(type, row[l]);
-      lanes |= (uint64_t)!finite << l;
+      bool number = type == FLOAT_64 ? (row[l] & 0x7fffffff) <= 0x7ff00000 : is_number(type, row[l]);
+      infinite |= (uint64_t)!finite << l;
+      none |= (uint64_t)!number << l;
     }
   }
-  return ~lanes;
+  w->checks->finite &= ~infinite;
+  w->checks->numbers &= ~none;
 }
 
 static SourceType type_of_result(uint8_t type) {
@@ -689,25 +713,26 @@ static SourceType type_of_result(uint8_t type) {
 
 static NO_INLINE void trace_sources(Wave *w, const Instruction *i, unsigned reads) {
   Traits traits = traits_of(i->row);
-  uint64_t lanes = ~0ull;
   bool matrix = i->row->flags & IS_MATRIX;
+  w->checks->finite = w->checks->numbers = ~0ull;
   for (unsigned n = 0; n < i->operand_count; n++) {
     if (!(reads >> n & 1) && i->operand[n].kind != LITERAL) continue;
     if (i->operand[n].kind == NO_OPERAND) continue;
     bool result = i->writes >> n & 1, accumulator = matrix && (result || n == 3);
     SourceType type = result || accumulator ? type_of_result(i->row->result_type) : (SourceType)traits.source_type;
     if (traits.with_mask && i->operand[n].kind == SCALAR && words_of(&i->operand[n]) == 2) continue;
-    lanes &= finite_lanes_of(w, i, &i->operand[n], type, matrix);
+    trace_source(w, i, &i->operand[n], type, matrix);
   }
   uint64_t all = lanes_of_wave(w->launch->arch) == LANES ? ~0ull : UINT32_MAX;
-  w->checks->finite = matrix ? ((lanes & all) == all ? ~0ull : 0) : lanes;
+  if (matrix && (w->checks->finite & all) != all) w->checks->finite = 0;
+  if (matrix && (w->checks->numbers & all) != all) w->checks->numbers = 0;
 }
 
 static NO_INLINE void trace_results(Wave *w, const Instruction *i) {
   const Operand *o = &i->operand[0];
   if (o->kind != VECTOR) return;
   uint8_t type = i->row->result_type;
-  uint64_t lanes = (i->row->flags & (IS_MATRIX | IGNORES_EXEC) ? w->live : EXEC_OF(w)) & w->checks->finite;
+  uint64_t lanes = (i->row->flags & (IS_MATRIX | IGNORES_EXEC) ? w->live : EXEC_OF(w)) & w->checks->numbers;
   unsigned lane;
   for (unsigned k = 0; k < words_of(o) && lanes; k++) {
     if (type == RESULT_F64 && k % 2 == 0) continue;
@@ -736,11 +761,13 @@ static NO_INLINE void trace_results(Wave *w, const Instruction *i) {
           infinite = !(word & 0xfffff) && !w->v[o->index + k - 1][lane];
           break;
       }
-      if (finite) continue;
+      bool of_finite = w->checks->finite >> lane & 1;
+      if (finite || (infinite && !of_finite)) continue;
       Finding f = {.kind = NON_FINITE, .at = i, .lane = (int)lane, .other_wave = -1, .other_lane = -1};
       char name[16];
       name_vector(name, sizeof name, o->index + k);
-      snprintf(f.note, sizeof f.note, "%s is %s, its sources are finite", name, infinite ? "infinite" : "NaN");
+      snprintf(f.note, sizeof f.note, "%s is %s, its sources are %s", name, infinite ? "infinite" : "NaN",
+               of_finite ? "finite" : "infinite");
       report(w, &f);
       return;
     }
@@ -835,5 +862,5 @@ void check_before(Wave *w, const Instruction *i) {
 }
 
 void check_after(Wave *w, const Instruction *i) {
-  if (w->launch->traced && i->row->result_type != PLAIN_BITS && w->checks->finite) trace_results(w, i);
+  if (w->launch->traced && i->row->result_type != PLAIN_BITS && w->checks->numbers) trace_results(w, i);
 }

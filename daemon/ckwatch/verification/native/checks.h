@@ -76,7 +76,7 @@ struct WaveChecks {
   uint8_t *scratch; /* the shadow of the wave's scratch memory; NULL until it is used */
   uint64_t scratch_bytes;
 
-  uint64_t finite; /* lanes whose sources were finite, for check_after */
+  uint64_t finite, numbers; /* lanes whose sources were finite, or no NaN, for check_after */
 };
 
 /* ---- Registers --------------------------------------------------------------------------------------------------- */
@@ -119,9 +119,14 @@ void put_loaded(Wave *w, const Instruction *i, unsigned index, unsigned count, u
                 LoadShadow shadow);
 
 /* An operation that is counted from here on. */
+static inline bool is_counted(Arch arch, int counter, unsigned registers) {
+  return arch != GFX1100 || counter != VM || registers; /* stores have a counter of their own */
+}
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial);
 void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count);
+
+void name_register(char *text, size_t room, unsigned index); /* scalars behind the vectors */
 
 /* ---- LDS --------------------------------------------------------------------------------------------------------- */
 typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;

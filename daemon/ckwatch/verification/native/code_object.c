@@ -5,6 +5,7 @@
 #include "code_object.h"
 
 #include "crash.h"
+#include "paths.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -740,6 +741,7 @@ void free_code_object(CodeObject *object) {
   for (uint32_t n = 0; n < object->kernel_count; n++) {
     free((char *)object->kernels[n].name);
     free((KernelArgument *)object->kernels[n].arguments);
+    free_missing_waits(object->kernels[n].missing_waits);
   }
   for (uint32_t n = 0; n < object->variable_count; n++) free(object->variables[n].name);
   free_code(object->code);

@@ -7,6 +7,7 @@
 #include "crash.h"
 #include "host_calls.h"
 #include "ordering.h"
+#include "paths.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -513,6 +514,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   work_on(&work);
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
   end_ordering(launch);
+  if (launch->checked) report_missing_waits(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;

@@ -40,7 +40,7 @@ typedef struct {
   uint32_t code_object; /* the number of its copy, or 0 */
   uint32_t workgroup[3], wave;
   int lane, other_wave, other_lane;
-  bool has_address, has_region;
+  bool has_address, has_region, not_executed;
   uint64_t address, region_base, region_size;
   uint32_t bytes;
   char note[512];
@@ -85,6 +85,7 @@ static void keep(Kept *k, const Wave *wave, const Finding *finding, const char *
               .has_address = finding->has_address,
               .address = finding->address,
               .bytes = finding->bytes,
+              .not_executed = finding->not_executed,
               .count = count};
   k->instruction = copy_of(finding->at ? finding->at->text : NULL);
   k->other_instruction = copy_of(finding->other ? finding->other->text : NULL);
@@ -119,6 +120,11 @@ void report(Wave *wave, const Finding *finding) {
       kept_count++;
       keep(k, wave, finding, kernel, 1);
     }
+  } else if (finding->not_executed) {
+    /* it is known, or better known from its execution */
+  } else if (k->not_executed) {
+    discard(k);
+    keep(k, wave, finding, kernel, 1);
   } else if (is_earlier(wave, k)) {
     uint64_t count = k->count + 1;
     discard(k);
@@ -211,8 +217,10 @@ char *finding_json(uint32_t n) {
   } else {
     append(&t, ",\"other_pc\":null,\"other_instruction\":null");
   }
-  append(&t, ",\"workgroup\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "],\"wave\":%" PRIu32, k->workgroup[0], k->workgroup[1],
-         k->workgroup[2], k->wave);
+  if (k->not_executed) append(&t, ",\"workgroup\":null,\"wave\":null");
+  else
+    append(&t, ",\"workgroup\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "],\"wave\":%" PRIu32, k->workgroup[0],
+           k->workgroup[1], k->workgroup[2], k->wave);
   append_index(&t, "lane", k->lane);
   append_index(&t, "other_wave", k->other_wave);
   append_index(&t, "other_lane", k->other_lane);

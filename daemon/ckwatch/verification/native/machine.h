@@ -13,6 +13,8 @@
  *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
  *   ordering.c       races between workgroups                code.c           decoded code, and what leaves it
  *   lds_checks.c     races in LDS
+   paths.c          waits on paths that are not executed
+ *   lds_checks.c     races in LDS                            code.c           decoded code, and what leaves it
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
  *   host_calls.c     printf, assertions, malloc of kernels
@@ -218,6 +220,7 @@ typedef struct {
   uint16_t properties, preload;
   const struct KernelArgument *arguments;
   uint32_t argument_count;
+  struct MissingWaits *missing_waits; /* of paths.c; NULL until they are looked for */
 } Kernel;
 
 typedef struct {
@@ -321,6 +324,7 @@ typedef struct {
   uint64_t address;         /* of memory, or the offset in LDS */
   uint32_t bytes;
   bool has_address;
+  bool not_executed;        /* on a path that was not taken */
   char note[512];           /* a register's name, a counter, …; may be empty */
 } Finding;
 

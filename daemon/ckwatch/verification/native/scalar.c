@@ -409,6 +409,9 @@ S32(s_set_gpr_idx_mode) { w->s[M0] = (w->s[M0] & 0xffff0fffu) | (uint32_t)(i->of
 #define R0C(name) ROW(name, 0, IGNORES_EXEC | WRITES_SCC)
 #define R0(name) ROW(name, 0, IGNORES_EXEC)
 
+/* A target is printed as a number or as a symbol's name, which the encoding does not need. */
+enum { TO_LABEL = IGNORES_EXEC | IS_BRANCH | OPERANDS_IN_ENCODING };
+
 const Row scalar_rows[] = {
     R1C(s_add_u32), R1C(s_sub_u32), R1C(s_add_i32), R1C(s_sub_i32),
     ROW(s_addc_u32, 1, IGNORES_EXEC | WRITES_SCC | READS_SCC), ROW(s_subb_u32, 1, IGNORES_EXEC | WRITES_SCC | READS_SCC),
@@ -450,10 +453,10 @@ const Row scalar_rows[] = {
     {"s_decperflevel", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {"s_ttracedata", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     {"s_wakeup", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, R0(s_sendmsg),
     ROW(s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK), {"s_endpgm_saved", execute_s_endpgm, 0, IGNORES_EXEC | ENDS_BLOCK, PLAIN_BITS, 0},
-    R0(s_barrier), R0(s_trap), ROW(s_branch, 0, IGNORES_EXEC | ENDS_BLOCK),
-    ROW(s_cbranch_scc0, 0, IGNORES_EXEC | IS_BRANCH | READS_SCC), ROW(s_cbranch_scc1, 0, IGNORES_EXEC | IS_BRANCH | READS_SCC),
-    ROW(s_cbranch_vccz, 0, IGNORES_EXEC | IS_BRANCH | READS_VCC), ROW(s_cbranch_vccnz, 0, IGNORES_EXEC | IS_BRANCH | READS_VCC),
-    ROW(s_cbranch_execz, 0, IGNORES_EXEC | IS_BRANCH), ROW(s_cbranch_execnz, 0, IGNORES_EXEC | IS_BRANCH),
+    R0(s_barrier), R0(s_trap), ROW(s_branch, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING | ENDS_BLOCK),
+    ROW(s_cbranch_scc0, 0, TO_LABEL | READS_SCC), ROW(s_cbranch_scc1, 0, TO_LABEL | READS_SCC),
+    ROW(s_cbranch_vccz, 0, TO_LABEL | READS_VCC), ROW(s_cbranch_vccnz, 0, TO_LABEL | READS_VCC),
+    ROW(s_cbranch_execz, 0, TO_LABEL), ROW(s_cbranch_execnz, 0, TO_LABEL),
     R0(s_waitcnt), R0(s_set_gpr_idx_on), R0(s_set_gpr_idx_idx), R0(s_set_gpr_idx_mode),
     {"s_set_gpr_idx_off", execute_s_nop, 0, IGNORES_EXEC, PLAIN_BITS, 0}, {NULL, NULL, 0, 0, PLAIN_BITS, 0},
 };

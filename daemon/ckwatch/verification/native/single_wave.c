@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine.h"
+#include "paths.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -32,7 +32,7 @@ static void run(Wave *w) {
 typedef struct {
   uint32_t *vectors, *scalars;
   uint8_t *lds, *memory, *undefined, *scratch;
-  uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked;
+  uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked, traced;
 } SingleWave;
 
 static void copy_undefined(const SingleWave *s, bool back) {
@@ -56,7 +56,7 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   Kernel kernel = {.name = "", .lds_bytes = s->lds_bytes, .scratch_bytes = s->scratch_bytes, .vgprs = VECTOR_REGISTERS,
                    .accum_offset = 256, .max_workgroup = LANES};
   Launch launch = {.kernel = &kernel, .code = code, .arch = arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
-                   .checked = s->checked != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
+                   .checked = s->checked != 0, .traced = s->traced != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
   Wave *w = zeroed(sizeof *w);
   Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1};
   memcpy(w->v, s->vectors, sizeof w->v);
@@ -88,6 +88,22 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *
   free(w);
   free_code(code);
   return finding_count() > 0;
+}
+
+/* Reports the waits that are missing on some path of the lines, none of which is executed. False: they cannot be
+ * decoded. */
+EXPORT bool ckwatch_emulator_check_paths(const char *disassembly, int arch) {
+  clear_findings();
+  char *problem = NULL;
+  Code *code = decode(disassembly, (Arch)arch, &problem);
+  free(problem);
+  if (!code) return false;
+  Kernel kernel = {.name = ""};
+  Launch launch = {.kernel = &kernel, .code = code, .arch = (Arch)arch};
+  report_missing_waits(&launch);
+  free_missing_waits(kernel.missing_waits);
+  free_code(code);
+  return true;
 }
 
 /* The names of a table's instructions, one after the other; NULL after the last. */
