@@ -212,6 +212,9 @@ static bool parse_modifier(char *word, Instruction *i, Sdwa *sdwa) {
   else if (strcmp(word, "blgp") == 0) i->blgp = (uint8_t)number;
   else if (strcmp(word, "format") == 0) i->format = (uint8_t)number;
   else if (strcmp(word, "bitop3") == 0) i->format = (uint8_t)number;
+  else if (strcmp(word, "th") == 0) i->glc = strstr(value, "RETURN") != NULL;
+  else if (strcmp(word, "scope") == 0) return true;
+  else if (strcmp(word, "index_key") == 0) i->abid = (uint8_t)number;
   else if (strcmp(word, "byte_sel") == 0) i->op_sel = (uint8_t)number;
   else if (strcmp(word, "dst_sel") == 0) i->dst_select = (uint8_t)parse_choice(value, selections), i->sdwa = true;
   else if (strcmp(word, "dst_unused") == 0) i->dst_unused = (uint8_t)parse_choice(value, unused), i->sdwa = true;
@@ -281,7 +284,7 @@ static bool is_branch(const char *name) {
 static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i);
 
 /* v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v3, v4, v5 */
-static bool parse_pair(char *lines[2], Instruction *i) {
+static bool parse_pair(char *lines[2], Arch arch, Instruction *i) {
   static const uint32_t no_words[4];
   Instruction *parts = calloc(3, sizeof *parts);
   for (int n = 0; n < 2; n++) {
@@ -289,7 +292,7 @@ static bool parse_pair(char *lines[2], Instruction *i) {
     parts[n].size = i->size;
     parts[n].text = i->text;
     parts[n].target = -1;
-    parse_instruction(lines[n], GFX1100, no_words, 0, &parts[n]);
+    parse_instruction(lines[n], arch, no_words, 0, &parts[n]);
   }
   if (parts[0].row == &unknown_row || parts[1].row == &unknown_row || !order_pair(parts, &i->part_count)) {
     free(parts);
@@ -312,9 +315,9 @@ static uint8_t cost_of(const Row *row) {
 /* One line of the disassembly into `i`; `line` is changed. Its words go to `words`. */
 static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i) {
   char *second = strstr(line, " :: ");
-  if (arch == GFX1100 && second) {
+  if (is_rdna(arch) && second) {
     *second = 0;
-    if (parse_pair((char *[]){line, second + 4}, i)) return;
+    if (parse_pair((char *[]){line, second + 4}, arch, i)) return;
   }
   char *name = trim(line);
   char *rest = cut(name, ' ');
@@ -323,7 +326,7 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
     i->execute = execute_data;
     return;
   }
-  i->row = second ? NULL : arch == GFX1100 ? find_rdna_row(name) : find_row(name);
+  i->row = second ? NULL : is_rdna(arch) ? find_rdna_row(name) : find_row(name);
   Sdwa sdwa = {{DWORD, DWORD}};
   bool good = i->row != NULL;
   if (good && rest && !(i->row->flags & OPERANDS_IN_ENCODING)) good = parse_rest(rest, i, &sdwa);
@@ -337,7 +340,7 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
     i->bank_mask = control >> 24 & 15;
     i->row_mask = control >> 28 & 15;
   }
-  if (good && arch == GFX1100) good = adapt_to_rdna(name, i);
+  if (good && is_rdna(arch)) good = adapt_to_rdna(name, i);
   if (!good) {
     i->row = &unknown_row;
     i->execute = unknown_row.execute;

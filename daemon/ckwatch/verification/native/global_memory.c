@@ -306,6 +306,19 @@ static void load_to_lds(Wave *w, const Instruction *i, const Places *p, Space sp
 }
 
 /* ---- Buffer instructions ----------------------------------------------------------------------------------------- */
+/* RDNA ("RDNA3 Instruction Set Architecture", 9.1.5): where the range is tested as that of raw memory. */
+static bool is_raw_buffer(Wave *w, const Instruction *i, const Operand *descriptor, const Descriptor *d) {
+  enum { RAW = 3 };
+  const uint32_t *s = &w->s[descriptor->index];
+  const char *why = w->launch->arch == GFX1250      ? "a descriptor of gfx1250"
+                    : d->add_lane || s[1] >> 30     ? "a swizzled buffer"
+                    : i->idxen                      ? "an index into a buffer"
+                    : (s[3] >> 28 & 3) != RAW       ? "a buffer whose range is not tested as that of raw memory"
+                                                    : NULL;
+  if (why) cannot_execute(w, i, why);
+  return !why;
+}
+
 /* A buffer of which the range is tested by dwords, or as a whole (atomics and formats). False: it was reported. */
 static bool buffer_places(Wave *w, const Instruction *i, const Operand *address, const Operand *descriptor,
                           const Operand *scalar, unsigned bytes, bool as_a_whole, bool is_format, Places *p,
@@ -316,6 +329,7 @@ static bool buffer_places(Wave *w, const Instruction *i, const Operand *address,
     check_address(w, i, scalar, EXEC_OF(w));
   }
   Descriptor d = descriptor_of(w, descriptor);
+  if (is_rdna(w->launch->arch) && !is_raw_buffer(w, i, descriptor, &d)) return false;
   bool unchecked = d.add_lane && !i->idxen;
   d.swizzle &= d.add_lane;
   d.add_lane &= d.swizzle || !i->idxen;
@@ -502,6 +516,30 @@ static void global_load(Wave *w, const Instruction *i) {
   load(w, i, &p, MEMORY, i->row->detail, i->operand[0].index);
 }
 
+/* Elements of 16 bits of eight lanes change places: lane j gets element j of each of its group. */
+static void transpose_lanes(uint32_t (*rows)[LANES]) {
+  uint16_t in[LANES][8];
+  for (int l = 0; l < LANES; l++)
+    for (int n = 0; n < 8; n++) in[l][n] = (uint16_t)(rows[n / 2][l] >> 16 * (n % 2));
+  for (int l = 0; l < LANES; l++)
+    for (int k = 0; k < 4; k++) rows[k][l] = in[(l & ~7) + 2 * k][l & 7] | (uint32_t)in[(l & ~7) + 2 * k + 1][l & 7] << 16;
+}
+static void global_load_transposed(Wave *w, const Instruction *i) {
+  if (EXEC_OF(w) != UINT32_MAX) {
+    cannot_execute(w, i, "a transposing load with lanes that are off");
+    return;
+  }
+  uint32_t first = i->operand[0].index;
+  Places p;
+  global_places(w, i, &i->operand[1], &i->operand[2], &p);
+  load(w, i, &p, MEMORY, 16, first);
+  transpose_lanes(&w->v[first]);
+  if (!w->checks || !any_of(w->checks->undefined, first, 4)) return;
+  for (uint32_t k = 0; k < 4; k++) prepare_row(w->checks, first + k);
+  transpose_lanes(&w->checks->shadow.v[first]);
+  for (uint32_t k = 0; k < 4; k++) note_row(w->checks, first + k, i);
+}
+
 static void scratch_places(Wave *w, const Instruction *i, const Operand *vector, const Operand *scalar, Places *p) {
   p->lanes = EXEC_OF(w);
   p->partial = 0;
@@ -650,6 +688,13 @@ static void flat_atomic(Wave *w, const Instruction *i) {
       ROW(prefix "_atomic_min_f64", handler, 0, ATOMIC(MIN_FLOAT, 8)), \
       ROW(prefix "_atomic_max_f64", handler, 0, ATOMIC(MAX_FLOAT, 8))
 
+#define RDNA_ATOMICS(prefix, handler) \
+  ROW(prefix "_atomic_min_f32", handler, 0, ATOMIC(MIN_FLOAT, 4)), \
+      ROW(prefix "_atomic_max_f32", handler, 0, ATOMIC(MAX_FLOAT, 4)), \
+      ROW(prefix "_atomic_cmpswap_f32", handler, 0, ATOMIC(CMPSWAP_FLOAT, 4)), \
+      ROW(prefix "_atomic_sub_clamp", handler, 0, ATOMIC(CLAMPED_SUB, 4)), \
+      ROW(prefix "_atomic_cond_sub", handler, 0, ATOMIC(CONDITIONAL_SUB, 4))
+
 #define FORMAT(prefix, components, bits) \
   ROW(prefix "_load_format_" components, buffer_load_format, 1, bits), \
       ROW(prefix "_store_format_" components, buffer_store_format, 0, bits)
@@ -664,6 +709,10 @@ const Row global_memory_rows[] = {
     STORES("buffer", buffer_store),
     INTEGER_ATOMICS("buffer", buffer_atomic, 0),
     FLOAT_ATOMICS("buffer", buffer_atomic),
+    RDNA_ATOMICS("buffer", buffer_atomic),
+    RDNA_ATOMICS("global", global_atomic),
+    RDNA_ATOMICS("flat", flat_atomic),
+    ROW("global_load_tr_b128", global_load_transposed, 1, 16),
     FORMATS("buffer", 0),
     FORMATS("tbuffer", TYPED),
     LOADS("global", global_load),
