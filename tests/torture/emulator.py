@@ -23,7 +23,7 @@ from helpers.code_objects import OBJECTS, content
 from torture.rounds import Rounds
 
 ANSWER_S = 120.0
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 NATIVE = Path(__file__).parents[2] / "daemon/ckwatch/verification/native"
 INSTRUCTIONS = Path(__file__).parents[1] / "data/instructions"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")

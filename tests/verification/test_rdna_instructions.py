@@ -80,9 +80,11 @@ def test_scalars(emulator: WaveEmulator) -> None:
     nothing = [
         line
         for line in LINES
-        if line.startswith(("s_delay", "s_clause", "s_waitcnt", "s_set", "buffer_gl", "v_permlane64"))
+        if line.startswith(
+            ("s_delay", "s_clause", "s_waitcnt", "s_set", "buffer_gl", "v_permlane64", "s_gl1_inv", "s_dcache")
+        )
     ]
-    assert len(nothing) == 14
+    assert len(nothing) == 16
     after = emulator.run(nothing, ARCH, state, checked=True)
     assert np.array_equal(after.scalars[:EXEC], state.scalars[:EXEC])
     assert np.array_equal(after.vectors, state.vectors)
@@ -198,9 +200,31 @@ def test_stores_are_no_loads_to_wait_for(emulator: WaveEmulator) -> None:
     assert (found["kind"], "vmcnt" in found["note"]) == ("missing-wait", True)
 
 
-def test_buffers_are_refused(emulator: WaveEmulator) -> None:
-    emulator.run([line_of("buffer_load_b32")], ARCH, random_state(8), reports=True)
-    assert json.loads(emulator.finding())["kind"] == "unknown-instruction"
+def test_raw_buffers(emulator: WaveEmulator) -> None:
+    """Whose range is tested as that of raw memory; others are refused."""
+    random, size = np.random.default_rng(7), 4 * LANES
+    state = random_state(7)
+    state.memory = random.integers(0, 256, size, dtype=np.uint8)
+    state.vectors[20] = 4 * np.arange(LANES)
+    state.put_pair(8, emulator.memory_address)
+    state.put_pair(10, 64 | 3 << 60)
+    state.scalars[16] = 8
+    line = line_of("buffer_load_b32 v10, v20, s[8:11], s16 offen offset:4 glc")
+    got = emulator.run([line], ARCH, state, checked=True).vectors[10, :WAVE]
+    words = np.concatenate([state.memory[:64].view(np.uint32), np.zeros(WAVE, np.uint32)])
+    assert np.array_equal(got, words[3 : 3 + WAVE])
+    state.scalars[11] = 0
+    emulator.run([line], ARCH, state, reports=True)
+    assert "not tested as that of raw memory" in json.loads(emulator.finding())["note"]
+
+
+def test_the_time_arrives_as_a_scalar_load_does(emulator: WaveEmulator) -> None:
+    message = line_of("s_sendmsg_rtn_b64")
+    assert emulator.run([message], ARCH, random_state(8), checked=True).pair(10) < 10
+    emulator.run([message, "s_mov_b32 s12, s10 // 0"], ARCH, random_state(8), checked=True, reports=True)
+    assert "lgkmcnt" in json.loads(emulator.finding())["note"]
+    emulator.run([line_of("s_sendmsg_rtn_b32")], ARCH, random_state(8), reports=True)
+    assert "something else than the time" in json.loads(emulator.finding())["note"]
 
 
 # ---- WMMA ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from references.instruction_text import Text, exec_lanes, lanes_of, mask_of, parse, put_words, results_of, source_words
-from references.rdna_references import RDNA, RENAMED, reference_of, usual
+from references.rdna_references import OF_GFX12, RDNA, RENAMED, reference_of, usual
 from references.vector_references import KEEPING, VECTOR, Reference
 from references.wave_emulator import ARCHITECTURES, DENORMALS, EXEC, LANES, VCC, WaveEmulator, WaveState, recorded
 
@@ -316,13 +316,18 @@ def test_instruction(emulator: WaveEmulator, name: str) -> None:
             check(emulator, target, line, 10 * number + seed)
 
 
-# ---- gfx1100: waves of 32 lanes, results of 16 bits that keep the other half -----------------------------------------
+# ---- gfx1100 and gfx1201: waves of 32 lanes, results of 16 bits that keep the other half -----------------------------------------
 
 WAVE = 32
 RDNA_APART = (
     "v_cmpx",
     "v_dual",
     "v_wmma",
+    "v_swmmac",
+    "v_dot4_f32",
+    "v_s_",
+    "fp8",
+    "bf8",
     "v_permlane",
     "v_cndmask_b16",
     "v_movrel",
@@ -331,13 +336,18 @@ RDNA_APART = (
     "v_cmp_eq_u32_e64 s5",
     "v_mov_b32_e32 v12",
 )
-RDNA_LINES = [
-    line for line in recorded(DATA, "gfx1100") if line.startswith("v_") and not any(word in line for word in RDNA_APART)
-]
+RDNA_LINES = {
+    target: [
+        line
+        for line in recorded(DATA, target)
+        if line.startswith("v_") and not any(word in line for word in RDNA_APART)
+    ]
+    for target in ("gfx1100", "gfx1201")
+}
 
 
-@pytest.mark.parametrize("line", RDNA_LINES)
-def test_instruction_of_gfx1100(emulator: WaveEmulator, line: str) -> None:
+@pytest.mark.parametrize(("target", "line"), [(target, line) for target, lines in RDNA_LINES.items() for line in lines])
+def test_instruction_of_rdna(emulator: WaveEmulator, target: str, line: str) -> None:
     text = usual(line)
     reference = reference_of(text)
     for seed in range(2):
@@ -345,7 +355,7 @@ def test_instruction_of_gfx1100(emulator: WaveEmulator, line: str) -> None:
         state.exec_mask &= (1 << WAVE) - 1
         state.scalars[VCC + 1] = 0
         want = expected_state(text, reference, state)
-        got = emulator.run([line], "gfx1100", state, checked=seed == 1)
+        got = emulator.run([line], target, state, checked=seed == 1)
         for number, kind in enumerate(reference.results):
             operand = text.operands[number]
             if kind == "m":
@@ -374,6 +384,7 @@ def test_instruction_of_gfx1100(emulator: WaveEmulator, line: str) -> None:
 
 
 def test_every_name_is_tried() -> None:
-    names = {usual(line).base for line in RDNA_LINES}
-    assert set(RDNA) <= names
-    assert {usual_name for usual_name in RENAMED if usual_name in VECTOR and "cmpx" not in usual_name} <= names
+    names = {target: {usual(line).base for line in lines} for target, lines in RDNA_LINES.items()}
+    assert set(RDNA) - OF_GFX12 <= names["gfx1100"]
+    assert names["gfx1201"] >= OF_GFX12
+    assert {name for name in RENAMED if name in VECTOR and "cmpx" not in name} <= names["gfx1100"]

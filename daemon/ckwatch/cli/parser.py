@@ -335,7 +335,8 @@ BUILDING = (
         flag("--details", "print every shape that was tried"),
         flag("--force", "execute again what was verified already"),
         *ASKING,
-        more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950 or gfx1100: "
+        more="An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950, gfx1100, "
+        "gfx1201 or gfx1250: "
         "some forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, "
         "2 if it cannot be verified.",
     ),

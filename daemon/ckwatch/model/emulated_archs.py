@@ -5,7 +5,7 @@ from __future__ import annotations
 EMULATED = "emulated"
 """The kind of device, as in `emulated:gfx942`."""
 
-EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
+EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 
 
 def emulated_device(arch: str) -> str | None:

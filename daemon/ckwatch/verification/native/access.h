@@ -171,9 +171,9 @@ static inline uint32_t shaped(uint32_t raw, uint32_t detail) {
   return raw;
 }
 
-/* What a load leaves as it is: gfx1100 has no ECC in registers. */
+/* What a load leaves as it is: RDNA has no ECC in registers. */
 static inline uint32_t kept_bits(const Wave *w, uint32_t detail) {
-  return detail & D16 && w->launch->arch == GFX1100 ? (detail & HIGH ? 0xffff : 0xffff0000u) : 0;
+  return detail & D16 && is_rdna(w->launch->arch) ? (detail & HIGH ? 0xffff : 0xffff0000u) : 0;
 }
 
 /* Puts what was read into the registers of the lanes. */

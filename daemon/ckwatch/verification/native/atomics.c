@@ -84,6 +84,8 @@ uint64_t combined(Operation operation, unsigned bytes, uint64_t old, uint64_t da
       return chosen_f32((uint32_t)old, (uint32_t)data, operation == MAX_FLOAT, flush_input);
     case PK_ADD_F16: return add_halves((uint32_t)old, (uint32_t)data, false);
     case PK_ADD_BF16: return add_halves((uint32_t)old, (uint32_t)data, true);
+    case CONDITIONAL_SUB: return old >= data ? old - data : old;
+    case CLAMPED_SUB: return old >= data ? old - data : 0;
     case WRAP: return old >= data ? old - data : old + second;
     case CONDITIONAL_SWAP: { /* two halves, each written if its data have the top bit set */
       uint64_t low = data & 0x80000000u ? data & 0x7fffffff : old & 0xffffffff;

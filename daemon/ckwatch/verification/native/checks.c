@@ -170,7 +170,7 @@ static void retire(WaveChecks *c, int counter) {
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial) {
   WaveChecks *c = w->checks;
-  if (!is_counted(w->launch->arch, counter, count)) return;
+  if (!is_counted(w->launch->arch, counter, count, i)) return;
   if (!lanes) count = 0;
   if (c->count[counter] == arch_facts[w->launch->arch].most_outstanding[counter]) retire(c, counter);
   uint32_t serial = ++c->serial[counter];
@@ -198,11 +198,13 @@ void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count
 void check_wait(Wave *w, int vm, int lgkm, int exp) {
   WaveChecks *c = w->checks;
   (void)exp;
-  if (vm == 0 && w->launch->arch != GFX1100) order_wait(w);
+  if (vm == 0 && !is_rdna(w->launch->arch)) order_wait(w);
   while (vm >= 0 && c->count[VM] > (uint32_t)vm) retire(c, VM);
   while (lgkm >= 0 && c->count[LGKM] > (uint32_t)lgkm) retire(c, LGKM);
-  if (lgkm == 0) memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);
+  if (lgkm == 0 && !is_gfx12(w->launch->arch)) check_scalar_wait(w);
 }
+
+void check_scalar_wait(Wave *w) { memset(w->checks->scalar_in_flight, 0, sizeof w->checks->scalar_in_flight); }
 
 static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigned index, uint64_t lanes,
                                           const char *use) {
@@ -212,7 +214,7 @@ static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigne
   char name[16];
   name_vector(name, sizeof name, index);
   snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (%s)", name, use,
-           c->flight_serial[VM][index] ? "vmcnt" : "lgkmcnt");
+           arch_facts[w->launch->arch].counters[c->flight_serial[VM][index] ? VM : LGKM]);
   report(w, &f);
   land(c, index);
 }
@@ -234,7 +236,8 @@ static NO_INLINE void check_scalar_flight(Wave *w, const Instruction *i, unsigne
                  .other_lane = -1};
     char name[24];
     name_scalar(name, sizeof name, s);
-    snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (lgkmcnt)", name, use);
+    snprintf(f.note, sizeof f.note, "%s is %s before its load has arrived (%s)", name, use,
+             arch_facts[w->launch->arch].counters[COUNTERS]);
     report(w, &f);
     c->scalar_in_flight[s / 64] &= ~(1ull << s % 64);
   }
@@ -553,7 +556,7 @@ static void move_shadows(Wave *w, const Instruction *i, const Instruction *origi
 
 /* D = A·B + C. Lane l has a row of A and a column of B, both of number l modulo rows; what it gets of D is in its
  * column. Register n of a lane is in row n / 4 · 8 + l / 32 · 4 + n % 4 (32 rows) or l / 16 · 4 + n (16 rows; of WMMA
- * 2 · n + l / 16). */
+ * 2 · n + l / 16, of gfx12's l / 16 · 8 + n, or two of 16 bits). */
 static void matrix_lanes(WaveChecks *c, const Instruction *i, const Instruction *origin) {
   const Operand *d = &i->operand[0], *a = &i->operand[1], *b = &i->operand[2];
   unsigned rows = traits_of(i->row).block;
@@ -583,8 +586,12 @@ static void matrix_lanes(WaveChecks *c, const Instruction *i, const Instruction 
     uint64_t lanes = everything ? ~0ull : columns;
     if (before && before->kind == VECTOR) lanes |= c->undefined_lanes[before->index + n];
     for (unsigned l = 0; known && rows_of_a && l < LANES; l++) {
-      unsigned row = rows == 32 ? n / 4 * 8 + l / 32 * 4 + n % 4 : words_of(d) == 8 ? 2 * n + l / 16 : l / 16 * 4 + n;
-      if (rows_of_a >> row & 1) lanes |= 1ull << l;
+      bool gfx12 = is_gfx12(c->shadow.launch->arch), pair = gfx12 && words_of(d) == 4;
+      unsigned row = rows == 32          ? n / 4 * 8 + l / 32 * 4 + n % 4
+                     : gfx12             ? l / 16 % 2 * 8 + (pair ? 2 * n : n)
+                     : words_of(d) == 8  ? 2 * n + l / 16
+                                         : l / 16 * 4 + n;
+      if (rows_of_a >> row & (pair ? 3 : 1)) lanes |= 1ull << l;
     }
     unsigned index = d->index + n;
     uint64_t bit = 1ull << index % 64;

@@ -119,8 +119,9 @@ void put_loaded(Wave *w, const Instruction *i, unsigned index, unsigned count, u
                 LoadShadow shadow);
 
 /* An operation that is counted from here on. */
-static inline bool is_counted(Arch arch, int counter, unsigned registers) {
-  return arch != GFX1100 || counter != VM || registers; /* stores have a counter of their own */
+static inline bool is_counted(Arch arch, int counter, unsigned registers, const Instruction *i) {
+  /* RDNA's stores have a counter of their own; its invalidations have not */
+  return !is_rdna(arch) || counter != VM || registers || !(i->row->flags & IS_MEMORY);
 }
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial);

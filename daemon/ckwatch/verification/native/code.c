@@ -25,10 +25,12 @@ void free_code(Code *code) {
 }
 
 const ArchFacts arch_facts[] = {
-    [GFX90A] = {"gfx90a", 64, {63, 15}},
-    [GFX942] = {"gfx942", 64, {63, 15}},
-    [GFX950] = {"gfx950", 64, {63, 15}},
-    [GFX1100] = {"gfx1100", 32, {63, 63}},
+    [GFX90A] = {"gfx90a", 64, {63, 15}, {"vmcnt", "lgkmcnt", "lgkmcnt"}},
+    [GFX942] = {"gfx942", 64, {63, 15}, {"vmcnt", "lgkmcnt", "lgkmcnt"}},
+    [GFX950] = {"gfx950", 64, {63, 15}, {"vmcnt", "lgkmcnt", "lgkmcnt"}},
+    [GFX1100] = {"gfx1100", 32, {63, 63}, {"vmcnt", "lgkmcnt", "lgkmcnt"}},
+    [GFX1201] = {"gfx1201", 32, {63, 63}, {"loadcnt", "dscnt", "kmcnt"}},
+    [GFX1250] = {"gfx1250", 32, {63, 63}, {"loadcnt", "dscnt", "kmcnt"}},
 };
 
 void execute_nothing(Wave *w, const Instruction *i) { (void)w, (void)i; }

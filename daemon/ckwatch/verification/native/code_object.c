@@ -84,7 +84,8 @@ void unmap_guarded(void *memory, size_t size) {
 /* ---- Archs ------------------------------------------------------------------------------------------------------- */
 
 /* EF_AMDGPU_MACH of e_flags */
-static const uint32_t machs[] = {[GFX90A] = 0x3f, [GFX942] = 0x4c, [GFX950] = 0x4f, [GFX1100] = 0x41};
+static const uint32_t machs[] = {[GFX90A] = 0x3f, [GFX942] = 0x4c, [GFX950] = 0x4f, [GFX1100] = 0x41, [GFX1201] = 0x4e,
+                                 [GFX1250] = 0x49};
 enum { ARCHS = sizeof machs / sizeof *machs, MACH_GFX9_4_GENERIC = 0x5f };
 
 bool arch_named(const char *name, Arch *arch) {
@@ -102,7 +103,7 @@ bool arch_named(const char *name, Arch *arch) {
 static int fitness(const char *target, size_t length, Arch arch) {
   const char *name = name_of_arch(arch);
   size_t processor = strlen(name);
-  if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && arch != GFX90A && arch != GFX1100) return length == 14;
+  if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && (arch == GFX942 || arch == GFX950)) return length == 14;
   if (length < processor || strncmp(target, name, processor) != 0) return 0;
   int fits = 2;
   for (const char *at = target + processor, *end = target + length; at < end; fits++) {
@@ -287,7 +288,7 @@ static LoadError check_header(const CodeObject *object, char **problem) {
       !in_image(object, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
     return fail(DAMAGED, problem, "the code object is cut off");
   uint32_t mach = header->e_flags & 0xff;
-  bool fits = mach == machs[object->arch] || (mach == MACH_GFX9_4_GENERIC && object->arch != GFX90A && object->arch != GFX1100);
+  bool fits = mach == machs[object->arch] || (mach == MACH_GFX9_4_GENERIC && (object->arch == GFX942 || object->arch == GFX950));
   if (!fits || (header->e_flags & XNACK) == XNACK_ON || (header->e_flags & SRAMECC) == SRAMECC_OFF)
     return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", name_of_arch(object->arch));
   return LOADED;
@@ -509,7 +510,7 @@ static void read_arguments(Reader *r, Kernel *kernel) {
 static LoadError check_descriptor(const CodeObject *object, const Kernel *kernel, char **problem) {
   enum { MOST_KERNARG = 1 << 20 };
   /* SCRATCH_WAVESIZE of gfx9 has 13 bits of 1 KiB, gfx11's 15 bits of 256 bytes, for 64 and 32 lanes. */
-  uint32_t most_scratch = object->arch == GFX1100 ? 262136 : 131056;
+  uint32_t most_scratch = is_rdna(object->arch) ? 262136 : 131056;
   uint32_t accumulation = kernel->vgprs > kernel->accum_offset ? kernel->vgprs - kernel->accum_offset : 0;
   if (kernel->kernarg_bytes > MOST_KERNARG)
     return fail(DAMAGED, problem, "%s claims %u bytes of arguments, more than the %d that a kernel may have",
@@ -552,12 +553,14 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
   kernel->preload = u16_at(descriptor + 58);
   kernel->vgprs = ((kernel->rsrc1 & 63) + 1) * 8;
   kernel->accum_offset = ((kernel->rsrc3 & 63) + 1) * 4;
-  if (object->arch == GFX1100) {
+  if (is_rdna(object->arch)) {
     enum { WAVEFRONT_SIZE_32 = 1 << 10 };
     if (!(kernel->properties & WAVEFRONT_SIZE_32))
-      return fail(CANNOT_DECODE, problem, "%s is compiled for waves of 64 lanes, which are not emulated on gfx1100", name);
-    kernel->accum_offset = 256; /* there are none */
-    if (kernel->vgprs > 256) kernel->vgprs = 256;
+      return fail(CANNOT_DECODE, problem, "%s is compiled for waves of 64 lanes, which are not emulated on %s", name, name_of_arch(object->arch));
+    if (object->arch == GFX1250) kernel->vgprs *= 2; /* they are allocated by 16 */
+    uint32_t most = object->arch == GFX1250 ? VECTOR_REGISTERS : 256;
+    kernel->accum_offset = 256; /* there are none; what lies behind is of gfx1250 */
+    if (kernel->vgprs > most) kernel->vgprs = most;
   }
   object->entries[kernel - object->kernels] = found->st_value + u64_at(descriptor + 16);
   LoadError error = check_descriptor(object, kernel, problem);

@@ -52,7 +52,7 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int number) {
   for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) memcpy(at + sizes[n].offset, &sizes[n].value, 8);
   for (size_t n = 0; n < sizeof facts_at / sizeof *facts_at; n++)
     memcpy(at + facts_at[n].offset, &facts_at[n].value, 4);
-  snprintf((char *)at + ARCH_NAME, 256, "%s%s", device_facts->name, device_arch() == GFX1100 ? "" : ":sramecc+:xnack-");
+  snprintf((char *)at + ARCH_NAME, 256, "%s%s", device_facts->name, is_rdna(device_arch()) ? "" : ":sramecc+:xnack-");
   return SUCCESS;
 }
 

@@ -152,12 +152,17 @@ static void put_initial_scalars(Wave *w) {
   /* Arguments that are there before the first instruction. Kernels that want them begin with code that loads the same
    * values, for firmware that does not preload; hardware that does starts behind it. It is harmless. */
   uint32_t preloaded = kernel->preload & 0x7f, offset = kernel->preload >> 7;
-  for (uint32_t n = 0; n < preloaded && at < 16; n++) {
+  for (uint32_t n = 0; n < preloaded && at < (launch->arch == GFX1250 ? 32 : 16); n++) {
     uint32_t value = 0;
     if ((offset + n + 1) * 4 <= kernel->kernarg_bytes) memcpy(&value, launch->kernarg + (offset + n) * 4, 4);
     put_initial(w, &at, value);
   }
   at = kernel->rsrc2 >> 1 & 31; /* user SGPRs in all; the system's follow */
+  if (is_gfx12(launch->arch)) { /* in registers of the trap handler */
+    w->s[TTMP0 + 9] = w->group->id[0];
+    w->s[TTMP0 + 7] = (w->group->id[1] & 0xffff) | w->group->id[2] << 16;
+    return;
+  }
   for (int n = 0; n < 3; n++)
     if (kernel->rsrc2 & WORKGROUP_ID_X << n) put_initial(w, &at, w->group->id[n]);
   if (kernel->rsrc2 & WORKGROUP_INFO) put_initial(w, &at, launch->waves);
@@ -189,9 +194,10 @@ static void start_wave(Wave *w) {
   PAIR_OF(w, SHARED_LIMIT) = SHARED_APERTURE + UINT32_MAX;
   PAIR_OF(w, PRIVATE_BASE) = PRIVATE_APERTURE;
   PAIR_OF(w, PRIVATE_LIMIT) = PRIVATE_APERTURE + UINT32_MAX;
-  PAIR_OF(w, FLAT_SCRATCH) = (uint64_t)(uintptr_t)w->scratch;
+  PAIR_OF(w, FLAT_SCRATCH) = launch->arch == GFX1250 ? PRIVATE_APERTURE : (uint64_t)(uintptr_t)w->scratch;
   uint32_t r = kernel->rsrc1;
-  w->mode = (r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23;
+  w->mode = (r >> 12 & 0xff) | (r >> 26 & 1) << 23;
+  if (!is_gfx12(launch->arch)) w->mode |= (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9;
 
   if (w->checks) {
     static const uint8_t defined[] = {EXEC, EXEC + 1, SHARED_BASE, SHARED_BASE + 1, SHARED_LIMIT, SHARED_LIMIT + 1,
@@ -445,6 +451,7 @@ static Place *begin(Work *work, uint64_t n) {
   group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
   group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
   group->executed = 0;
+  group->signals = 0;
   group->progress = ++launch->progress;
   begin_order(group, n);
   memset(group->lds, 0xff, group->lds_bytes);

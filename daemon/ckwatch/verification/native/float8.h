@@ -9,7 +9,7 @@
  *   E4M3_FNUZ   1-4-3                   8     no infinity, NaN 0x80, no -0    240
  *   E5M2_FNUZ   1-5-2                   16    no infinity, NaN 0x80, no -0    57344
  *
- * "fp8" and "bf8" in mnemonics are the FNUZ ones on gfx942 and the OCP ones on gfx950. Sources: the tables of small
+ * "fp8" and "bf8" in mnemonics are the FNUZ ones on gfx942 and the OCP ones on gfx950 and gfx12. Sources: the tables of small
  * floats and of FP16_OVFL in the CDNA4 ISA document, and LLVM's APFloat for FNUZ. */
 #ifndef FLOAT8_H
 #define FLOAT8_H
@@ -42,8 +42,8 @@ static inline SmallFormatParts parts_of_small(SmallFormat f) {
 }
 
 /* What "fp8" and "bf8" mean on a target. */
-static inline SmallFormat fp8_of(Arch arch) { return arch == GFX950 ? E4M3 : E4M3_FNUZ; }
-static inline SmallFormat bf8_of(Arch arch) { return arch == GFX950 ? E5M2 : E5M2_FNUZ; }
+static inline SmallFormat fp8_of(Arch arch) { return arch == GFX950 || is_gfx12(arch) ? E4M3 : E4M3_FNUZ; }
+static inline SmallFormat bf8_of(Arch arch) { return arch == GFX950 || is_gfx12(arch) ? E5M2 : E5M2_FNUZ; }
 
 /* ---- To f32, exactly -------------------------------------------------------------------------------------------- */
 

@@ -310,6 +310,19 @@ static void load_to_lds(Wave *w, const Instruction *i, const Places *p, Space sp
 }
 
 /* ---- Buffer instructions ----------------------------------------------------------------------------------------- */
+/* RDNA ("RDNA3 Instruction Set Architecture", 9.1.5): where the range is tested as that of raw memory. */
+static bool is_raw_buffer(Wave *w, const Instruction *i, const Operand *descriptor, const Descriptor *d) {
+  enum { RAW = 3 };
+  const uint32_t *s = &w->s[descriptor->index];
+  const char *why = w->launch->arch == GFX1250      ? "a descriptor of gfx1250"
+                    : d->add_lane || s[1] >> 30     ? "a swizzled buffer"
+                    : i->idxen                      ? "an index into a buffer"
+                    : (s[3] >> 28 & 3) != RAW       ? "a buffer whose range is not tested as that of raw memory"
+                                                    : NULL;
+  if (why) cannot_execute(w, i, why);
+  return !why;
+}
+
 /* A buffer of which the range is tested by dwords, or as a whole (atomics and formats). False: it was reported. */
 static bool buffer_places(Wave *w, const Instruction *i, const Operand *address, const Operand *descriptor,
                           const Operand *scalar, unsigned bytes, bool as_a_whole, bool is_format, Places *p,
@@ -320,6 +333,7 @@ static bool buffer_places(Wave *w, const Instruction *i, const Operand *address,
     check_address(w, i, scalar, EXEC_OF(w));
   }
   Descriptor d = descriptor_of(w, descriptor);
+  if (is_rdna(w->launch->arch) && !is_raw_buffer(w, i, descriptor, &d)) return false;
   bool unchecked = d.add_lane && !i->idxen;
   d.swizzle &= d.add_lane;
   d.add_lane &= d.swizzle || !i->idxen;
@@ -467,7 +481,8 @@ static void global_places(Wave *w, const Instruction *i, const Operand *vector, 
   const uint32_t *low = w->v[vector->index];
   if (scalar->kind == SCALAR) {
     fixed += scalar_pair_of(w, scalar->index);
-    for (int l = 0; l < LANES; l++) p->at[l] = fixed + low[l];
+    uint64_t unit = i->scale ? i->row->detail & BYTES : 1; /* scale_offset */
+    for (int l = 0; l < LANES; l++) p->at[l] = fixed + low[l] * unit;
   } else {
     const uint32_t *high = w->v[vector->index + 1];
     for (int l = 0; l < LANES; l++) p->at[l] = fixed + ((uint64_t)high[l] << 32 | low[l]);
@@ -504,6 +519,30 @@ static void global_load(Wave *w, const Instruction *i) {
   Places p;
   global_places(w, i, &i->operand[1], &i->operand[2], &p);
   load(w, i, &p, MEMORY, i->row->detail, i->operand[0].index);
+}
+
+/* Elements of 16 bits of eight lanes change places: lane j gets element j of each of its group. */
+static void transpose_lanes(uint32_t (*rows)[LANES]) {
+  uint16_t in[LANES][8];
+  for (int l = 0; l < LANES; l++)
+    for (int n = 0; n < 8; n++) in[l][n] = (uint16_t)(rows[n / 2][l] >> 16 * (n % 2));
+  for (int l = 0; l < LANES; l++)
+    for (int k = 0; k < 4; k++) rows[k][l] = in[(l & ~7) + 2 * k][l & 7] | (uint32_t)in[(l & ~7) + 2 * k + 1][l & 7] << 16;
+}
+static void global_load_transposed(Wave *w, const Instruction *i) {
+  if (EXEC_OF(w) != UINT32_MAX) {
+    cannot_execute(w, i, "a transposing load with lanes that are off");
+    return;
+  }
+  uint32_t first = i->operand[0].index;
+  Places p;
+  global_places(w, i, &i->operand[1], &i->operand[2], &p);
+  load(w, i, &p, MEMORY, 16, first);
+  transpose_lanes(&w->v[first]);
+  if (!w->checks || !any_of(w->checks->undefined, first, 4)) return;
+  for (uint32_t k = 0; k < 4; k++) prepare_row(w->checks, first + k);
+  transpose_lanes(&w->checks->shadow.v[first]);
+  for (uint32_t k = 0; k < 4; k++) note_row(w->checks, first + k, i);
 }
 
 static void scratch_places(Wave *w, const Instruction *i, const Operand *vector, const Operand *scalar, Places *p) {
@@ -550,12 +589,18 @@ typedef struct {
   uint32_t lds_offset[LANES];
 } FlatPlaces;
 
-static void flat_places(Wave *w, const Instruction *i, const Operand *vector, FlatPlaces *f) {
-  static const Operand none = {.kind = NO_OPERAND};
+/* gfx1250: a lane adds its number, in bits 56:52, to the address of its scratch. */
+static void take_own_scratch(Places *p, uint32_t private) {
+  for (unsigned l = 0; l < LANES; l++)
+    if ((uint32_t)(p->at[l] >> 32) == (private | l << 20)) p->at[l] &= ~(0x1full << 52);
+}
+
+static void flat_places(Wave *w, const Instruction *i, const Operand *vector, const Operand *scalar, FlatPlaces *f) {
   Places *p = &f->memory;
-  global_places(w, i, vector, &none, p);
+  global_places(w, i, vector, scalar, p); /* a scalar base: of gfx1250 */
   uint32_t shared = w->s[SHARED_BASE + 1], private = w->s[PRIVATE_BASE + 1];
   uint64_t in_lds = 0, in_scratch = 0;
+  if (w->launch->arch == GFX1250) take_own_scratch(p, private);
   for (int l = 0; l < LANES; l++) {
     uint32_t upper = (uint32_t)(p->at[l] >> 32);
     in_lds |= (uint64_t)(upper == shared && shared) << l;
@@ -584,7 +629,7 @@ static void flat_load(Wave *w, const Instruction *i) {
   FlatPlaces f;
   uint32_t detail = i->row->detail;
   unsigned bytes = detail & BYTES, index = i->operand[0].index;
-  flat_places(w, i, &i->operand[1], &f);
+  flat_places(w, i, &i->operand[1], &i->operand[2], &f);
   uint64_t all = f.memory.lanes | f.lds | f.scratch.lanes;
   uint32_t serial = w->checks && f.lds ? next_lds_serial(w, LGKM) : 0;
   read_memory(w, i, &f.memory, MEMORY, detail, index, -1);
@@ -598,7 +643,7 @@ static void flat_load(Wave *w, const Instruction *i) {
 static void flat_store(Wave *w, const Instruction *i) {
   FlatPlaces f;
   unsigned index = i->operand[1].index;
-  flat_places(w, i, &i->operand[0], &f);
+  flat_places(w, i, &i->operand[0], &i->operand[2], &f);
   uint32_t serial = w->checks && f.lds ? next_lds_serial(w, LGKM) : 0;
   if (f.lds) write_lds(w, i, f.lds_offset, f.lds, i->row->detail, index, serial);
   if (f.scratch.lanes) store_scratch(w, i, &f.scratch, i->row->detail, index);
@@ -610,7 +655,7 @@ static void flat_atomic(Wave *w, const Instruction *i) {
   FlatPlaces f;
   const Operand *o = i->operand;
   bool returns = i->glc || i->sc0;
-  flat_places(w, i, &o[returns], &f);
+  flat_places(w, i, &o[returns], &o[returns + 2], &f);
   if (f.scratch.lanes) {
     cannot_execute(w, i, "an atomic operation on scratch");
     return;
@@ -654,6 +699,13 @@ static void flat_atomic(Wave *w, const Instruction *i) {
       ROW(prefix "_atomic_min_f64", handler, 0, ATOMIC(MIN_FLOAT, 8)), \
       ROW(prefix "_atomic_max_f64", handler, 0, ATOMIC(MAX_FLOAT, 8))
 
+#define RDNA_ATOMICS(prefix, handler) \
+  ROW(prefix "_atomic_min_f32", handler, 0, ATOMIC(MIN_FLOAT, 4)), \
+      ROW(prefix "_atomic_max_f32", handler, 0, ATOMIC(MAX_FLOAT, 4)), \
+      ROW(prefix "_atomic_cmpswap_f32", handler, 0, ATOMIC(CMPSWAP_FLOAT, 4)), \
+      ROW(prefix "_atomic_sub_clamp", handler, 0, ATOMIC(CLAMPED_SUB, 4)), \
+      ROW(prefix "_atomic_cond_sub", handler, 0, ATOMIC(CONDITIONAL_SUB, 4))
+
 #define FORMAT(prefix, components, bits) \
   ROW(prefix "_load_format_" components, buffer_load_format, 1, bits), \
       ROW(prefix "_store_format_" components, buffer_store_format, 0, bits)
@@ -668,6 +720,10 @@ const Row global_memory_rows[] = {
     STORES("buffer", buffer_store),
     INTEGER_ATOMICS("buffer", buffer_atomic, 0),
     FLOAT_ATOMICS("buffer", buffer_atomic),
+    RDNA_ATOMICS("buffer", buffer_atomic),
+    RDNA_ATOMICS("global", global_atomic),
+    RDNA_ATOMICS("flat", flat_atomic),
+    ROW("global_load_tr_b128", global_load_transposed, 1, 16),
     FORMATS("buffer", 0),
     FORMATS("tbuffer", TYPED),
     LOADS("global", global_load),

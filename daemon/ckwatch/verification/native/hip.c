@@ -4,7 +4,7 @@
  * device are addresses of this process.
  *
  * Environment:
- *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default), gfx950 or gfx1100
+ *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default), gfx950, gfx1100, gfx1201 or gfx1250
  *   CKWATCH_EMULATOR_UNCHECKED  1: results only, without looking for undefined values, races and missing waits
  *   CKWATCH_EMULATOR_THREADS    default: the CPUs that this process may use
  *   CKWATCH_EMULATOR_LIMIT      instructions of a workgroup of up to four waves, 2.5e8 by default
@@ -50,12 +50,15 @@ int refuse(atomic_bool *said, const char *sentence) {
 
 /* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
-/* AMD's data sheets of MI210, MI300X, MI355X and RX 7900 XTX, whose compute units are pairs. */
+/* AMD's data sheets of MI210, MI300X, MI355X, RX 7900 XTX and RX 9070 XT, whose compute units are pairs; of gfx1250
+ * nothing but its LDS is published. */
 static const DeviceFacts facts[] = {
     [GFX90A] = {"gfx90a", 104, 1700000, 1600000, 4096, 8 << 20, 64 << 10, 9, 0},
     [GFX942] = {"gfx942", 304, 2100000, 1300000, 8192, 4 << 20, 64 << 10, 9, 4},
     [GFX950] = {"gfx950", 256, 2400000, 2000000, 8192, 4 << 20, 160 << 10, 9, 5},
     [GFX1100] = {"gfx1100", 48, 2500000, 1250000, 384, 6 << 20, 64 << 10, 11, 0},
+    [GFX1201] = {"gfx1201", 32, 2970000, 1258000, 256, 8 << 20, 64 << 10, 12, 0},
+    [GFX1250] = {"gfx1250", 128, 2100000, 2000000, 8192, 4 << 20, 320 << 10, 12, 5},
 };
 
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
@@ -74,7 +77,7 @@ static void settle(void) {
   instruction_limit = limit && *limit ? (uint64_t)strtod(limit, NULL) : 250000000;
   char *problem = NULL;
   is_arch_known = arch_named(name, &arch);
-  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950, gfx1100", name) > 0)
+  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950, gfx1100, gfx1201, gfx1250", name) > 0)
     set_problem(problem);
 }
 const DeviceFacts *device(void) {

@@ -403,6 +403,7 @@ static void put_permuted(Wave *w, const Instruction *i, unsigned to, unsigned fr
   put_lanes(w, to, values);
 }
 
+/* Row.detail: lanes that are off are read, too. */
 static void ds_bpermute(Wave *w, const Instruction *i) {
   uint64_t lanes = EXEC_OF(w);
   const Operand *o = i->operand;
@@ -410,7 +411,7 @@ static void ds_bpermute(Wave *w, const Instruction *i) {
   if (w->checks) check_address(w, i, &o[1], lanes);
   for (int l = 0; l < LANES; l++) {
     uint32_t from = (w->v[o[1].index][l] + (uint32_t)i->offset) / 4 % lanes_of_wave(w->launch->arch);
-    source[l] = lanes >> from & 1 ? (uint8_t)from : LANES;
+    source[l] = i->row->detail || lanes >> from & 1 ? (uint8_t)from : LANES;
   }
   put_permuted(w, i, o[0].index, o[2].index, source);
 }
@@ -506,6 +507,8 @@ const Row lds_rows[] = {
     DS_ATOMIC("pk_add", "bf16", PK_ADD_BF16, 4),
     ROW("ds_wrap_rtn_b32", ds_atomic, 1, ATOMIC(WRAP, 4) | RETURNS),
     ROW("ds_condxchg32_rtn_b64", ds_atomic, 1, ATOMIC(CONDITIONAL_SWAP, 8) | RETURNS),
+    DS_ATOMIC("cond_sub", "u32", CONDITIONAL_SUB, 4),
+    DS_ATOMIC("sub_clamp", "u32", CLAMPED_SUB, 4),
     ROW("ds_append", ds_count, 1, 1),
     ROW("ds_consume", ds_count, 1, 0),
     ROW("ds_read_addtid_b32", ds_read_addtid, 1, 0),
@@ -515,6 +518,7 @@ const Row lds_rows[] = {
     ROW("ds_read_b64_tr_b4", ds_read_transposed, 1, 4),
     ROW("ds_read_b96_tr_b6", ds_read_transposed, 1, 6),
     ROW("ds_bpermute_b32", ds_bpermute, 1, 0),
+    ROW("ds_bpermute_fi_b32", ds_bpermute, 1, 1),
     ROW("ds_permute_b32", ds_permute, 1, 0),
     ROW("ds_swizzle_b32", ds_swizzle, 1, 0),
     ROW("ds_nop", execute_nothing, 0, 0),

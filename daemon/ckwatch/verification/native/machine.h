@@ -1,20 +1,19 @@
 /* The state of AMD compute units that execute code objects on the CPU, and the interfaces between its parts.
  *
  *   hip.c            the functions of libamdhip64            decode.c         text of the disassembler → Instruction
- *   dispatch.c       workgroups on threads, barriers         rdna_names.c     gfx1100's names
+ *   dispatch.c       workgroups on threads, barriers         rdna_names.c     RDNA's names
  *   streams.c        what waits on streams                   rows.c           all rows by name
  *   code_object.c    ELF, notes, kernel descriptors
  *
  *   vector.c         VALU                                    global_memory.c  buffer, global, flat, scratch
  *   scalar.c         SALU, branches, barriers, waits         lds.c            LDS, permutations
  *   matrix.c         MFMA                                    scalar_memory.c  SMEM
- *   rdna.c           gfx1100's own                           atomics.c        what atomics leave in memory
+ *   rdna.c           RDNA's own                              atomics.c        what atomics leave in memory
+ *   rdna4.c          gfx12's own                             wmma.c           WMMA and SWMMAC
  *
  *   checks.c         undefined values, waits                 access.c         lanes ↔ places in memory
  *   ordering.c       races between workgroups                code.c           decoded code, and what leaves it
- *   lds_checks.c     races in LDS
-   paths.c          waits on paths that are not executed
- *   lds_checks.c     races in LDS                            code.c           decoded code, and what leaves it
+ *   lds_checks.c     races in LDS                            paths.c          waits on paths that are not executed
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
  *   host_calls.c     printf, assertions, malloc of kernels
@@ -43,17 +42,20 @@
 #define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
 #define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64, or 32 of 32 */
 
-typedef enum { GFX90A, GFX942, GFX950, GFX1100 } Arch;
+typedef enum { GFX90A, GFX942, GFX950, GFX1100, GFX1201, GFX1250 } Arch;
 
 /* What differs between architectures. */
 typedef struct {
   const char *name;
-  uint8_t lanes;              /* of a wave; all loops go over 64, of which gfx1100 never activates the upper half */
+  uint8_t lanes;              /* of a wave; all loops go over 64, of which RDNA never activates the upper half */
   uint8_t most_outstanding[2]; /* what vmcnt and lgkmcnt can count; an operation beyond waits until it can be counted */
+  const char *counters[3]; /* of vector memory, of LDS, of scalar memory */
 } ArchFacts;
 extern const ArchFacts arch_facts[];
 static inline const char *name_of_arch(Arch arch) { return arch_facts[arch].name; }
 static inline uint32_t lanes_of_wave(Arch arch) { return arch_facts[arch].lanes; }
+static inline bool is_rdna(Arch arch) { return arch >= GFX1100; }
+static inline bool is_gfx12(Arch arch) { return arch >= GFX1201; }
 
 /* ---- Scalar registers: index into Wave.s ------------------------------------------------------------------------ */
 enum {
@@ -120,7 +122,7 @@ enum {
 /* What a result is, for tracing non-finite values. */
 typedef enum { PLAIN_BITS, RESULT_F32, RESULT_F16, RESULT_BF16, RESULT_F64, RESULT_PACKED_F16, RESULT_PACKED_F32, RESULT_PACKED_BF16 } ResultType;
 
-enum { KEEPS_UPPER_HALF = 1 }; /* Row.detail of results of 16 bits */
+enum { KEEPS_UPPER_HALF = 1, CLEARS_UPPER_HALF }; /* Row.detail of results of 16 bits; RDNA keeps every upper half */
 
 /* One row of the tables of instructions. `name` has no _e32, _e64, _dpp, _sdwa. */
 typedef struct {
@@ -197,12 +199,12 @@ void leave_code(Wave *w, const Instruction *i, const char *format, ...) __attrib
 void cannot_execute(Wave *w, const Instruction *i, const char *why); /* reports it, and stops the wave */
 void execute_nothing(Wave *w, const Instruction *i);
 
-/* gfx1100, in rdna.c: the row for a name as it is printed; changes of parsed operands to what the rows of gfx9 expect;
+/* RDNA, in rdna_names.c: the row for a name as it is printed; changes of parsed operands to what the rows of gfx9 expect;
  * an order for the two parts of a pair. The latter two are false for what is not understood. */
 const Row *find_rdna_row(const char *printed);
 bool adapt_to_rdna(const char *name, Instruction *i);
 bool order_pair(Instruction parts[3], uint8_t *count);
-extern const Row rdna_rows[], pair_row;
+extern const Row rdna_rows[], rdna4_rows[], wmma_rows[], pair_row;
 
 /* ---- A launch ---------------------------------------------------------------------------------------------------- */
 typedef struct CodeObject CodeObject;
@@ -263,6 +265,7 @@ typedef struct {
   uint32_t wave_count;
   LdsShadow *lds_shadow; /* NULL when not checked */
   GroupOrder *order;     /* NULL when the launch has no ordering */
+  uint32_t signals;      /* waves of gfx12 that have reached the barrier */
   uint64_t executed;     /* instructions that count for the limit */
   uint64_t progress;     /* of the launch, at the end of its last turn */
 } Workgroup;
@@ -292,7 +295,7 @@ struct Wave {
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])
 #define VCC_OF(w) (*(uint64_t *)&(w)->s[VCC])
-static inline uint64_t vcc_lanes(const Wave *w) { return w->launch->arch == GFX1100 ? w->s[VCC] : VCC_OF(w); }
+static inline uint64_t vcc_lanes(const Wave *w) { return is_rdna(w->launch->arch) ? w->s[VCC] : VCC_OF(w); }
 #define PAIR_OF(w, n) (*(uint64_t *)&(w)->s[n]) /* pairs are even and so aligned */
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
@@ -349,6 +352,7 @@ void check_before(Wave *wave, const Instruction *i);
 void check_after(Wave *wave, const Instruction *i);
 /* s_waitcnt: counts that may be outstanding, -1 where it says nothing. */
 void check_wait(Wave *wave, int vm, int lgkm, int exp);
+void check_scalar_wait(Wave *wave); /* for scalar loads, where they have a counter of their own */
 void check_barrier_passed(Workgroup *group);
 void classify_rows(const Row *rows); /* once for each table without memory instructions, before any is executed */
 void choose_looked_at(Instruction *i); /* once, after decoding */

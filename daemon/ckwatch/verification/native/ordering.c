@@ -12,6 +12,8 @@
  *   gfx942     s_waitcnt vmcnt(0): stores, sc1    buffer_inv sc1           sc1
  *   gfx950       all: buffer_wbl2 sc1 before it
  *   gfx1100    s_waitcnt_vscnt 0                  buffer_gl1_inv           glc
+ *   gfx12      s_wait_storecnt 0                  global_inv of scope:     scope: SCOPE_DEV
+ *                                                   SCOPE_DEV                or SCOPE_SYS
  *
  * An atomic store of gfx90a and gfx1100 looks as any store does, so that it is one there where an atomic operation
  * of another workgroup accesses the same dword.
@@ -390,7 +392,8 @@ static inline bool is_before(const GroupOrder *g, Access a, bool past_caches) {
          (past_caches && covers(released_by(&g->pending, group_in(a)), a));
 }
 
-static inline bool has_scoped_stores(const Launch *launch) { return launch->arch == GFX942 || launch->arch == GFX950; }
+static inline bool has_scoped_stores(const Launch *launch) { return launch->arch != GFX90A && launch->arch != GFX1100; }
+static inline bool needs_write_back(const Launch *launch) { return launch->arch == GFX942 || launch->arch == GFX950; }
 
 static inline bool passes_caches(const Launch *launch, const Instruction *i) {
   return has_scoped_stores(launch) ? i->sc1 : i->glc;
@@ -563,8 +566,9 @@ static RegionAccesses *begin_writes(Wave *w, const Region *region) {
 
 static Access store_by(Wave *w, const Instruction *i) {
   begin_write(w->group->order);
-  bool scoped = has_scoped_stores(w->launch);
-  return access_by(w->group->order, i, scoped && i->sc1 ? BY_ATOMIC : scoped ? IN_CACHE : 0);
+  const Launch *launch = w->launch;
+  bool by_atomic = has_scoped_stores(launch) && i->sc1;
+  return access_by(w->group->order, i, by_atomic ? BY_ATOMIC : needs_write_back(launch) ? IN_CACHE : 0);
 }
 
 void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes,
@@ -718,10 +722,10 @@ void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t 
 
 /* ---- Fences ------------------------------------------------------------------------------------------------------ */
 void order_wait(Wave *w) {
-  GroupOrder *g = w->group->order;
+  GroupOrder *g = w->group ? w->group->order : NULL;
   if (!g) return;
   g->past_caches = g->now;
-  if (!has_scoped_stores(w->launch)) g->all = g->now;
+  if (!needs_write_back(w->launch)) g->all = g->now;
   else if (g->written_back > g->all) g->all = g->written_back;
   g->waited = true;
 }
@@ -749,5 +753,5 @@ void execute_write_back(Wave *w, const Instruction *i) {
   if (i->sc1) order_write_back(w);
 }
 void execute_invalidate(Wave *w, const Instruction *i) {
-  if (i->sc1 || !has_scoped_stores(w->launch)) order_invalidate(w);
+  if (i->sc1 || !needs_write_back(w->launch)) order_invalidate(w);
 }

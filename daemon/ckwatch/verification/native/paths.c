@@ -18,6 +18,8 @@
 #include "atomics.h"
 #include "paths.h"
 
+#include "ordering.h"
+
 enum { REGISTERS = VECTOR_REGISTERS + SCALAR_REGISTERS, ARRIVED = 0xff, MOST_DECISIONS = 1 };
 enum { LISTS = (1 + MOST_DECISIONS) * COUNTERS }; /* by decisions since the load, and by counter */
 
@@ -104,7 +106,7 @@ static void use_operand(Analysis *a, State *s, const Instruction *i, const Opera
 }
 
 static void expect_result(Analysis *a, State *s, const Instruction *i, int counter, unsigned first, unsigned count) {
-  if (first < VECTOR_REGISTERS && is_counted(a->arch, counter, count))
+  if (first < VECTOR_REGISTERS && is_counted(a->arch, counter, count, i))
     for (int n = counter; n < LISTS; n += COUNTERS)
       for (unsigned r = 0; r < VECTOR_REGISTERS; r++)
         if (s->later[n][r] != ARRIVED && ++s->later[n][r] >= arch_facts[a->arch].most_outstanding[counter])
@@ -173,6 +175,7 @@ static void go_through(Analysis *a, State *s, const Instruction *i) {
   else if (i->row == &unknown_row) memset(s->later, ARRIVED, sizeof s->later); /* it may count or load whatever it likes */
   else if (begins_with(i->row->name, "s_wait")) wait_for(a, s, i);
   else if (i->row->execute == execute_nothing) {}
+  else if (i->row->execute == execute_invalidate_and_count) expect_result(a, s, i, VM, 0, 0);
   else if (i->row->flags & IS_MEMORY) access_memory(a, s, i);
   else compute(a, s, i);
 }

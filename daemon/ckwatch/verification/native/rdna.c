@@ -1,7 +1,6 @@
-/* gfx1100: the instructions that gfx9 has not: pairs (VOPD), WMMA, waits, masks of 32 bits.
+/* RDNA: the instructions that gfx9 has not: pairs (VOPD), waits, masks of 32 bits, the time.
  *
- * Semantics: "RDNA3 Instruction Set Architecture"; of the matrices' layouts chapter 7.9, and AMD's Matrix Instruction
- * Calculator for gfx1100. */
+ * Semantics: "RDNA3 Instruction Set Architecture". */
 #include "ordering.h"
 #include "checks.h"
 #include "values.h"
@@ -40,11 +39,6 @@ SAVE_EXEC(nand_saveexec, ~(a & exec))
 SAVE_EXEC(nor_saveexec, ~(a | exec))
 SAVE_EXEC(xnor_saveexec, ~(a ^ exec))
 
-/* The time is that of s_memrealtime: instructions that the wave has executed. */
-FUNCTION(s_sendmsg_rtn_b64) {
-  if (!strstr(i->text, "MSG_RTN_GET_REALTIME")) unknown_row.execute(w, i);
-  else put_scalar_pair(w, i->operand[0].index, w->executed);
-}
 FUNCTION(s_pack_hl_b32_b16) {
   uint32_t a = scalar_operand(w, &i->operand[1]), b = scalar_operand(w, &i->operand[2]);
   put_scalar(w, i->operand[0].index, a >> 16 | b << 16);
@@ -64,6 +58,17 @@ FUNCTION(s_waitcnt_lgkmcnt) {
 }
 FUNCTION(s_waitcnt_vscnt) {
   if (w->checks && !(i->offset1 & 63)) order_wait(w);
+}
+/* The only message that returns what does not depend on the machine. It arrives as scalar loads do. */
+FUNCTION(s_sendmsg_rtn) {
+  enum { GET_REALTIME = 0x83 };
+  if ((i->offset1 & 255) != GET_REALTIME) {
+    cannot_execute(w, i, "a message that returns something else than the time");
+    return;
+  }
+  put_scalar(w, i->operand[0].index, (uint32_t)w->executed);
+  if (i->operand[0].count > 1) put_scalar(w, i->operand[0].index + 1, (uint32_t)(w->executed >> 32));
+  if (w->checks) expect_scalar(w, i, i->operand[0].index, i->operand[0].count);
 }
 FUNCTION(s_round_mode) { /* everything is rounded to nearest */
   if (i->offset1 & 15) unknown_row.execute(w, i);
@@ -128,85 +133,17 @@ FUNCTION(v_movrel) {
   move->row->execute(w, move);
 }
 
-/* ---- WMMA: D = A·B + C, 16×16×16 ----------------------------------------------------------------------------------- */
-
-/* Lane l has row l % 16 of A and column l % 16 of B, with K in order; lanes 16…31 repeat lanes 0…15. Register r of lane l
- * is row 2 · r + l / 16 and column l % 16 of C and D; 16-bit ones are in the half that op_sel names. */
-enum { WMMA_F16, WMMA_BF16, WMMA_I8, WMMA_I4 };
-enum { NARROW = 0x100 }; /* Row.detail: the type of A and B, and whether C and D have it as well */
-
-static double wmma_element(const uint32_t (*registers)[LANES], uint32_t type, bool is_signed, int k, int lane) {
-  switch (type) {
-    case WMMA_F16: return (double)f32_of_f16(registers[k / 2][lane] >> k % 2 * 16);
-    case WMMA_BF16: return (double)f32_of_bf16(registers[k / 2][lane] >> k % 2 * 16 & 0xffff);
-    default: {
-      int width = type == WMMA_I8 ? 8 : 4, in_word = 32 / width;
-      uint32_t bits = registers[k / in_word][lane] << (32 - width - k % in_word * width);
-      return is_signed ? (double)((int32_t)bits >> (32 - width)) : (double)(bits >> (32 - width));
-    }
-  }
-}
-
-FUNCTION(wmma) {
-  uint32_t type = i->row->detail & 15;
-  bool narrow = i->row->detail & NARROW, integer = type >= WMMA_I8, high = i->op_sel >> 2 & 1;
-  const Operand *c = &i->operand[3];
-  const char *why = NULL;
-  double all[2][16][16]; /* rows of A, columns of B */
-  for (int n = 0; n < 2; n++) {
-    const Operand *o = &i->operand[1 + n];
-    const uint32_t(*registers)[LANES] = &w->v[o->index];
-    for (int r = 0; r < o->count; r++)
-      if (memcmp(registers[r], registers[r] + 16, 16 * sizeof(uint32_t)) != 0)
-        why = "lanes 16 to 31 do not repeat lanes 0 to 15";
-    for (int lane = 0; lane < 16; lane++)
-      for (int k = 0; k < 16; k++) all[n][lane][k] = wmma_element(registers, type, i->neg_lo >> n & 1, k, lane);
-  }
-  if (!integer && (i->neg_lo | i->neg_hi)) why = "negated matrices";
-  if (why) {
-    cannot_execute(w, i, why);
-    return;
-  }
-  uint32_t results[8][32], d = i->operand[0].index;
-  for (int r = 0; r < 8; r++)
-    for (int l = 0; l < 32; l++) {
-      const double *a = all[0][2 * r + l / 16], *b = all[1][l % 16];
-      uint32_t before = c->kind == VECTOR ? w->v[c->index + r][l] >> (narrow && high ? 16 : 0)
-                                          : narrow && c->kind == LITERAL ? literal_16(c) : scalar_operand(w, c);
-      if (integer) {
-        int64_t sum = (int32_t)before;
-        for (int k = 0; k < 16; k++) sum += (int64_t)(a[k] * b[k]);
-        if (i->clamp) sum = sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum;
-        results[r][l] = (uint32_t)sum;
-        continue;
-      }
-      float sum = !narrow            ? f32_of_bits(before)
-                  : type == WMMA_F16 ? f32_of_f16(before)
-                                     : f32_of_bf16(before & 0xffff);
-      for (int k = 0; k < 16; k++) sum = (float)((double)sum + a[k] * b[k]);
-      if (!narrow) results[r][l] = bits_of_f32(sum);
-      else {
-        uint32_t half = type == WMMA_F16 ? f16_of_f32(sum) : bf16_of_f32(sum);
-        uint32_t old = w->v[d + (uint32_t)r][l];
-        results[r][l] = high ? (old & 0xffff) | half << 16 : (old & 0xffff0000u) | half;
-      }
-    }
-  for (int r = 0; r < 8; r++) memcpy(w->v[d + (uint32_t)r], results[r], sizeof results[r]);
-}
-
 /* ---- The table ------------------------------------------------------------------------------------------------------ */
 #define SAVES(name) {"s_" #name "_saveexec_b32", execute_s_##name##_saveexec_b32, 1, IGNORES_EXEC | WRITES_SCC, PLAIN_BITS, 0}
 #define NOTHING(name) {name, execute_nothing, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0}
 #define ENCODED(name) {#name, execute_##name, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0}
-#define WMMA(name, flags, result, type) {"v_wmma_" name, execute_wmma, 1, IS_MATRIX | (flags), result, type}
 
 const Row rdna_rows[] = {
     SAVES(and), SAVES(or), SAVES(xor), SAVES(nand), SAVES(nor), SAVES(xnor), SAVES(and_not0), SAVES(and_not1),
     SAVES(or_not0), SAVES(or_not1),
     {"s_pack_hl_b32_b16", execute_s_pack_hl_b32_b16, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     NOTHING("s_delay_alu"), NOTHING("s_clause"), NOTHING("s_waitcnt_depctr"),
-    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"),
-    {"s_sendmsg_rtn_b64", execute_s_sendmsg_rtn_b64, 1, IGNORES_EXEC, PLAIN_BITS, 0},
+    NOTHING("s_set_inst_prefetch_distance"), NOTHING("buffer_gl0_inv"), NOTHING("s_gl1_inv"),
     NOTHING("s_waitcnt_expcnt"), NOTHING("v_permlane64_b32"), /* of waves of 64 lanes only */
     ENCODED(s_waitcnt_vmcnt), ENCODED(s_waitcnt_lgkmcnt), ENCODED(s_waitcnt_vscnt),
     {"buffer_gl1_inv", execute_invalidate, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
@@ -214,13 +151,11 @@ const Row rdna_rows[] = {
     {"v_movrels_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_SOURCE},
     {"v_movrelsd_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT | SHIFTS_SOURCE},
     {"v_movrelsd_2_b32", execute_v_movrel, 1, IS_MEMORY, PLAIN_BITS, SHIFTS_RESULT | SHIFTS_SOURCE | BY_HALVES},
+    {"s_sendmsg_rtn_b32", execute_s_sendmsg_rtn, 1, IGNORES_EXEC, PLAIN_BITS, 0},
+    {"s_sendmsg_rtn_b64", execute_s_sendmsg_rtn, 1, IGNORES_EXEC, PLAIN_BITS, 0},
     ENCODED(s_waitcnt), ENCODED(s_round_mode), ENCODED(s_denorm_mode),
     {"v_cndmask_b16", execute_v_cndmask_b16, 1, 0, PLAIN_BITS, 0},
     {"v_permlane16_b32", execute_v_permlane16_b32, 1, READS_RESULT, PLAIN_BITS, 0},
     {"v_permlanex16_b32", execute_v_permlanex16_b32, 1, READS_RESULT, PLAIN_BITS, 0},
-    WMMA("f32_16x16x16_f16", 0, RESULT_F32, WMMA_F16), WMMA("f32_16x16x16_bf16", 0, RESULT_F32, WMMA_BF16),
-    WMMA("f16_16x16x16_f16", READS_RESULT, PLAIN_BITS, WMMA_F16 | NARROW),
-    WMMA("bf16_16x16x16_bf16", READS_RESULT, PLAIN_BITS, WMMA_BF16 | NARROW),
-    WMMA("i32_16x16x16_iu8", 0, PLAIN_BITS, WMMA_I8), WMMA("i32_16x16x16_iu4", 0, PLAIN_BITS, WMMA_I4),
     {NULL, NULL, 0, 0, PLAIN_BITS, 0},
 };

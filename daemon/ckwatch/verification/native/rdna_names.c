@@ -1,4 +1,4 @@
-/* gfx1100 has names of its own for most of what gfx9 has. Those are looked up by gfx9's name, and their operands become
+/* RDNA has names of its own for most of what gfx9 has. Those are looked up by gfx9's name, and their operands become
  * what gfx9 expects. */
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +30,18 @@ static const Name names[] = {
     {"s_cls_i32_i64", "s_flbit_i32_i64"},
     {"s_load_b32", "s_load_dword"}, {"s_load_b64", "s_load_dwordx2"}, {"s_load_b128", "s_load_dwordx4"},
     {"s_load_b256", "s_load_dwordx8"}, {"s_load_b512", "s_load_dwordx16"},
+    {"s_buffer_load_b32", "s_buffer_load_dword"}, {"s_buffer_load_b64", "s_buffer_load_dwordx2"},
+    {"s_buffer_load_b128", "s_buffer_load_dwordx4"}, {"s_buffer_load_b256", "s_buffer_load_dwordx8"},
+    {"s_buffer_load_b512", "s_buffer_load_dwordx16"},
+    /* gfx12 */
+    {"s_load_b96", "s_load_dwordx3"}, {"s_buffer_load_b96", "s_buffer_load_dwordx3"},
+    {"v_mad_co_u64_u32", "v_mad_u64_u32"}, {"v_mad_co_i64_i32", "v_mad_i64_i32"}, {"s_add_co_u32", "s_add_u32"},
+    {"s_add_co_i32", "s_add_i32"}, {"s_sub_co_u32", "s_sub_u32"}, {"s_sub_co_i32", "s_sub_i32"},
+    {"s_get_pc_i64", "s_getpc_b64"}, {"s_set_pc_i64", "s_setpc_b64"}, {"s_swap_pc_i64", "s_swappc_b64"},
+    {"s_call_i64", "s_call_b64"}, {"v_dot2acc_f32_bf16", "v_dot2c_f32_bf16"},
+    {"s_add_co_ci_u32", "s_addc_u32"}, {"s_sub_co_ci_u32", "s_subb_u32"}, {"s_addk_co_i32", "s_addk_i32"},
 };
-/* What follows `global`, `flat` and `scratch`. */
+/* What follows `global`, `flat`, `scratch` and `buffer`. */
 static const Name memory_names[] = {
     {"_load_u8", "_load_ubyte"}, {"_load_i8", "_load_sbyte"}, {"_load_u16", "_load_ushort"},
     {"_load_i16", "_load_sshort"}, {"_load_b32", "_load_dword"}, {"_load_b64", "_load_dwordx2"},
@@ -48,7 +58,13 @@ static const Name memory_names[] = {
     ATOMIC_NAME("sub", "sub", "u"), ATOMIC_NAME("min", "smin", "i"), ATOMIC_NAME("min", "umin", "u"),
     ATOMIC_NAME("max", "smax", "i"), ATOMIC_NAME("max", "umax", "u"), ATOMIC_NAME("and", "and", "b"),
     ATOMIC_NAME("or", "or", "b"), ATOMIC_NAME("xor", "xor", "b"), ATOMIC_NAME("inc", "inc", "u"),
-    ATOMIC_NAME("dec", "dec", "u"), {"_atomic_add_f32", "_atomic_add_f32"},
+    ATOMIC_NAME("dec", "dec", "u"), {"_atomic_add_f32", "_atomic_add_f32"}, {"_atomic_min_f32", "_atomic_min_f32"},
+    {"_atomic_max_f32", "_atomic_max_f32"}, {"_atomic_cmpswap_f32", "_atomic_cmpswap_f32"},
+    {"_atomic_csub_u32", "_atomic_sub_clamp"}, {"_atomic_sub_clamp_u32", "_atomic_sub_clamp"},
+    {"_atomic_cond_sub_u32", "_atomic_cond_sub"}, {"_atomic_pk_add_f16", "_atomic_pk_add_f16"},
+    {"_atomic_pk_add_bf16", "_atomic_pk_add_bf16"}, {"_atomic_add_f64", "_atomic_add_f64"},
+    {"_atomic_min_f64", "_atomic_min_f64"}, {"_atomic_max_f64", "_atomic_max_f64"}, {"_load_tr_b128", "_load_tr_b128"}, {"_inv", "_inv"}, {"_wb", "_wb"},
+    {"_wbinv", "_wbinv"}, {"_gl0_inv", "_gl0_inv"}, {"_gl1_inv", "_gl1_inv"},
 };
 /* What LDS instructions begin with; the longer ones come first. */
 static const Name lds_names[] = {
@@ -60,10 +76,10 @@ static const Name lds_names[] = {
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
 
-/* Spelled as on gfx9, but not the same: descriptors of buffers, results of 16 bits that are written as 32. */
+/* Spelled as on gfx9, but not the same: formats of buffers, results of 16 bits that are written as 32. */
 static bool is_refused(const char *name) {
-  return begins(name, "buffer_") || begins(name, "tbuffer_") || begins(name, "s_buffer_") ||
-         begins(name, "v_sat_pk_u8_i16") || begins(name, "ds_append") || begins(name, "ds_consume");
+  return begins(name, "tbuffer_") || begins(name, "v_sat_pk_u8_i16") || begins(name, "ds_append") ||
+         begins(name, "ds_consume");
 }
 /* The last source has 16 bits here; of 32 the lower ones are the same. */
 static bool has_short_source(const char *name) {
@@ -71,8 +87,10 @@ static bool has_short_source(const char *name) {
 }
 
 static const Row *row_of(const char *name) {
-  for (const Row *row = rdna_rows; row->name; row++)
-    if (strcmp(row->name, name) == 0) return row;
+  static const Row *const tables[] = {rdna_rows, rdna4_rows, wmma_rows};
+  for (size_t n = 0; n < sizeof tables / sizeof *tables; n++)
+    for (const Row *row = tables[n]; row->name; row++)
+      if (strcmp(row->name, name) == 0) return row;
   return is_refused(name) ? NULL : find_row(name);
 }
 
@@ -90,9 +108,12 @@ const Row *find_rdna_row(const char *printed) {
       break;
     }
   }
+  char *number = strstr(name, "_num_"); /* gfx12: the minimum or maximum is a number if there is one */
+  if (number) memmove(number, number + strlen("_num"), strlen(number + strlen("_num")) + 1);
   for (size_t n = 0; n < sizeof names / sizeof *names; n++)
     if (strcmp(name, names[n].own) == 0) return row_of(names[n].usual);
-  size_t prefix = begins(name, "global_") ? 6 : begins(name, "flat_") ? 4 : begins(name, "scratch_") ? 7 : 0;
+  size_t prefix = begins(name, "global_") ? 6 : begins(name, "flat_") ? 4 : begins(name, "scratch_") ? 7
+                  : begins(name, "buffer_") ? 6 : 0;
   if (prefix) {
     for (size_t n = 0; n < sizeof memory_names / sizeof *memory_names; n++)
       if (strcmp(name + prefix, memory_names[n].own) == 0) {
@@ -130,25 +151,31 @@ bool adapt_to_rdna(const char *name, Instruction *i) {
     if (o[n].half == UPPER_HALF) i->op_sel |= (uint8_t)(1 << (n < results ? sources : n - results));
     if (o[n].half && n < results) i->half_result = true;
   }
+  bool halves = i->row->detail == KEEPS_UPPER_HALF || i->row->detail == CLEARS_UPPER_HALF;
+  if (halves && begins(name, "v_") && !(i->row->flags & (IS_MEMORY | IS_MATRIX))) i->half_result = true;
+  if (begins(name, "v_cvt_sr_")) i->op_sel = (uint8_t)(i->op_sel << (i->op_sel < 4 ? 2 : 0)); /* byte_sel */
   if (has_short_source(name) && o[i->operand_count - 1].half == UPPER_HALF) return false;
   /* what a lane without a source writes into the mask is not documented */
   return !(i->dpp && begins(name, "v_cmp") && !i->bound_ctrl);
 }
 
 /* ---- Pairs: both read before either writes ------------------------------------------------------------------------- */
-static bool reads(const Instruction *i, uint32_t index) {
+static bool reads(const Instruction *i, uint32_t index, uint32_t count) {
   for (int n = 0; n < i->operand_count; n++)
-    if (i->reads >> n & 1 && i->operand[n].kind == VECTOR && i->operand[n].index == index) return true;
+    if (i->reads >> n & 1 && i->operand[n].kind == VECTOR && i->operand[n].index < index + count &&
+        index < i->operand[n].index + (i->operand[n].count ? i->operand[n].count : 1u))
+      return true;
   return false;
 }
 
 /* Puts the two parts into an order in which the second does not read what the first writes. Where there is none, the
  * first writes to a register that no program has. */
 bool order_pair(Instruction parts[3], uint8_t *count) {
-  enum { SPARE = 256 };
+  enum { SPARE = VECTOR_REGISTERS - 1 };
   *count = 2;
-  if (!reads(&parts[1], parts[0].operand[0].index)) return true;
-  if (reads(&parts[0], parts[1].operand[0].index)) {
+  if (!reads(&parts[1], parts[0].operand[0].index, parts[0].operand[0].count)) return true;
+  if (reads(&parts[0], parts[1].operand[0].index, parts[1].operand[0].count)) {
+    if (parts[0].operand[0].count > 1 || parts[1].operand[0].count > 1) return false;
     if (parts[0].row->flags & READS_RESULT && parts[1].row->flags & READS_RESULT) return false;
     *count = 3;
   }

@@ -27,6 +27,8 @@ static void index_rows(void) {
   classify_rows(scalar_rows);
   classify_rows(matrix_rows);
   classify_rows(rdna_rows);
+  classify_rows(rdna4_rows);
+  classify_rows(wmma_rows);
 }
 
 static const Row *row_named(const char *name, size_t length) {

@@ -15,7 +15,7 @@ static uint8_t *scalar_memory(Wave *w, const Instruction *i, uint64_t address, u
 }
 
 /* Row.detail: bytes, and what the base is. */
-enum { OF_BUFFER = 0x100, OF_SCRATCH = 0x200 };
+enum { OF_BUFFER = 0x100, OF_SCRATCH = 0x200, SIGN_EXTENDED = 0x400 };
 
 /* The address, and for buffers how many bytes are in range there. */
 static uint64_t scalar_address(Wave *w, const Instruction *i, uint32_t detail, uint64_t *in_range) {
@@ -24,14 +24,17 @@ static uint64_t scalar_address(Wave *w, const Instruction *i, uint32_t detail, u
     check_address(w, i, base, ~0ull);
     check_address(w, i, offset, ~0ull);
   }
-  uint64_t by = offset->kind == SCALAR ? (uint64_t)scalar_of(w, offset->index) * (detail & OF_SCRATCH ? 64 : 1)
+  uint64_t unit = detail & OF_SCRATCH ? 64 : i->scale ? detail & BYTES : 1; /* scale_offset */
+  uint64_t by = offset->kind == SCALAR ? (uint64_t)scalar_of(w, offset->index) * unit
                                        : (uint64_t)offset->bits;
   by += (uint64_t)(int64_t)i->offset;
   *in_range = UINT64_MAX;
-  if (!(detail & OF_BUFFER)) return (scalar_pair_of(w, base->index) + by) & ~3ull;
+  uint64_t aligned = (detail & BYTES) < 4 ? ~0ull : ~3ull;
+  if (!(detail & OF_BUFFER)) return (scalar_pair_of(w, base->index) + by) & aligned;
+  if (w->launch->arch == GFX1250) cannot_execute(w, i, "a descriptor of gfx1250");
   Descriptor d = descriptor_of(w, base);
   uint64_t size = d.stride ? (uint64_t)d.stride * d.records : d.records;
-  by &= ~3ull;
+  by &= aligned;
   *in_range = by < size ? size - by : 0;
   return (d.base & ~3ull) + by;
 }
@@ -40,22 +43,23 @@ static void scalar_load(Wave *w, const Instruction *i) {
   uint32_t values[16] = {0}, detail = i->row->detail;
   unsigned bytes = detail & BYTES, index = i->operand[0].index;
   uint64_t in_range, address = scalar_address(w, i, detail, &in_range);
-  unsigned wanted = in_range < bytes ? (unsigned)in_range / 4 * 4 : bytes;
+  unsigned wanted = in_range < bytes ? (unsigned)in_range / 4 * 4 : bytes, words = (bytes + 3) / 4;
   const Region *region = NULL;
   const uint8_t *from = wanted ? scalar_memory(w, i, address, wanted, false, &region) : NULL;
   if (from) memcpy(values, from, wanted);
   if (region && w->group->order) order_scalar_read(w, i, region, address, wanted);
-  for (unsigned k = 0; k < bytes / 4; k++) put_scalar(w, index + k, values[k]);
+  if (detail & SIGN_EXTENDED) values[0] = (uint32_t)(bytes == 1 ? (int8_t)values[0] : (int16_t)values[0]);
+  for (unsigned k = 0; k < words; k++) put_scalar(w, index + k, values[k]);
   if (!w->checks) return;
-  check_scalar_result(w, i, index, bytes / 4);
-  for (unsigned k = 0; k < bytes / 4; k++) {
+  check_scalar_result(w, i, index, words);
+  for (unsigned k = 0; k < words; k++) {
     uint32_t shadow = 0;
     if (region && region->undefined && 4 * k < wanted)
-      for (unsigned n = 0; n < 4; n++)
-        if (region->undefined[address - region->base + 4 * k + n]) shadow |= 0xffu << 8 * n;
+      for (unsigned n = 0; n < 4 && 4 * k + n < wanted; n++)
+        if (region->undefined[address - region->base + 4 * k + n]) shadow |= (detail & SIGN_EXTENDED && n + 1 == bytes ? ~0u : 0xffu) << 8 * n;
     put_scalar_shadow(w->checks, index + k, shadow, i);
   }
-  expect_scalar(w, i, index, bytes / 4);
+  expect_scalar(w, i, index, words);
 }
 
 static void scalar_store(Wave *w, const Instruction *i) {
@@ -126,9 +130,16 @@ static void scalar_time(Wave *w, const Instruction *i) {
   TO_X4(name, handler, results, of), ROW(name "x8", handler, results, 32 | (of)), \
       ROW(name "x16", handler, results, 64 | (of))
 
+#define OF_GFX12(name, of) \
+  ROW(name "dwordx3", scalar_load, 1, 12 | (of)), ROW(name "u8", scalar_load, 1, 1 | (of)), \
+      ROW(name "i8", scalar_load, 1, 1 | SIGN_EXTENDED | (of)), ROW(name "u16", scalar_load, 1, 2 | (of)), \
+      ROW(name "i16", scalar_load, 1, 2 | SIGN_EXTENDED | (of))
+
 const Row scalar_memory_rows[] = {
     TO_X16("s_load_dword", scalar_load, 1, 0),
     TO_X16("s_buffer_load_dword", scalar_load, 1, OF_BUFFER),
+    OF_GFX12("s_load_", 0),
+    OF_GFX12("s_buffer_load_", OF_BUFFER),
     TO_X4("s_scratch_load_dword", scalar_load, 1, OF_SCRATCH),
     TO_X4("s_store_dword", scalar_store, 0, 0),
     TO_X4("s_buffer_store_dword", scalar_store, 0, OF_BUFFER),

@@ -109,6 +109,6 @@ EXPORT bool ckwatch_emulator_check_paths(const char *disassembly, int arch) {
 /* The names of a table's instructions, one after the other; NULL after the last. */
 EXPORT const char *ckwatch_emulator_instruction(int table, uint32_t n) {
   const Row *const tables[] = {vector_rows,        scalar_rows, matrix_rows,       rdna_rows,
-                               global_memory_rows, lds_rows,    scalar_memory_rows};
+                               global_memory_rows, lds_rows,    scalar_memory_rows, rdna4_rows, wmma_rows};
   return tables[table][n].name;
 }

@@ -61,6 +61,34 @@ static inline uint32_t bf16_of_f32(float x) { /* to nearest even */
   return (u + 0x7fff + (u >> 16 & 1)) >> 16;
 }
 
+/* As IEEE 754-2008 minNum and maxNum; -0 is below +0. */
+#define MIN_AND_MAX(t, real)                           \
+  static inline real min_##t(real a, real b) {         \
+    if (a != a) return b;                              \
+    if (b != b) return a;                              \
+    return a < b ? a : b < a ? b : signbit(a) ? a : b; \
+  }                                                    \
+  static inline real max_##t(real a, real b) {         \
+    if (a != a) return b;                              \
+    if (b != b) return a;                              \
+    return a > b ? a : b > a ? b : signbit(a) ? b : a; \
+  }
+MIN_AND_MAX(f32, float)
+MIN_AND_MAX(f64, double)
+/* As IEEE 754-2019 minimum and maximum: NaN goes on. */
+static inline float minimum_f32(float a, float b) { return a != a ? a : b != b ? b : min_f32(a, b); }
+static inline float maximum_f32(float a, float b) { return a != a ? a : b != b ? b : max_f32(a, b); }
+static inline int64_t saturated(double x, double low, double high) {
+  if (x != x) return 0;
+  return x <= low ? (int64_t)low : x >= high ? (int64_t)high : (int64_t)x;
+}
+static inline uint32_t f16_towards_zero(float x) {
+  if (!isfinite(x)) return f16_of_f32(x);
+  uint32_t bits = f16_of_f32(x);
+  if (fabsf(f32_of_f16(bits)) > fabsf(x)) bits--;
+  return bits;
+}
+
 /* A literal's bits as a 32-bit, 16-bit or 64-bit operand of a float or an integer instruction. */
 static inline uint32_t literal_32(const Operand *o) { return o->is_float ? bits_of_f32((float)o->real) : (uint32_t)o->bits; }
 static inline uint32_t literal_16(const Operand *o) { return o->is_float ? f16_of_f32((float)o->real) : (uint32_t)o->bits & 0xffff; }
