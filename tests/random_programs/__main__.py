@@ -55,7 +55,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--kernel", default="", help="only this one of each seed, such as k7")
     parser.add_argument("--arch", nargs="+", default=list(ARCHS))
-    parser.add_argument("--level", nargs="+", default=["-O2", "-O3"], choices=LEVELS, type=lambda text: f"-{text.lstrip('-')}")
+    parser.add_argument(
+        "--level", nargs="+", default=["-O2", "-O3"], choices=LEVELS, type=lambda text: f"-{text.lstrip('-')}"
+    )
     parser.add_argument("--library", type=Path, help="an emulator that is built already")
     parser.add_argument("--reduce", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
@@ -70,7 +72,10 @@ def main() -> int:
                 started = time.monotonic()
                 differences += tried(programs, seed, options)
                 run += options.kernels
-                print(f"seed {seed}: {time.monotonic() - started:.0f} s, {len(differences)} differences so far", flush=True)
+                print(
+                    f"seed {seed}: {time.monotonic() - started:.0f} s, {len(differences)} differences so far",
+                    flush=True,
+                )
         finally:
             programs.close()
     print(f"{run} kernels for {', '.join(options.arch)} at {', '.join(options.level)}: {len(differences)} differences")

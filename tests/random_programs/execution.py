@@ -89,9 +89,7 @@ class Programs:
                 "counter_bytes": COUNTERS * 4,
             }
             named = {one.name: one for one in kernels}
-            found += [
-                _difference(told, named.get(told["kernel"]), seed, arch) for told in self._ask(arch, asked)
-            ]
+            found += [_difference(told, named.get(told["kernel"]), seed, arch) for told in self._ask(arch, asked)]
         library.unlink()
         return found
 

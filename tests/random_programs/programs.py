@@ -68,7 +68,9 @@ class Statement:
     tail: str = ""
     plain: str = ""
 
-    def text(self, without: Set[Statement] = frozenset(), plain: Set[Statement] = frozenset(), indent: str = "  ") -> str:
+    def text(
+        self, without: Set[Statement] = frozenset(), plain: Set[Statement] = frozenset(), indent: str = "  "
+    ) -> str:
         """Return the lines of the statement, but for those `without`."""
         if self in without:
             return ""
@@ -166,7 +168,9 @@ class Generator:
         scope = _Scope(readable, declared, together=True)
         body = [self._statement(scope, 3) for _ in range(pick.randint(8, 22))]
         stored, tail = self._stores([one for one in declared if not one[1].startswith("r.")])
-        whole = _Fixed("\n  ".join([f"KERNEL({name}) {{", *head]), body, "\n".join(["", *(f"  {one}" for one in tail), "}"]))
+        whole = _Fixed(
+            "\n  ".join([f"KERNEL({name}) {{", *head]), body, "\n".join(["", *(f"  {one}" for one in tail), "}"])
+        )
         return Kernel(name, functions, whole, stored)
 
     def _declared_arrays(self, interesting: Sequence[str]) -> list[str]:
@@ -214,7 +218,9 @@ class Generator:
         if record:
             scope.readable += [(of, f"r.{member}") for member, of in RECORD_MEMBERS.items()]
             scope.writable += [(of, f"r.{member}") for member, of in RECORD_MEMBERS.items()]
-        listed = ", ".join([f"{of} p{number}" for number, of in enumerate(parameters)] + (["Record &r"] if record else []))
+        listed = ", ".join(
+            [f"{of} p{number}" for number, of in enumerate(parameters)] + (["Record &r"] if record else [])
+        )
         head = f"{pick.choice(('NOINLINE', 'NOINLINE', 'INLINE'))} {result} {name}({listed}) {{"
         inner = [self._statement(scope, 2) for _ in range(pick.randint(1, 4))]
         tail = f"  return {self._expression(result, scope, 2)};\n}}"
@@ -271,7 +277,9 @@ class Generator:
         whole = Statement(f"if ({self._condition(scope)}) {{", self._block(scope, depth), "}")
         if self._random.random() < 0.5:
             return whole
-        return Statement("{", [_Fixed(whole.head, whole.inner, "}"), _Fixed("else {", self._block(scope, depth), "}")], "}")
+        return Statement(
+            "{", [_Fixed(whole.head, whole.inner, "}"), _Fixed("else {", self._block(scope, depth), "}")], "}"
+        )
 
     def _switch(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
@@ -289,7 +297,9 @@ class Generator:
         pick = self._random
         name = self._new("i")
         fixed = pick.random() < 0.5
-        inner = _Scope([*scope.readable, ("u32", name)], scope.writable, scope.together and fixed, scope.loops + 1, scope.in_kernel)
+        inner = _Scope(
+            [*scope.readable, ("u32", name)], scope.writable, scope.together and fixed, scope.loops + 1, scope.in_kernel
+        )
         body = [self._statement(inner, depth - 1) for _ in range(pick.randint(1, 3))]
         bound = str(pick.randint(2, 6)) if fixed else f"({self._expression('u32', scope, 1)} & 7)"
         if not inner.together and pick.random() < 0.3:
@@ -301,7 +311,11 @@ class Generator:
     def _store(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
         of = pick.choice((*SCALARS, *VECTORS))
-        at = f"(({self._expression('u32', scope, 1)}) % {STRIPE_SLOTS}u) * 16" if pick.random() < 0.4 else str(pick.randrange(STRIPE_SLOTS) * 16)
+        at = (
+            f"(({self._expression('u32', scope, 1)}) % {STRIPE_SLOTS}u) * 16"
+            if pick.random() < 0.4
+            else str(pick.randrange(STRIPE_SLOTS) * 16)
+        )
         at += f" + {pick.randrange(16 // BYTES[of]) * BYTES[of]}"
         return Statement(f"put<{of}>(stripe + {at}, {self._expression(of, scope, 2)});")
 
@@ -312,13 +326,21 @@ class Generator:
 
     def _array_write(self, scope: _Scope, depth: int) -> Statement:
         of, array, size = self._random.choice(self._arrays)
-        return Statement(f"{array}[({self._expression('u32', scope, 1)}) % {size}u] = {self._expression(of, scope, 2)};")
+        return Statement(
+            f"{array}[({self._expression('u32', scope, 1)}) % {size}u] = {self._expression(of, scope, 2)};"
+        )
 
     def _through_lds(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
         of, shared = pick.choice(self._shared)
         into = [variable for each, variable in scope.writable if each == of]
-        other = pick.choice((f"thread() ^ {pick.randrange(THREADS)}u", f"(thread() + {pick.randrange(THREADS)}u) % THREADS", f"({self._expression('u32', scope, 1)}) % THREADS"))
+        other = pick.choice(
+            (
+                f"thread() ^ {pick.randrange(THREADS)}u",
+                f"(thread() + {pick.randrange(THREADS)}u) % THREADS",
+                f"({self._expression('u32', scope, 1)}) % THREADS",
+            )
+        )
         read = f"{pick.choice(into)} = {shared}[{other}];" if into else self._into_any(of, f"{shared}[{other}]", scope)
         value = self._expression(of, scope, 2)
         return Statement(f"{{ {shared}[thread()] = {value}; barrier(); {read} barrier(); }}")
@@ -337,11 +359,15 @@ class Generator:
         value, at, read = (self._expression("u32", scope, 1) for _ in range(3))
         add = f"if ({self._condition(scope)}) atomic_{operation}(&counts[({at}) % 16u], {value});"
         into = self._into_any("u32", f"counts[({read}) % 16u]", scope)
-        return Statement(f"{{ if (thread() < 16) counts[thread()] = thread() * 0x01010101u; barrier(); {add} barrier(); {into} barrier(); }}")
+        return Statement(
+            f"{{ if (thread() < 16) counts[thread()] = thread() * 0x01010101u; barrier(); {add} barrier(); {into} barrier(); }}"
+        )
 
     def _crossing(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
-        control = pick.choice((pick.randrange(256), 0x110 + pick.randint(1, 15), 0x120 + pick.randint(1, 15), 0x140, 0x141))
+        control = pick.choice(
+            (pick.randrange(256), 0x110 + pick.randint(1, 15), 0x120 + pick.randint(1, 15), 0x140, 0x141)
+        )
         form, of = pick.choice(
             (
                 ("shuffle(@(u32), @(u32))", "u32"),
@@ -379,13 +405,32 @@ class Generator:
         if of in FLOATS:
             return f"({of}){pick.choice(_FLOAT_CONSTANTS)}"
         bits = BITS[of]
-        value = pick.choice((0, 1, 2, 3, 7, 10, 255, 641, (1 << bits) - 1, 1 << (bits - 1), (1 << (bits - 1)) - 1, pick.getrandbits(bits)))
+        value = pick.choice(
+            (
+                0,
+                1,
+                2,
+                3,
+                7,
+                10,
+                255,
+                641,
+                (1 << bits) - 1,
+                1 << (bits - 1),
+                (1 << (bits - 1)) - 1,
+                pick.getrandbits(bits),
+            )
+        )
         return f"({of}){value & ((1 << bits) - 1)}ull"
 
     def _leaf(self, of: str, scope: _Scope) -> str:
         pick = self._random
         same = [name for each, name in scope.readable if each == of]
-        same += [f"({name})[{pick.randrange(VECTORS[each].count)}]" for each, name in scope.readable if each in VECTORS and VECTORS[each].element == of]
+        same += [
+            f"({name})[{pick.randrange(VECTORS[each].count)}]"
+            for each, name in scope.readable
+            if each in VECTORS and VECTORS[each].element == of
+        ]
         if same and pick.random() < 0.85:
             return f"({of})({pick.choice(same)})"
         others = [(each, name) for each, name in scope.readable if each in SCALARS]
@@ -435,7 +480,9 @@ class Generator:
         at = "@(u32)"
         forms = [
             f"get<{of}>(in + (({at}) % 512u) * {BYTES[of]}u)",
-            f"get_unaligned<{of}>(in + (({at}) % 4096u))" if of in INTEGERS else f"get<{of}>(mine + {pick.randrange(32 // BYTES[of]) * BYTES[of]})",
+            f"get_unaligned<{of}>(in + (({at}) % 4096u))"
+            if of in INTEGERS
+            else f"get<{of}>(mine + {pick.randrange(32 // BYTES[of]) * BYTES[of]})",
             f"get<{of}>(stripe + (({at}) % {STRIPE_SLOTS}u) * 16)",
         ]
         forms += [f"{array}[({at}) % {size}u]" for each, array, size in self._arrays if each == of] * 3
@@ -446,7 +493,15 @@ class Generator:
         one = VECTORS[of]
 
         if of == "i16x2":
-            return pick.choice((f"same_bits<i16x2>(@(u16x2))", f"@() >> (i16x2){pick.randrange(16)}", f"__builtin_elementwise_max(@(), @())", f"__builtin_elementwise_min(@(), @())", f"__builtin_elementwise_add_sat(@(), @())"))
+            return pick.choice(
+                (
+                    f"same_bits<i16x2>(@(u16x2))",
+                    f"@() >> (i16x2){pick.randrange(16)}",
+                    f"__builtin_elementwise_max(@(), @())",
+                    f"__builtin_elementwise_min(@(), @())",
+                    f"__builtin_elementwise_add_sat(@(), @())",
+                )
+            )
         if one.element in FLOATS:
             return pick.choice(
                 (
@@ -483,7 +538,7 @@ class Generator:
             f"greater(@(), @())",
         ]
         source = pick.choice(SCALARS)
-        forms += [self._converted(of, source, f'@({source})')] * 3
+        forms += [self._converted(of, source, f"@({source})")] * 3
         if of != "bf16":
             forms.append(f"__builtin_elementwise_abs(@())")
         if of in ("f16", "bf16"):
@@ -532,7 +587,7 @@ class Generator:
             f"__builtin_elementwise_{pick.choice(('add', 'sub'))}_sat(@(), @())",
             f"__builtin_popcountg(({'u' + of[1:]})@())",
         ]
-        forms += [self._converted(of, source, f'@({source})')] * 4
+        forms += [self._converted(of, source, f"@({source})")] * 4
         twins = [each for each in (*FLOATS, *VECTORS) if BYTES[each] == BYTES[of] and each not in INTEGERS]
         if twins:
             twin = pick.choice(twins)
@@ -611,7 +666,9 @@ def input_bytes(seed: int) -> bytes:
         elif choice < 0.7:
             words.append(sum((pick.choice((0, 1, 0x7FFF, 0x8000, 0xFFFF, 0x3C00, 0xBC00)) << 16 * n) for n in range(4)))
         elif choice < 0.85:
-            words.append(sum((0x3F000000 + pick.getrandbits(25) + (pick.getrandbits(1) << 31)) << 32 * n for n in range(2)))
+            words.append(
+                sum((0x3F000000 + pick.getrandbits(25) + (pick.getrandbits(1) << 31)) << 32 * n for n in range(2))
+            )
         else:
             words.append(0x3FE0000000000000 + pick.getrandbits(54) + (pick.getrandbits(1) << 63))
     return b"".join(word.to_bytes(8, "little") for word in words)

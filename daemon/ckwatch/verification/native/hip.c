@@ -361,6 +361,7 @@ typedef struct Allocation {
   struct Allocation *next;
 } Allocation;
 
+enum { RESERVED = 1u << 31 }; /* as `flags`: of which little is used, so that it may be more than there is */
 static Allocation *allocations;
 static uint64_t memory_used;
 
@@ -405,7 +406,7 @@ static bool release(void *address, bool mapped) {
   Allocation *found = *link;
   if (found) {
     *link = found->next;
-    if (mapped) memory_used -= found->size;
+    if (mapped && found->flags != RESERVED) memory_used -= found->size;
   }
   pthread_mutex_unlock(&lock);
   if (!found) return false;
@@ -1391,6 +1392,14 @@ EXPORT void ckwatch_emulator_set_checked(int value) {
   checked = value != 0;
 }
 EXPORT void ckwatch_emulator_set_traced(int value) { traced = value != 0; }
+/* Memory that may be more than the device has, since little of it is touched; for hipFree. */
+EXPORT int ckwatch_emulator_reserve(void **address, uint64_t size) {
+  *address = devices() ? map_guarded(size) : NULL;
+  if (!*address || !keep_allocation((Allocation){*address, size, DEVICE_MEMORY, RESERVED, true, false, NULL}))
+    return end(OUT_OF_MEMORY);
+  if (checked) mark_undefined((uint64_t)(uintptr_t)*address, size, true);
+  return SUCCESS;
+}
 EXPORT void ckwatch_emulator_mark_undefined(const void *address, uint64_t size) {
   mark_undefined((uint64_t)(uintptr_t)address, size, true);
 }
