@@ -94,6 +94,15 @@ template <class I, class F> EVERYWHERE I to_integer(F value) { /* 0 for what it 
   using Wide = decltype(value + 0.f);
   return (Wide)value >= (Wide)low && (Wide)value <= (Wide)high ? (I)value : (I)0;
 }
+/* LLVM 22 divides at -O0 by as many bits as unsigned numbers have that are taken for signed ones (LowerDIVREM24), so
+ * that 65535 ones become 16: there the extension is hidden from it. */
+template <class To, class From> EVERYWHERE To widened(From value) {
+  To wide = (To)value;
+#if defined(__AMDGCN__) && !defined(__OPTIMIZE__) && !defined(SHOW_EXTENSIONS)
+  asm("" : "+v"(wide));
+#endif
+  return wide;
+}
 template <class T> EVERYWHERE T divide(T a, T b) {
   if constexpr ((T)-1 < (T)0) return b == 0 || b == -1 ? a : (T)(a / b);
   else return (T)(a / (b ? b : (T)7));

@@ -598,8 +598,8 @@ class Generator:
             forms.append(f"({wide}){low} * ({wide}){high}")
             forms.append(f"({wide})(u{bits // 2}){low} | ({wide}){high} << {bits // 2}")
             small = pick.choice(narrow)
-            forms.append(f"({wide})@({small}) / (({wide})@({'u' + small[1:]}) | 1)")
-            forms.append(f"({wide})@({small}) % (({wide})@({'u' + small[1:]}) | 1)")
+            forms.append(f"widened<{wide}>(@({small})) / (({wide})@({'u' + small[1:]}) | 1)")
+            forms.append(f"widened<{wide}>(@({small})) % (({wide})@({'u' + small[1:]}) | 1)")
         if bits in (32, 64):
             forms.append(f"high_product(@(), @())")
             rotated = f"__builtin_rotateleft{bits}(@(), @(u32))"
