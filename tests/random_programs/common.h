@@ -103,6 +103,16 @@ template <class To, class From> EVERYWHERE To widened(From value) {
 #endif
   return wide;
 }
+/* For gfx11, LLVM 22 swaps the bytes of 64 bits by way of 16-bit copies, which registers of -O0 do not survive. */
+EVERYWHERE u64 bytes_swapped(u64 value) {
+#if defined(__AMDGCN__) && !defined(__OPTIMIZE__) && !defined(SHOW_SWAPS)
+  return (u64)__builtin_bswap32((u32)value) << 32 | __builtin_bswap32((u32)(value >> 32));
+#else
+  return __builtin_bswap64(value);
+#endif
+}
+EVERYWHERE u32 bytes_swapped(u32 value) { return __builtin_bswap32(value); }
+EVERYWHERE u16 bytes_swapped(u16 value) { return __builtin_bswap16(value); }
 template <class T> EVERYWHERE T divide(T a, T b) {
   if constexpr ((T)-1 < (T)0) return b == 0 || b == -1 ? a : (T)(a / b);
   else return (T)(a / (b ? b : (T)7));
@@ -152,7 +162,16 @@ EVERYWHERE f64 maximum(f64 a, f64 b) { return __builtin_fmax(a + 0., b + 0.); }
 EVERYWHERE f32 signed_as(f32 a, f32 b) { return __builtin_copysignf(a, canonical(b)); }
 EVERYWHERE f64 signed_as(f64 a, f64 b) { return __builtin_copysign(a, canonical(b)); }
 EVERYWHERE f32 mixed(f16 a, f16 b, f32 c) { return __builtin_fmaf((f32)a, (f32)b, c); }
-EVERYWHERE f16 mixed_half(f16 a, f32 b, f16 c) { return (f16)__builtin_fmaf((f32)a, b, (f32)c); }
+/* LLVM 22 rounds a product of f32 to f16 by v_fma_mixlo_f16 with an addend of +0, which makes a product of -0 one of +0:
+ * only one of them is looked at. */
+EVERYWHERE f16 narrowed(f32 value) {
+  f16 narrow = (f16)value;
+#if !defined(SHOW_ZEROS)
+  if (narrow == (f16)0) return (f16)0;
+#endif
+  return narrow;
+}
+EVERYWHERE f16 mixed_half(f16 a, f32 b, f16 c) { return narrowed(__builtin_fmaf((f32)a, b, (f32)c)); }
 EVERYWHERE u32 shuffle(u32 value, u32 lane);
 EVERYWHERE u64 shuffle(u64 value, u32 lane) {
   u32 low = shuffle((u32)value, lane), high = shuffle((u32)(value >> 32), lane);

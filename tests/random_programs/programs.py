@@ -295,7 +295,7 @@ class Generator:
 
     def _loop(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
-        name = self._new("i")
+        name = self._new("step")
         fixed = pick.random() < 0.5
         inner = _Scope(
             [*scope.readable, ("u32", name)], scope.writable, scope.together and fixed, scope.loops + 1, scope.in_kernel
@@ -443,6 +443,8 @@ class Generator:
             return f"to_integer<{of}>({value})"
         if source in INTEGERS and of in ("f16", "bf16") and BITS[source] > 16:
             return f"({of})({'i16' if source in SIGNED else 'u16'})({value})"  # wider ones are rounded twice
+        if (source, of) == ("f32", "f16"):
+            return f"narrowed({value})"
         if {source, of} == {"f16", "bf16"}:
             return f"({of})(f32)({value})"
         return f"({of})({value})"
@@ -605,7 +607,7 @@ class Generator:
             rotated = f"__builtin_rotateleft{bits}(@(), @(u32))"
             forms += [rotated, f"__builtin_bitreverse{bits}(@())"]
         if bits > 8:
-            forms.append(f"__builtin_bswap{bits}(@())")
+            forms.append(f"bytes_swapped((u{bits})@())")
         if of in ("u32", "u64"):
             forms += [f"leading_zeros(@())", f"trailing_zeros(@())"]
         if of == "u32":
