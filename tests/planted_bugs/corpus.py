@@ -34,6 +34,7 @@ KINDS = (
     "wrong K tail",
     "uninitialised",
     "prefetch beyond the end",
+    "32-bit offset",
 )
 
 

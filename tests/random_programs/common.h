@@ -171,6 +171,16 @@ EVERYWHERE f16 narrowed(f32 value) {
 #endif
   return narrow;
 }
+EVERYWHERE f16 quotient(f16 a, f16 b) { /* it takes 0 - x for -x where that is divided */
+  f16 value = (f16)(a / b);
+#if !defined(SHOW_ZEROS)
+  if (value == (f16)0) return (f16)0;
+#endif
+  return value;
+}
+EVERYWHERE bf16 quotient(bf16 a, bf16 b) { return (bf16)(a / b); }
+EVERYWHERE f32 quotient(f32 a, f32 b) { return a / b; }
+EVERYWHERE f64 quotient(f64 a, f64 b) { return a / b; }
 EVERYWHERE f16 mixed_half(f16 a, f32 b, f16 c) { return narrowed(__builtin_fmaf((f32)a, b, (f32)c)); }
 EVERYWHERE u32 shuffle(u32 value, u32 lane);
 EVERYWHERE u64 shuffle(u64 value, u32 lane) {

@@ -133,7 +133,8 @@ class Programs:
 
 def _difference(told: Mapping[str, Any], kernel: Kernel | None, seed: int, arch: str) -> Difference:
     findings = tuple(
-        f"{one.get('kind')}: {one.get('message', one)} in {one.get('instruction')}" for one in told["findings"]
+        f"{one['kind']}: {one['instruction']} in workgroup {one['workgroup'][0]}, wave {one['wave']}, lane {one['lane']}"
+        for one in told["findings"]
     )
     places = tuple(_place(kernel, *one) for one in told["places"])
     return Difference(seed, arch, told["level"], told["kernel"], places, findings, told["error"])

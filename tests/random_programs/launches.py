@@ -59,8 +59,11 @@ class _Emulator:
         finally:
             for one in held:
                 library.hipFree(one)
-        count = library.ckwatch_emulator_finding_count()
-        return output, counters, [json.loads(library.ckwatch_emulator_finding(number)) for number in range(count)]
+        return output, counters, self.findings()
+
+    def findings(self) -> list[Any]:
+        count = self.library.ckwatch_emulator_finding_count()
+        return [json.loads(self.library.ckwatch_emulator_finding(number)) for number in range(count)]
 
 
 def _expected(host: ctypes.CDLL, kernel: str, source: bytes, asked: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -77,6 +80,7 @@ def _answer(emulator: _Emulator, asked: dict[str, Any]) -> list[dict[str, Any]]:
     told = []
     for level, path in asked["objects"].items():
         module = ctypes.c_void_p()
+        emulator.library.ckwatch_emulator_clear()
         emulator.demand(emulator.library.hipModuleLoad(ctypes.byref(module), path.encode()))
         for kernel, (output, counters) in right.items():
             one: dict[str, Any] = {"level": level, "kernel": kernel, "findings": [], "places": [], "error": ""}
@@ -93,7 +97,7 @@ def _answer(emulator: _Emulator, asked: dict[str, Any]) -> list[dict[str, Any]]:
                     for at in [n for n in range(0, len(expected), 8) if expected[n : n + 8] != actual[n : n + 8]][:40]
                 ]
             except RuntimeError as error:
-                one["error"] = str(error)
+                one |= {"error": str(error), "findings": emulator.findings()}
             if one["findings"] or one["places"] or one["error"]:
                 told.append(one)
         emulator.library.hipModuleUnload(module)

@@ -497,22 +497,22 @@ class Generator:
         if of == "i16x2":
             return pick.choice(
                 (
-                    f"same_bits<i16x2>(@(u16x2))",
+                    "same_bits<i16x2>(@(u16x2))",
                     f"@() >> (i16x2){pick.randrange(16)}",
-                    f"__builtin_elementwise_max(@(), @())",
-                    f"__builtin_elementwise_min(@(), @())",
-                    f"__builtin_elementwise_add_sat(@(), @())",
+                    "__builtin_elementwise_max(@(), @())",
+                    "__builtin_elementwise_min(@(), @())",
+                    "__builtin_elementwise_add_sat(@(), @())",
                 )
             )
         if one.element in FLOATS:
             return pick.choice(
                 (
                     *(f"@() {sign} @()" for sign in ("+", "-", "*")),
-                    f"-@()",
-                    f"fused(@(), @(), @())",
+                    "-@()",
+                    "fused(@(), @(), @())",
                     f"{of}{{{', '.join([f'@({one.element})'] * one.count)}}}",
                     f"same_bits<{of}>(@({'u32' if of == 'f16x2' else 'u64'}))",
-                    f"(@()).yx",
+                    "(@()).yx",
                 )
             )
         bits = BITS[one.element]
@@ -521,9 +521,9 @@ class Generator:
                 *(f"@() {sign} @()" for sign in ("+", "-", "*", "&", "|", "^")),
                 f"@() << (@() & ({one.element}){bits - 1})",
                 f"@() >> (@() & ({one.element}){bits - 1})",
-                f"__builtin_elementwise_min(@(), @())",
-                f"__builtin_elementwise_max(@(), @())",
-                f"__builtin_elementwise_sub_sat(@(), @())",
+                "__builtin_elementwise_min(@(), @())",
+                "__builtin_elementwise_max(@(), @())",
+                "__builtin_elementwise_sub_sat(@(), @())",
                 f"{of}{{{', '.join([f'@({one.element})'] * one.count)}}}",
                 f"(@()).{'yx' if one.count == 2 else pick.choice(('wzyx', 'yxwz', 'xxzz', 'zwxy'))}",
             )
@@ -534,32 +534,32 @@ class Generator:
 
         forms = [
             *(f"@() {sign} @()" for sign in ("+", "-", "*", "+", "-", "*", "/")),
-            f"-@()",
-            f"@(?) ? @() : @()",
-            f"lesser(@(), @())",
-            f"greater(@(), @())",
+            "-@()",
+            "@(?) ? @() : @()",
+            "lesser(@(), @())",
+            "greater(@(), @())",
         ]
         source = pick.choice(SCALARS)
         forms += [self._converted(of, source, f"@({source})")] * 3
         if of != "bf16":
-            forms.append(f"__builtin_elementwise_abs(@())")
+            forms.append("__builtin_elementwise_abs(@())")
         if of in ("f16", "bf16"):
             forms.append(f"same_bits<{of}>(@(u16))")
         if of == "f16":
-            forms += [f"fused(@(), @(), @())", f"mixed_half(@(), @(f32), @())"]
+            forms += ["fused(@(), @(), @())", "mixed_half(@(), @(f32), @())"]
         if of == "f32":
-            forms.append(f"mixed(@(f16), @(f16), @())")
+            forms.append("mixed(@(f16), @(f16), @())")
         if of in ("f32", "f64"):
             forms += [
                 f"same_bits<{of}>(@({'u32' if of == 'f32' else 'u64'}))",
-                f"root(@())",
+                "root(@())",
                 f"rounded(@(), {pick.randrange(4)})",
-                f"fused(@(), @(), @())",
-                f"scaled(@(), @(i32))",
-                f"minimum(@(), @())",
-                f"maximum(@(), @())",
-                f"minimum(maximum(@(), @(=)), @(=))",
-                f"signed_as(@(), @())",
+                "fused(@(), @(), @())",
+                "scaled(@(), @(i32))",
+                "minimum(@(), @())",
+                "maximum(@(), @())",
+                "minimum(maximum(@(), @(=)), @(=))",
+                "signed_as(@(), @())",
             ]
         return pick.choice(forms)
 
@@ -579,13 +579,13 @@ class Generator:
             f"divide<{of}>(@(), @(=))",
             f"remainder_of<{of}>(@(), @())",
             f"remainder_of<{of}>(@(), @(=))",
-            f"~@()",
+            "~@()",
             f"({wide})0 - ({wide})@()",
-            f"@(?) ? @() : @()",
+            "@(?) ? @() : @()",
             f"lesser<{of}>(@(), @())",
             f"greater<{of}>(@(), @())",
             f"lesser<{of}>(greater<{of}>(@(), @(=)), @())",
-            f"@(?)",
+            "@(?)",
             f"__builtin_elementwise_{pick.choice(('add', 'sub'))}_sat(@(), @())",
             f"__builtin_popcountg(({'u' + of[1:]})@())",
         ]
@@ -603,29 +603,29 @@ class Generator:
             forms.append(f"widened<{wide}>(@({small})) / (({wide})@({'u' + small[1:]}) | 1)")
             forms.append(f"widened<{wide}>(@({small})) % (({wide})@({'u' + small[1:]}) | 1)")
         if bits in (32, 64):
-            forms.append(f"high_product(@(), @())")
+            forms.append("high_product(@(), @())")
             rotated = f"__builtin_rotateleft{bits}(@(), @(u32))"
             forms += [rotated, f"__builtin_bitreverse{bits}(@())"]
         if bits > 8:
             forms.append(f"bytes_swapped((u{bits})@())")
         if of in ("u32", "u64"):
-            forms += [f"leading_zeros(@())", f"trailing_zeros(@())"]
+            forms += ["leading_zeros(@())", "trailing_zeros(@())"]
         if of == "u32":
             forms += [
-                f"absolute(@(i32))",
+                "absolute(@(i32))",
                 f"field(@(), @(), {pick.randint(1, 31)})",
-                f"funnel(@(), @(), @())",
-                f"picked(@(), @(), @())",
-                f"carried(@(), @())",
-                f"(@() & 0xffffff) * (@() & 0xffffff) + @()",
-                f"@() * @() + @()",
+                "funnel(@(), @(), @())",
+                "picked(@(), @(), @())",
+                "carried(@(), @())",
+                "(@() & 0xffffff) * (@() & 0xffffff) + @()",
+                "@() * @() + @()",
                 f"(@() << {pick.randrange(5)}) + @()",
-                f"(@() + @()) + @()",
+                "(@() + @()) + @()",
             ]
         if of == "i32":
             forms.append(f"signed_field(@(u32), {pick.randrange(32)}, {pick.randrange(32)})")
         if of == "u64":
-            forms.append(f"(u64)@(u32) * @(u32) + @()")
+            forms.append("(u64)@(u32) * @(u32) + @()")
         return pick.choice(forms)
 
     def _new(self, letter: str) -> str:

@@ -216,8 +216,8 @@ def far_apart(operation: Operation, sizes: Mapping[str, int], only: str = "") ->
         size, stride = max(strides, key=lambda axis: least[axis[1]])
         rows = evaluate_size(size, least) - 1
         wanted = max(_FAR_ELEMENTS, _FAR_BYTES // DTYPES[tensor.dtype].size_bytes)
-        needed = rows and (wanted // rows // 64 + 1) * 64 + _PADDING
-        if least[stride] and least[stride] < needed <= _INT32_MAX:
+        needed = rows and min((wanted // rows // 64 + 1) * 64 + _PADDING, _INT32_MAX // 64 * 64)
+        if 0 < least[stride] < needed:
             found[stride] = max(found[stride], needed)
     return found if found != least else None
 
