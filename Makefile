@@ -15,8 +15,9 @@ WORDS ?=
 MINUTES ?= 10
 PARTS ?=
 PACKAGES ?=
+OPTIONS ?=
 
-.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench docs dist lock clean
+.PHONY: demo test test-elsewhere test-editors test-web lint fast-test mistakes planted-bugs random-programs verify-shipped torture toolchain bench docs dist lock clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -54,6 +55,11 @@ mistakes: toolchain
 # minutes. WORDS="barrier CK": those that have one of these words in their kind or name.
 planted-bugs: toolchain
 	PYTHONPATH=tests $(BIN)/python -m planted_bugs $(WORDS)
+
+# Compiles random kernels for the device and, as the same text, for the host, and compares every byte that they write; a
+# difference is printed and made small. OPTIONS="--count 2000 --arch gfx942 --level O0 --seed 7": how many and which.
+random-programs: toolchain
+	PYTHONPATH=tests $(BIN)/python -m random_programs $(OPTIONS)
 
 # Verifies the shipped HIP and Composable Kernel units for gfx942 and gfx950 on the emulator, and prints how many problems
 # are right, refused and wrong; hours for all. WORDS="v3 f8": those that have one of these words in their name.

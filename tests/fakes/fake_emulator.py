@@ -40,6 +40,8 @@ class FakeEmulator:
         self._memory[memory.ctypes.data + start] = (memory, np.zeros(size_bytes, np.bool_))
         return int(memory.ctypes.data + start)
 
+    reserve = allocate
+
     def free(self, address: int) -> None:
         del self._memory[address]
 

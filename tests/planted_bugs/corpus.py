@@ -35,6 +35,7 @@ KINDS = (
     "wrong K tail",
     "uninitialised",
     "prefetch beyond the end",
+    "32-bit offset",
 )
 
 

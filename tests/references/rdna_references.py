@@ -163,7 +163,7 @@ OTHER = (
     "s_delay_alu instid0(VALU_DEP_1) | instskip(NEXT) | instid1(VALU_DEP_3)", "s_clause 0x1", "s_waitcnt_depctr 0xfff",
     "s_waitcnt_vscnt null, 0x0", "s_waitcnt_vmcnt null, 0x0", "s_waitcnt_lgkmcnt null, 0x0", "s_waitcnt_expcnt null, 0x0",
     "v_movreld_b32 v10, v20", "v_movrels_b32 v10, v20", "v_movrelsd_b32 v10, v20", "v_movrelsd_2_b32 v10, v20",
-    "v_permlane64_b32 v10, v20", "v_dot2_bf16_bf16 v10.l, v20, v30, v40.h",
+    "v_swap_b16 v10.l, v20.h", "v_swap_b16 v10.h, v20.h", "v_permlane64_b32 v10, v20", "v_dot2_bf16_bf16 v10.l, v20, v30, v40.h",
     "s_waitcnt vmcnt(0)", "s_waitcnt vmcnt(1)", "s_waitcnt lgkmcnt(0)",
     "s_set_inst_prefetch_distance 0x1", "buffer_gl0_inv", "buffer_gl1_inv", "s_gl1_inv", "s_dcache_inv",
     "s_sendmsg_rtn_b64 s[10:11], sendmsg(MSG_RTN_GET_REALTIME)", "s_sendmsg_rtn_b32 s10, sendmsg(MSG_RTN_GET_DOORBELL)",

@@ -17,7 +17,7 @@ from ckwatch.model.text import span
 from ckwatch.model.trials import Contents, GapFill, Trial
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.verification.problems import ESSENTIAL as ESSENTIALS
-from ckwatch.verification.problems import THOROUGH, WHOLE_MACS, shape_text, trials_asked, trials_of
+from ckwatch.verification.problems import FAR, THOROUGH, WHOLE_MACS, far_apart, shape_text, trials_asked, trials_of
 
 Parameters = dict[str, ParameterValue]
 ESSENTIAL = VerificationDepth.ESSENTIAL
@@ -56,7 +56,7 @@ def test_each_kind_of_shape_is_tried() -> None:
     names = [trial.name for trial in trials_of(unit(PIPELINED), ESSENTIAL)]
     assert names == [
         "exact", "exact, one step more along K", "ragged", "odd sizes", "smaller than a tile", "M = 1", "padded rows",
-        "NaN in the padding", "infinity in the padding", "misaligned",
+        "NaN in the padding", "infinity in the padding", "offsets beyond 32 bits", "misaligned",
         "misaligned vectors", "misaligned rows", "split K", "split K, slices of unequal length", "split K, short K",
     ]  # fmt: skip
 
@@ -103,6 +103,10 @@ def test_shapes_follow_from_the_tile_and_what_the_pipeline_needs() -> None:
 def test_only_shapes_that_must_be_refused_are() -> None:
     refused = {trial.name: trial.refusal for trial in trials_of(unit(PIPELINED)) if trial.refusal}
     assert refused == {
+        **{
+            f"offsets{one} beyond 32 bits": f"{one[4:5] or 'X'} reaches beyond 2 GiB"
+            for one in ("", " of X alone", " of W alone", " of Y alone")
+        },
         "odd sizes": "K = 323 is not a multiple of ABlockTransferSrcScalarPerVector = 8",
         "too little K": "K = 192 is 3 × KPerBlock: pipeline v4 needs more than 3",
         "split K, too little K": "K = 768 is 3 × KPerBlock in each of 4 slices: pipeline v4 needs more than 3",
@@ -140,6 +144,28 @@ def test_padding_lies_in_each_matrix() -> None:
     m, n, k = sizes(named(trials, "padding of W alone"))
     assert strides == {"X": k, "W": k + 32, "Y": n}
     assert m > 128
+
+
+def test_offsets_need_more_than_32_bits() -> None:
+    for made in (unit(PIPELINED), unit(ANY_SIZE)):
+        trial = named(trials_of(made, ESSENTIAL), FAR)
+        assert trial.dense is not None
+        for buffer, dense in zip(trial.problem.buffers, trial.dense.buffers, strict=True):
+            assert buffer.elements > 1 << 31
+            assert buffer.size_bytes > 1 << 32
+            assert dense.size_bytes < 1 << 20
+        assert [view.sizes for view in trial.problem.views] == [view.sizes for view in trial.dense.views]
+        assert all(0 <= int(one.value or 0) < 1 << 31 for one in trial.problem.arguments if one.buffer is None)
+        alone = named(trials_of(made), "offsets of W alone beyond 32 bits").problem
+        assert [one.name for one in alone.buffers if one.elements > 1 << 31] == ["W"]
+
+
+def test_the_greatest_stride_alone_is_large() -> None:
+    operation = unit(PIPELINED).kernel.operation
+    assert far_apart(operation, {"M": 1, "N": 1, "K": 1}) is None  # no tensor has a second row
+    sizes = far_apart(operation, {"M": 2, "N": 1, "K": 8})
+    assert sizes is not None
+    assert sizes["LDA"] == ((1 << 31) - 1) // 64 * 64  # the most that an argument can be
 
 
 def test_inputs_of_each_kind_are_tried_where_they_can_be() -> None:

@@ -309,3 +309,15 @@ def test_a_matrix_that_is_not_repeated_is_refused(emulator: WaveEmulator) -> Non
     state = random_state(11)
     emulator.run([line_of("v_wmma_f32_16x16x16_f16")], ARCH, state, reports=True)
     assert "do not repeat" in json.loads(emulator.finding())["note"]
+
+
+@pytest.mark.parametrize(("halves", "shifts"), [(("l", "h"), (0, 16)), (("h", "h"), (16, 16))])
+def test_halves_change_places(emulator: WaveEmulator, halves: tuple[str, str], shifts: tuple[int, int]) -> None:
+    state = random_state(4)
+    line = line_of(f"v_swap_b16 v10.{halves[0]}, v20.{halves[1]}")
+    after = emulator.run([line], ARCH, state)
+    a, b = state.vectors[10, :WAVE], state.vectors[20, :WAVE]
+    low, high = (values >> np.uint32(by) & np.uint32(0xFFFF) for values, by in zip((a, b), shifts, strict=True))
+    kept = [values & ~np.uint32(0xFFFF << by) for values, by in zip((a, b), shifts, strict=True)]
+    assert np.array_equal(after.vectors[10, :WAVE], kept[0] | high << np.uint32(shifts[0]))
+    assert np.array_equal(after.vectors[20, :WAVE], kept[1] | low << np.uint32(shifts[1]))

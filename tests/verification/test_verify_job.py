@@ -367,3 +367,26 @@ def test_results_of_an_unknown_operation_are_not_compared(monkeypatch: pytest.Mo
     trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), computed=None))
     problem, _ = verified(monkeypatch, right, trial)
     assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_rows_far_apart_are_compared_with_the_same_without_gaps(monkeypatch: pytest.MonkeyPatch, checked: bool) -> None:
+    dense = gemm_problem()
+    far = replace(dense.views[0], strides=(1000, 1))
+    assert dense.gemm is not None
+    spread = replace(
+        dense,
+        views=(far, *dense.views[1:]),
+        computed=replace(dense.gemm, x=matrix_of(far)),
+        buffers=(replace(dense.buffers[0], elements=(M - 1) * 1000 + K), *dense.buffers[1:]),
+    )
+    trial = replace(TRIAL, problem=spread, dense=dense)
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes, distance: int = 1000) -> int:
+        x = np.lib.stride_tricks.as_strided(arrays["X"], (M, K), (4 * distance, 4))
+        return right(device, {**arrays, "X": x.copy().reshape(-1)}, sizes)
+
+    problem, _ = verified(monkeypatch, kernel, trial, checked=checked)
+    assert problem.outcome is ProblemOutcome.RIGHT
+    problem, _ = verified(monkeypatch, partial(kernel, distance=999), trial, checked=checked)
+    assert problem.outcome is ProblemOutcome.WRONG

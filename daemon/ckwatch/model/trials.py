@@ -31,7 +31,8 @@ class Trial:
     """One problem to verify on. `name`, `shape`: as those of `VerifiedProblem`; `refusal`: why the instance does not
     support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
     pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
-    for all; `not_tried`: why none is."""
+    for all; `not_tried`: why none is. `dense`: the same problem without gaps, which inputs and reference are made for
+    where the gaps are too large to be filled: nothing has written those."""
 
     name: str
     shape: str
@@ -43,6 +44,12 @@ class Trial:
     off: str = ""
     workgroups: int | None = None
     not_tried: str = ""
+    dense: KernelProblem | None = None
+
+    @property
+    def compared(self) -> KernelProblem:
+        """The problem whose inputs and outputs are held in memory as a whole."""
+        return self.problem if self.dense is None else self.dense
 
     def offset_of(self, buffer: str) -> int:
         """Elements by which the buffer's pointer is off."""

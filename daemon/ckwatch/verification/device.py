@@ -54,6 +54,7 @@ class EmulatedDevice:
             ("hipDeviceSynchronize", ctypes.c_int, ()),
             ("hipGetLastError", ctypes.c_int, ()),
             ("hipGetErrorName", ctypes.c_char_p, (ctypes.c_int,)),
+            ("ckwatch_emulator_reserve", ctypes.c_int, (ctypes.POINTER(pointer), ctypes.c_uint64)),
             ("ckwatch_emulator_mark_undefined", None, (pointer, ctypes.c_uint64)),
             ("ckwatch_emulator_undefined", None, (pointer, ctypes.c_uint64, pointer)),
             ("ckwatch_emulator_set_checked", None, (ctypes.c_int,)),
@@ -73,6 +74,12 @@ class EmulatedDevice:
         """Memory of exactly this size, aligned to 256 bytes."""
         address = ctypes.c_void_p()
         self._call("hipMalloc", ctypes.byref(address), max(size_bytes, 1))
+        return address.value or 0
+
+    def reserve(self, size_bytes: int) -> int:
+        """Memory as of `allocate` that may be more than this machine has, as long as little of it is touched."""
+        address = ctypes.c_void_p()
+        self._call("ckwatch_emulator_reserve", ctypes.byref(address), max(size_bytes, 1))
         return address.value or 0
 
     def free(self, address: int) -> None:

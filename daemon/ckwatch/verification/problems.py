@@ -45,6 +45,11 @@ _MOST_ROUNDS = 10
 _PADDING = 32
 """Elements that are added to each leading dimension: 16 bytes or more of every type, so that vectors stay aligned."""
 
+_INT32_MAX = (1 << 31) - 1
+_FAR_ELEMENTS = 5 << 29
+_FAR_BYTES = 5 << 30
+"""Beyond 2^31 elements and 2^32 bytes by a quarter, so that a part of the rows is."""
+
 _LARGE_PADDING = (1 << 16) + _PADDING
 _STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
 _FLOATS_WITH_INFINITY = frozenset({"f16", "bf16", "f32", "f64"})
@@ -59,7 +64,7 @@ class DerivedProblem(NamedTuple):
     """A row of the tables below: a problem that is derived from a tile. Without `steps` a step is one element.
 
     `padding`: elements that leading dimensions have beyond the rows, those of the tensor `only` or all; `offset`: as
-    `Trial.offset`, of that tensor. `slices`: kBatch.
+    `Trial.offset`, of that tensor. `slices`: kBatch. `far`: rows are so far apart that offsets need more than 32 bits.
     """
 
     name: str
@@ -73,6 +78,7 @@ class DerivedProblem(NamedTuple):
     contents: Contents = Contents.RANDOM
     slices: int = 1
     steps: bool = True
+    far: bool = False
 
 
 _RAGGED = DerivedProblem("ragged", (1, 5), (1, 3), (2, 3))
@@ -80,6 +86,8 @@ _SMALL = DerivedProblem("smaller than a tile", (0.5, -1), (0.5, -1), (0.5, 0))
 _SPECIAL = DerivedProblem("special sizes")
 _DWORD = -1
 """As many elements as a dword has: kernels that refuse one element take dwords at least."""
+
+FAR = "offsets beyond 32 bits"
 
 ESSENTIAL: tuple[DerivedProblem, ...] = (
     DerivedProblem("exact"),
@@ -91,6 +99,7 @@ ESSENTIAL: tuple[DerivedProblem, ...] = (
     DerivedProblem("padded rows", padding=2 * _PADDING),
     _RAGGED._replace(name="NaN in the padding", padding=_PADDING),
     _RAGGED._replace(name="infinity in the padding", padding=_PADDING, gaps=GapFill.INFINITY),
+    _RAGGED._replace(name=FAR, far=True),
     _RAGGED._replace(name="misaligned", offset=1),
     _RAGGED._replace(name="misaligned vectors", offset=_DWORD),
     _RAGGED._replace(name="misaligned rows", padding=_DWORD),
@@ -115,6 +124,7 @@ THOROUGH: tuple[DerivedProblem, ...] = (
     DerivedProblem("many tiles", (3, 1), (5, 1), (1, 0)),
     _RAGGED._replace(name="padding of {only} alone", padding=_PADDING, only="*"),
     _SMALL._replace(name="large leading dimensions", padding=_LARGE_PADDING),
+    _RAGGED._replace(name="offsets of {only} alone beyond 32 bits", far=True, only="*"),
     _RAGGED._replace(name="{only} alone misaligned", offset=_DWORD, only="*"),
     *(_RAGGED._replace(name=f"{each.value} as inputs", contents=each) for each in tuple(Contents)[1:]),
     _RAGGED._replace(name="split K, NaN in the padding", padding=_PADDING, slices=2),
@@ -181,6 +191,35 @@ def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> It
         trial = trial_on(row.name, padded)
         refusal = None if row.offset and not trial.refusal else trial.refusal  # pointers must be aligned
         yield replace(trial, refusal=refusal, gaps=row.gaps, offset=row.offset)
+    for name, sizes in named:  # the first that has rows enough
+        far = far_apart(operation, sizes)
+        if far is not None:
+            yield replace(trial_on(FAR, far), dense=trial_on(FAR, sizes).problem)
+            break
+
+
+def far_apart(operation: Operation, sizes: Mapping[str, int], only: str = "") -> dict[str, int] | None:
+    """Return the sizes with strides that put the last rows of each tensor, or of `only` one, beyond 2^31 elements and
+    2^32 bytes, each tensor's greatest stride alone; None where none can."""
+    least = with_defaults(operation, sizes)
+    found = dict(least)
+    for tensor in operation.tensors:
+        if DTYPES[tensor.dtype].packed > 1 or len({tensor.buffer for tensor in operation.tensors}) < len(
+            operation.tensors
+        ):
+            return None
+        strides = [
+            axis for axis in zip(tensor.sizes, tensor.strides, strict=True) if axis[1] in operation.size_defaults
+        ]
+        if not strides or only not in ("", tensor.name):
+            continue
+        size, stride = max(strides, key=lambda axis: least[axis[1]])
+        rows = evaluate_size(size, least) - 1
+        wanted = max(_FAR_ELEMENTS, _FAR_BYTES // DTYPES[tensor.dtype].size_bytes)
+        needed = rows and min((wanted // rows // 64 + 1) * 64 + _PADDING, _INT32_MAX // 64 * 64)
+        if 0 < least[stride] < needed:
+            found[stride] = max(found[stride], needed)
+    return found if found != least else None
 
 
 def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple[Trial, ...]]:
@@ -335,6 +374,9 @@ class _Deriver:
         m, n, k = self._sizes(row)
         if min(m, n, k) < 1:
             return
+        if row.far:
+            yield from self._far(row, m, n, k)
+            return
         padding = self._dword if row.padding == _DWORD else row.padding
         problem = self._problem(m, n, k, padding=padding, only=row.only, slices=row.slices)
         inputs = [buffer for buffer in problem.buffers if not buffer.output]
@@ -347,6 +389,17 @@ class _Deriver:
         off = self._tensors[row.only].buffer if row.only and offset else ""
         refusal = None if offset and not trial.refusal else trial.refusal  # pointers must be aligned, as everybody's
         yield replace(trial, refusal=refusal, gaps=row.gaps, contents=row.contents, offset=offset, off=off)
+
+    def _far(self, row: DerivedProblem, m: int, n: int, k: int) -> Iterator[Trial]:
+        sizes = self._sizes_for(self._operation, m, n, k)
+        far = far_apart(self._operation, sizes, row.only)
+        if far is not None:
+            runtime = {name: 1 if name == "kBatch" else value for name, value in self._runtime.items()}
+            dense, problem = (
+                problem_of(self._operation, Shape("", given, runtime, self._unit.instance.span), self._unit.arch)
+                for given in (with_defaults(self._operation, sizes), far)
+            )
+            yield replace(_trial(self._unit, row.name.format(only=row.only), problem), dense=dense)
 
     def _sizes(self, row: DerivedProblem) -> tuple[int, int, int]:
         tile = self._tile

@@ -54,6 +54,7 @@ from ckwatch.model.verification import (
 )
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
+from ckwatch.verification.tensor_memory import Piece, TensorMemory, pieces_of
 
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
@@ -115,7 +116,7 @@ class _Verifier:
         problem = self._judged(trial, inputs, done)
         findings = done.findings
         unexplained = problem.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_COMPARED)
-        if unexplained and _has_non_finite(trial.problem, done, self._fnuz(trial)):
+        if unexplained and _has_non_finite(trial.compared, done, self._fnuz(trial)):
             again = self._launch(trial, function, inputs, traced=True)
             findings += tuple(one for one in again.findings if one.kind in EXPLANATIONS)
         return problem, findings
@@ -125,11 +126,11 @@ class _Verifier:
         return is_fnuz(self._job.arch) if known is None else known
 
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
-        inputs = make_inputs(trial.problem, self._job.seed, self._fnuz(trial))
+        inputs = make_inputs(trial.compared, self._job.seed, self._fnuz(trial))
         if trial.gaps is GapFill.INFINITY:
             for name, elements in inputs.items():
-                buffer = trial.problem.buffer(name)
-                gaps = gap_mask(trial.problem, buffer)
+                buffer = trial.compared.buffer(name)
+                gaps = gap_mask(trial.compared, buffer)
                 if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY:
                     elements[gaps] = narrow(np.full(1, np.inf), buffer.dtype, fnuz=False)[0]
         _fill(trial, inputs)
@@ -175,7 +176,7 @@ class _Verifier:
         workspace_bytes = function.workspace_bytes(0)
 
         def allocate(name: str, size_bytes: int, offset: int = 0) -> int:
-            start = device.allocate(size_bytes + offset)
+            start = (device.allocate if trial.dense is None else device.reserve)(size_bytes + offset)
             held.append(start)
             device.mark_undefined(start, size_bytes + offset)
             ranges.append(MemoryRange(name=name, address=start + offset, size_bytes=size_bytes))
@@ -185,24 +186,24 @@ class _Verifier:
         for buffer in problem.buffers:
             offset = DTYPES[buffer.dtype].bytes_for(trial.offset_of(buffer.name))
             addresses[buffer.name] = allocate(buffer.name, buffer.size_bytes, offset)
+        memory = {name: _memory_of(device, trial, name, address) for name, address in addresses.items()}
         given = {name: in_memory(elements, problem.buffer(name).dtype) for name, elements in inputs.items()}
         for name, as_bytes in given.items():
-            device.upload(addresses[name], as_bytes)
-        for buffer in problem.buffers:
+            memory[name].upload(as_bytes)
+        for buffer in trial.compared.buffers:
             if buffer.output:
                 done.outputs[buffer.name] = poison(buffer, self._fnuz(trial))
-                as_bytes = in_memory(done.outputs[buffer.name], buffer.dtype)
-                device.upload(addresses[buffer.name], as_bytes)
-                device.mark_undefined(addresses[buffer.name], as_bytes.nbytes)
+                memory[buffer.name].upload(in_memory(done.outputs[buffer.name], buffer.dtype))
+                memory[buffer.name].mark_undefined()
         workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
         function.launch(addresses, workspace, 0)()
         device.synchronize()
         for name, elements in done.outputs.items():
             as_bytes = in_memory(elements, problem.buffer(name).dtype)
             before = as_bytes.copy()
-            device.download(addresses[name], as_bytes)
+            memory[name].download(as_bytes)
             if self._job.checked:
-                undefined = device.undefined(addresses[name], as_bytes.nbytes)
+                undefined = memory[name].undefined(as_bytes.nbytes)
                 unwritten = np.logical_or.reduce(undefined.reshape(elements.size, -1), axis=1)
             else:  # nobody knows who wrote a byte: what differs from the poison was written
                 unwritten = np.logical_and.reduce((as_bytes == before).reshape(elements.size, -1), axis=1)
@@ -211,7 +212,7 @@ class _Verifier:
             done.written[name] = ~unwritten
         for name, as_bytes in given.items():
             found = np.empty_like(as_bytes)
-            device.download(addresses[name], found)
+            memory[name].download(found)
             if not np.array_equal(found, as_bytes):
                 done.changed_inputs.append(name)
 
@@ -251,7 +252,7 @@ class _Verifier:
 
     def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
         """Raises WrongResultError."""
-        problem, whole = trial.problem, done.share == 1
+        problem, whole = trial.compared, done.share == 1
         reference = reference_of(problem, inputs, _REFERENCE_MACS, self._job.seed, None if whole else done.written)
         optional = {} if reference is None else reference.optional
         for name, written in done.written.items():
@@ -274,6 +275,12 @@ class _Verifier:
             reference.check_part(done.outputs)
 
 
+def _memory_of(device: EmulatedDevice, trial: Trial, name: str, address: int) -> TensorMemory:
+    if trial.dense is None:
+        return TensorMemory(device, address, [Piece(0, 0, trial.problem.buffer(name).size_bytes)])
+    return TensorMemory(device, address, pieces_of(trial.dense, trial.problem, name))
+
+
 def _has_non_finite(problem: KernelProblem, done: _Launched, fnuz: bool) -> bool:
     """Return True if the kernel wrote an infinity or NaN to a tensor."""
     for name, written in done.written.items():
@@ -287,7 +294,7 @@ def _has_non_finite(problem: KernelProblem, done: _Launched, fnuz: bool) -> bool
 
 def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
     """Replace random inputs by those of the trial; gaps stay."""
-    problem, gemm = trial.problem, trial.problem.gemm
+    problem, gemm = trial.compared, trial.compared.gemm
     if gemm is None or gemm.x.windows or trial.contents is Contents.RANDOM:
         return
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ckwatch.checks.rules.ck_tile_fmha import OPERATION
 from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.tensors import DTYPES
 
 MOST_BLOCKS = 65535
 MOST_DISTANCE = 32767
@@ -33,7 +34,25 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
     longest = max(value for name, value in sizes.items() if name in _LENGTHS)
     if longest > MOST_DISTANCE and any(argument.name == "AlibiSlopes" for argument in problem.arguments):
         yield Refusal(f"of {longest} tokens CK Tile cannot count ALiBi's distances, in 16 bits")
+    tiles = [tile for tile in (known.get("kM0"), known.get("kN0")) if isinstance(tile, int)]
+    for name, stride, side in _FAR:
+        buffer = next((buffer for buffer in problem.buffers if buffer.name == name), None)
+        tokens = sizes.get(f"seqlen_{side}", sizes.get(f"max_seqlen_{side}"))
+        if buffer is None or tokens is None or stride not in sizes:
+            continue
+        if (tokens + sum(tiles)) * sizes[stride] > INT32_MAX // DTYPES[buffer.dtype].size_bytes:
+            yield Refusal(f"a head of {name} reaches beyond 2 GiB")
 
+
+INT32_MAX = (1 << 31) - 1
+_FAR = (
+    ("Q", "stride_q", "q"),
+    ("K", "stride_k", "k"),
+    ("V", "stride_v", "k"),
+    ("O", "stride_o", "q"),
+    ("Bias", "stride_bias", "q"),
+)
+"""Tensors of which CK Tile addresses a head by signed 32-bit bytes, the stride of their tokens, and whose length."""
 
 _LENGTHS = ("seqlen_q", "seqlen_k", "max_seqlen_q", "max_seqlen_k")
 

@@ -21,17 +21,19 @@ from ckwatch.checks.supported_shapes.family import (
     slices_of,
 )
 from ckwatch.checks.supported_shapes.universal_gemm import TWO_GIB
+from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import DTYPES
 
 
 class _Matrix(NamedTuple):
     """A matrix of an operation: of which `dtype`, along which axes, and along which of both its elements lie side by
-    side; None where that cannot be told."""
+    side; None where that cannot be told. `strides`: along both, where it has one for each."""
 
     dtype: str
     axes: tuple[str, str]
     contiguous: int | None
+    strides: tuple[int, ...] = ()
 
 
 class _Products(NamedTuple):
@@ -46,7 +48,7 @@ def _products(problem: KernelProblem) -> _Products | None:
     if gemm is not None:
         views = {"A": (gemm.x, ("M", "K")), "B": (gemm.w, ("K", "N")), "C": (gemm.y, ("M", "N"))}
         matrices = {
-            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous_axis(view))
+            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous_axis(view), _strides(view))
             for side, (view, axes) in views.items()
         }
         return _Products({"M": gemm.x.sizes[0], "N": gemm.w.sizes[1], "K": gemm.x.sizes[1]}, matrices)
@@ -57,10 +59,15 @@ def _products(problem: KernelProblem) -> _Products | None:
     return _Products(
         {"M": x.sizes[0], "N": y.sizes[1], "K": x.sizes[1]},
         {
-            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous(*view.strides[-2:]))
+            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous(*view.strides[-2:]), view.strides[-2:])
             for side, (view, axes) in found.items()
         },
     )
+
+
+def _strides(view: MatrixView) -> tuple[int, ...]:
+    both = (view.rows, view.columns)
+    return tuple(axes[0][1] for axes in both) if all(len(axes) == 1 for axes in both) else ()
 
 
 def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
@@ -76,6 +83,13 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
         known[f"{side}DataType"] = dtype.ck_name
         if sizes[matrix.axes[0]] * sizes[matrix.axes[1]] * dtype.size_bytes > TWO_GIB:
             yield Refusal(f"{side} is larger than 2 GiB")
+        elif matrix.strides:
+            tiles = (known.get(f"Tile{axis}") for axis in matrix.axes)
+            whole = [tile if isinstance(tile, int) and tile > 0 else 1 for tile in tiles]
+            ends = [-(-sizes[axis] // tile) * tile - 1 for axis, tile in zip(matrix.axes, whole, strict=True)]
+            last = sum(end * stride for end, stride in zip(ends, matrix.strides, strict=True))
+            if (last + 1) * dtype.size_bytes > TWO_GIB:
+                yield Refusal(f"{side} reaches beyond 2 GiB")
     for side, matrix in products.matrices.items():
         if matrix.contiguous is None:
             continue

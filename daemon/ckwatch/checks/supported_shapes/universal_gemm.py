@@ -214,6 +214,20 @@ def _large(case: GemmCase) -> Iterator[Refusal]:
     for name, size_bytes in sizes:
         if size_bytes > TWO_GIB:
             yield Refusal(f"{name} is larger than 2 GiB")
+    yield from _beyond_two_gib(case)
+
+
+def _beyond_two_gib(case: GemmCase) -> Iterator[Refusal]:
+    """That CK's offsets, signed 32-bit bytes, do not reach all of a matrix, with the padding of its last tiles."""
+    gemm, tile = case.gemm, case.grid.tile
+    matrices = [(gemm.x, case.x, tile.m, tile.k), (gemm.w, case.w, tile.k, tile.n), (gemm.y, case.y, tile.m, tile.n)]
+    for view, dtype, row_tile, column_tile in matrices:
+        if len(view.rows) != 1 or len(view.columns) != 1:
+            continue
+        sides = ((*view.rows[0], row_tile), (*view.columns[0], column_tile))
+        last = sum((-(-size // tile) * tile - 1) * stride for size, stride, tile in sides)
+        if dtype.bytes_for(last + 1) > TWO_GIB:
+            yield Refusal(f"{view.buffer} reaches beyond 2 GiB")
 
 
 _CHECKS: tuple[Callable[[GemmCase], Iterator[Refusal]], ...] = (

@@ -61,7 +61,7 @@ static LoadError fail(LoadError error, char **problem, const char *format, ...) 
 
 /* ---- Memory with guards ------------------------------------------------------------------------------------------ */
 
-enum { GUARD = 64 << 10, PAGE = 4096 };
+enum { GUARD = 64 << 10, PAGE = 4096, LARGE = 1 << 26 };
 
 static size_t whole_pages(size_t size) { return (size + PAGE - 1) & ~(size_t)(PAGE - 1); }
 
@@ -74,6 +74,7 @@ void *map_guarded(size_t size) {
     munmap(all, inner + 2 * GUARD);
     return NULL;
   }
+  if (inner > LARGE) madvise(all, inner + 2 * GUARD, MADV_NOHUGEPAGE); /* of which a few places may be touched alone */
   return all + GUARD;
 }
 

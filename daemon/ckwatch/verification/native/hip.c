@@ -479,6 +479,7 @@ EXPORT void ckwatch_emulator_set_checked(int value) {
   checked = value != 0;
 }
 EXPORT void ckwatch_emulator_set_traced(int value) { traced = value != 0; }
+EXPORT int ckwatch_emulator_reserve(void **address, uint64_t size) { return end(reserve(address, size)); }
 EXPORT void ckwatch_emulator_mark_undefined(const void *address, uint64_t size) {
   mark_undefined((uint64_t)(uintptr_t)address, size, true);
 }

@@ -124,6 +124,7 @@ typedef struct Allocation {
 
 uint64_t memory_total(void);
 int allocate(void **address, size_t size, RegionKind kind, unsigned flags, bool is_managed);
+int reserve(void **address, size_t size); /* more than the device may have, since little of it is touched */
 bool release(void *address, bool mapped);
 Allocation allocation_of(const void *address, size_t size); /* a copy; its address is NULL when there is none */
 bool is_ours(const void *address, size_t size);             /* the device may touch these bytes */

@@ -13,6 +13,7 @@ uint64_t memory_total(void) {
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+enum { RESERVED = 1u << 31 }; /* as `flags`: of which little is used */
 static Allocation *allocations;
 static uint64_t memory_used;
 
@@ -50,6 +51,14 @@ int allocate(void **address, size_t size, RegionKind kind, unsigned flags, bool 
   return SUCCESS;
 }
 
+int reserve(void **address, size_t size) {
+  *address = devices() ? map_guarded(size) : NULL;
+  if (!*address || !keep_allocation((Allocation){*address, size, DEVICE_MEMORY, RESERVED, true, false, NULL}))
+    return OUT_OF_MEMORY;
+  if (is_checked()) mark_undefined((uint64_t)(uintptr_t)*address, size, true);
+  return SUCCESS;
+}
+
 bool release(void *address, bool mapped) {
   pthread_mutex_lock(&lock);
   Allocation **link = &allocations;
@@ -57,7 +66,7 @@ bool release(void *address, bool mapped) {
   Allocation *found = *link;
   if (found) {
     *link = found->next;
-    if (mapped) memory_used -= found->size;
+    if (mapped && found->flags != RESERVED) memory_used -= found->size;
   }
   pthread_mutex_unlock(&lock);
   if (!found) return false;

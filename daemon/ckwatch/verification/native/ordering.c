@@ -63,7 +63,7 @@ struct RegionAccesses {
 
 void free_accesses(RegionAccesses *accesses) {
   if (!accesses) return;
-  munmap(accesses->writes, accesses->mapped);
+  if (accesses->writes != MAP_FAILED) munmap(accesses->writes, accesses->mapped);
   free(accesses);
 }
 
@@ -353,13 +353,16 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
   if (!a) {
     a = calloc(1, sizeof *a);
     if (!a) abort();
+    a->generation = UINT32_MAX; /* without room nothing is kept */
     a->first_word = region->base / 4;
     a->words = (region->base + region->size - 1) / 4 - a->first_word + 1;
     a->mapped = 3 * a->words * sizeof(Access);
-    a->generation = o->generation;
     a->writes = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (a->writes == MAP_FAILED) abort();
-    a->reads = (Access(*)[2])(a->writes + a->words);
+    if (a->writes != MAP_FAILED) {
+      a->generation = o->generation;
+      a->reads = (Access(*)[2])(a->writes + a->words);
+      madvise(a->writes, a->mapped, MADV_NOHUGEPAGE); /* of a large region little is touched */
+    }
     ((Region *)region)->accesses = a;
   } else if (a->generation < o->generation) {
     madvise(a->writes, a->mapped, MADV_DONTNEED);

@@ -207,12 +207,12 @@ FUNCTION(v_permlanex16_var_b32) { permute_rows(w, i, 16); }
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 #define NOTHING(name) {name, execute_nothing, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0}
 #define ENCODED(name) {#name, execute_##name, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0}
-#define ROW(name, results, flags) {#name, execute_##name, results, IGNORES_EXEC | (flags), PLAIN_BITS, 0}
-#define SINGLE_ROW1(name, expression) ROW(name##f32, 1, 0),
-#define SINGLE_ROW2(name, expression) ROW(name##f32, 1, 0),
-#define HALF_ROW1(name, expression) ROW(name##f16, 1, 0),
-#define HALF_ROW2(name, expression) ROW(name##f16, 1, 0),
-#define COMPARISON_ROW(name, T, expression) ROW(s_cmp_##name, 0, WRITES_SCC),
+#define SCALAR_ROW(name, results, flags) {#name, execute_##name, results, IGNORES_EXEC | (flags), PLAIN_BITS, 0}
+#define SINGLE_ROW1(name, expression) SCALAR_ROW(name##f32, 1, 0),
+#define SINGLE_ROW2(name, expression) SCALAR_ROW(name##f32, 1, 0),
+#define HALF_ROW1(name, expression) SCALAR_ROW(name##f16, 1, 0),
+#define HALF_ROW2(name, expression) SCALAR_ROW(name##f16, 1, 0),
+#define COMPARISON_ROW(name, T, expression) SCALAR_ROW(s_cmp_##name, 0, WRITES_SCC),
 
 const Row rdna4_rows[] = {
     ENCODED(s_wait_loadcnt), ENCODED(s_wait_dscnt), ENCODED(s_wait_loadcnt_dscnt), ENCODED(s_wait_kmcnt), ENCODED(s_wait_idle),
@@ -225,15 +225,15 @@ const Row rdna4_rows[] = {
     NOTHING("s_buffer_prefetch_data"), NOTHING("global_wb"),
     {"global_inv", execute_invalidate_and_count, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
     {"global_wbinv", execute_invalidate_and_count, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
-    ROW(s_barrier_signal, 0, 0), ROW(s_barrier_signal_isfirst, 0, WRITES_SCC), ROW(s_barrier_wait, 0, 0),
-    ROW(s_add_nc_u64, 1, 0), ROW(s_sub_nc_u64, 1, 0), ROW(s_mul_u64, 1, 0),
+    SCALAR_ROW(s_barrier_signal, 0, 0), SCALAR_ROW(s_barrier_signal_isfirst, 0, WRITES_SCC), SCALAR_ROW(s_barrier_wait, 0, 0),
+    SCALAR_ROW(s_add_nc_u64, 1, 0), SCALAR_ROW(s_sub_nc_u64, 1, 0), SCALAR_ROW(s_mul_u64, 1, 0),
     OF_BOTH(SINGLE_ROW) OF_BOTH(HALF_ROW)
-    ROW(s_fmac_f32, 1, READS_RESULT), ROW(s_fmac_f16, 1, READS_RESULT), ROW(s_fmamk_f32, 1, 0), ROW(s_fmaak_f32, 1, 0),
-    ROW(s_cvt_f32_i32, 1, 0), ROW(s_cvt_f32_u32, 1, 0), ROW(s_cvt_i32_f32, 1, 0), ROW(s_cvt_u32_f32, 1, 0),
-    ROW(s_cvt_f16_f32, 1, 0), ROW(s_cvt_f32_f16, 1, 0), ROW(s_cvt_hi_f32_f16, 1, 0), ROW(s_cvt_pk_rtz_f16_f32, 1, 0),
+    SCALAR_ROW(s_fmac_f32, 1, READS_RESULT), SCALAR_ROW(s_fmac_f16, 1, READS_RESULT), SCALAR_ROW(s_fmamk_f32, 1, 0), SCALAR_ROW(s_fmaak_f32, 1, 0),
+    SCALAR_ROW(s_cvt_f32_i32, 1, 0), SCALAR_ROW(s_cvt_f32_u32, 1, 0), SCALAR_ROW(s_cvt_i32_f32, 1, 0), SCALAR_ROW(s_cvt_u32_f32, 1, 0),
+    SCALAR_ROW(s_cvt_f16_f32, 1, 0), SCALAR_ROW(s_cvt_f32_f16, 1, 0), SCALAR_ROW(s_cvt_hi_f32_f16, 1, 0), SCALAR_ROW(s_cvt_pk_rtz_f16_f32, 1, 0),
     COMPARISONS(COMPARISON_ROW, f32, F32) COMPARISONS(COMPARISON_ROW, f16, F16)
-    ROW(v_s_exp_f32, 1, 0), ROW(v_s_log_f32, 1, 0), ROW(v_s_rcp_f32, 1, 0), ROW(v_s_rsq_f32, 1, 0), ROW(v_s_sqrt_f32, 1, 0),
-    ROW(v_s_exp_f16, 1, 0), ROW(v_s_log_f16, 1, 0), ROW(v_s_rcp_f16, 1, 0), ROW(v_s_rsq_f16, 1, 0), ROW(v_s_sqrt_f16, 1, 0),
+    SCALAR_ROW(v_s_exp_f32, 1, 0), SCALAR_ROW(v_s_log_f32, 1, 0), SCALAR_ROW(v_s_rcp_f32, 1, 0), SCALAR_ROW(v_s_rsq_f32, 1, 0), SCALAR_ROW(v_s_sqrt_f32, 1, 0),
+    SCALAR_ROW(v_s_exp_f16, 1, 0), SCALAR_ROW(v_s_log_f16, 1, 0), SCALAR_ROW(v_s_rcp_f16, 1, 0), SCALAR_ROW(v_s_rsq_f16, 1, 0), SCALAR_ROW(v_s_sqrt_f16, 1, 0),
     {"v_permlane16_var_b32", execute_v_permlane16_var_b32, 1, READS_RESULT, PLAIN_BITS, 0},
     {"v_permlanex16_var_b32", execute_v_permlanex16_var_b32, 1, READS_RESULT, PLAIN_BITS, 0},
     {NULL, NULL, 0, 0, PLAIN_BITS, 0},

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Readers take the whole list with one load. Old lists are kept for a while, and regions are never freed but used
  * again, so that a reader which was overtaken by a change reads something stale and never something freed. */
@@ -46,9 +48,60 @@ static void publish(Regions *list) {
   next_old_list = (next_old_list + 1) % OLD_LISTS;
 }
 
+/* ---- One byte for each byte of memory ---------------------------------------------------------------------------- */
+
+/* Of a large region these are reserved, not filled: fresh pages are 0, and where all are 1 the same pages of a file lie
+ * behind one another, of which a write makes a copy. */
+enum { LARGE = 1 << 26, REPEATED = 1 << 24 };
+static int ones_file = -1;
+static pthread_once_t ones_made = PTHREAD_ONCE_INIT;
+
+static void make_ones(void) {
+  int file = memfd_create("undefined", MFD_CLOEXEC);
+  uint8_t *content = file < 0 || ftruncate(file, REPEATED) != 0
+                         ? MAP_FAILED
+                         : mmap(NULL, REPEATED, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (content == MAP_FAILED) abort();
+  memset(content, 1, REPEATED);
+  munmap(content, REPEATED);
+  ones_file = file;
+}
+
+static uint8_t *allocate_shadow(uint64_t size) {
+  if (size < LARGE) return allocate(size);
+  uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  madvise(memory, size, MADV_NOHUGEPAGE);
+  return memory;
+}
+
+static void free_shadow(uint8_t *shadow, uint64_t size) {
+  if (size < LARGE) free(shadow);
+  else munmap(shadow, size);
+}
+
+static void fill_shadow(uint8_t *at, uint64_t size, bool undefined) {
+  enum { PAGE = 4096, NEW = PROT_READ | PROT_WRITE, HOW = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE };
+  uint8_t *from = (uint8_t *)(((uintptr_t)at + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+  uint8_t *to = (uint8_t *)((uintptr_t)(at + size) & ~(uintptr_t)(PAGE - 1));
+  if (size < LARGE) {
+    memset(at, undefined, size);
+    return;
+  }
+  memset(at, undefined, (size_t)(from - at));
+  memset(to, undefined, (size_t)(at + size - to));
+  if (undefined) pthread_once(&ones_made, make_ones);
+  for (uint64_t step; from < to; from += step) {
+    step = (uint64_t)(to - from);
+    if (undefined && step > REPEATED) step = REPEATED;
+    void *made = undefined ? mmap(from, step, NEW, HOW, ones_file, 0) : mmap(from, step, NEW, HOW | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) abort();
+  }
+}
+
 static void discard(Region *region) {
-  free(region->undefined);
   free_accesses(region->accesses);
+  if (region->undefined) free_shadow(region->undefined, region->size);
   *region = (Region){.base = (uint64_t)(uintptr_t)unused_regions};
   unused_regions = region;
 }
@@ -124,8 +177,8 @@ void mark_undefined(uint64_t address, uint64_t size, bool undefined) {
       continue;
     }
     uint64_t start = address - region->base, here = region->size - start < size ? region->size - start : size;
-    if (undefined && !region->undefined) region->undefined = allocate(region->size);
-    if (region->undefined) memset(region->undefined + start, undefined, here);
+    if (undefined && !region->undefined) region->undefined = allocate_shadow(region->size);
+    if (region->undefined) fill_shadow(region->undefined + start, here, undefined);
     uint64_t end = start + here, from = region->undefined_from, to = region->undefined_to;
     if (undefined && from >= to) from = start, to = end;
     else if (undefined) from = start < from ? start : from, to = end > to ? end : to;

@@ -654,6 +654,20 @@ FUNCTION(v_swap_b32) {
   put_lanes(w, i->operand[0].index, b);
   put_lanes(w, i->operand[1].index, a);
 }
+static void put_half_lanes(Wave *w, const Operand *o, const Lanes halves) {
+  Lanes d;
+  const uint32_t *old = w->v[o->index];
+  EACH d[l] = o->half == UPPER_HALF ? (old[l] & 0xffff) | halves[l] << 16 : (old[l] & 0xffff0000u) | halves[l];
+  put_lanes(w, o->index, d);
+}
+FUNCTION(v_swap_b16) {
+  const Operand *o = i->operand;
+  Lanes halves[2];
+  for (int n = 0; n < 2; n++)
+    EACH halves[n][l] = w->v[o[n].index][l] >> (o[n].half == UPPER_HALF ? 16 : 0) & 0xffff;
+  put_half_lanes(w, &o[0], halves[1]);
+  put_half_lanes(w, &o[1], halves[0]);
+}
 /* Rows of `width` lanes: the odd ones of the first register change places with the even ones of the second. */
 static void swap_rows(Wave *w, const Instruction *i, int width) {
   Lanes a, b;
@@ -1052,7 +1066,7 @@ const Row vector_rows[] = {
     ROW(v_div_fmas_f32, 1, READS_VCC, RESULT_F32), ROW(v_div_fmas_f64, 1, READS_VCC, RESULT_F64),
     ROW(v_readfirstlane_b32, 1, COPIES_SCALAR | MOVES, PLAIN_BITS), ROW(v_readlane_b32, 1, COPIES_SCALAR | MOVES | IGNORES_EXEC, PLAIN_BITS),
     ROW(v_writelane_b32, 1, READS_RESULT | MOVES | IGNORES_EXEC, PLAIN_BITS),
-    ROW(v_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
+    ROW(v_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_swap_b16, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
     ROW(v_permlane32_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_permlane16_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
     ROW(v_nop, 0, 0, PLAIN_BITS),
     ROW(v_pk_fmac_f16, 1, READS_RESULT, RESULT_PACKED_F16),
