@@ -8,6 +8,7 @@
 #ifndef CHECKS_H
 #define CHECKS_H
 
+#include "lanes.h"
 #include "machine.h"
 
 enum { VM, LGKM, COUNTERS };
@@ -132,7 +133,7 @@ typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;
 uint32_t next_lds_serial(Wave *w, int counter);
 /* The same for what has nothing to report and is defined. False: check_lds has to look at it. */
 bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
-              const uint32_t offset[LANES], uint64_t lanes, unsigned bytes);
+              const uint32_t offset[LANES], const Layout *layout, uint64_t lanes, unsigned bytes);
 uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
                    const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
                    LoadShadow undefined, LoadShadow read);

@@ -17,12 +17,9 @@
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 /* One byte in doubt makes each lane be looked at; most often the bytes of all lanes are one range without any. */
-static uint64_t undefined_of_region(const Region *region, const Places *p, unsigned bytes, LoadShadow shadow) {
-  uint64_t low = ~0ull, high = 0;
-  for (int l = 0; l < LANES; l++) {
-    low = p->at[l] < low ? p->at[l] : low;
-    high = p->at[l] > high ? p->at[l] : high;
-  }
+static uint64_t undefined_of_region(const Region *region, const Places *p, Reach reach, unsigned bytes,
+                                    LoadShadow shadow) {
+  uint64_t low = reach.low, high = reach.high;
   if (low - region->base >= region->undefined_to || high - region->base + bytes <= region->undefined_from) return 0;
   if (high - low <= 4096 && !memchr(region->undefined + (low - region->base), 1, high - low + bytes)) return 0;
   return undefined_memory(region, p, p->lanes, bytes, shadow);
@@ -54,10 +51,14 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
 
 static inline uint64_t fetch_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes,
                                     uint32_t *const rows[4], LoadShadow shadow) {
-  const Region *region = p->partial ? NULL : common_region(w, p, bytes);
+  Reach reach = reach_of(p);
+  const Region *region = p->partial || reach.high - reach.low > UINT32_MAX ? NULL : common_region(w, reach, bytes);
   if (!region) return fetch_memory_by_lane(w, i, p, bytes, rows, shadow);
-  gather(rows, p->at, bytes);
-  return w->checks && region->undefined ? undefined_of_region(region, p, bytes, shadow) : 0;
+  uint32_t offset[LANES];
+  for (int l = 0; l < LANES; l++) offset[l] = (uint32_t)(p->at[l] - reach.low);
+  Layout layout = layout_of(offset, bytes);
+  gather(rows, (const uint8_t *)(uintptr_t)reach.low, offset, &layout, bytes);
+  return w->checks && region->undefined ? undefined_of_region(region, p, reach, bytes, shadow) : 0;
 }
 
 /* Scratch of one lane: its dwords are 256 bytes apart. */
@@ -186,7 +187,7 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
   check_stored(w, i, index, count, lanes, mask_of(detail));
   check_conflicts(w, i, p, lanes, detail, index);
   bool doubtful = any_of(c->undefined, index, count);
-  const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, p, bytes);
+  const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, reach_of(p), bytes);
   if (all && !all->undefined) return;
   if (all && !doubtful) {
     uint64_t gaps = 0;
@@ -263,7 +264,7 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
   if (p->lanes && space == SCRATCH) store_scratch(w, i, p, detail, index);
   else if (p->lanes) {
     uint64_t done = p->lanes;
-    if (!p->partial && common_region(w, p, bytes)) scatter(w, index, p->at, p->lanes, detail);
+    if (!p->partial && common_region(w, reach_of(p), bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);
     if (w->checks) checked_store(w, i, p, done, detail, index);
   }
