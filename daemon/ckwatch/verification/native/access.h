@@ -189,8 +189,15 @@ static inline void choose_rows(Wave *w, Rows *rows, unsigned index, uint64_t lan
 }
 
 /* The shadows of what `deliver` has put into registers; `counter` is -1 where the caller notes what is expected. */
-void checked_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail, uint64_t undefined,
-                  LoadShadow shadow, int counter);
+void check_doubtful_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
+                         uint64_t undefined, LoadShadow shadow, int counter);
+static inline void checked_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
+                                uint64_t undefined, LoadShadow shadow, int counter) {
+  const WaveChecks *c = w->checks;
+  unsigned count = ((detail & BYTES) + 3) / 4;
+  if (undefined || any_of(c->undefined, index, count) || any_of(c->in_flight, index, count))
+    check_doubtful_load(w, i, index, lanes, detail, undefined, shadow, counter);
+}
 /* The lanes that read undefined bytes of a region, and which. */
 uint64_t undefined_memory(const Region *region, const Places *p, uint64_t lanes, unsigned bytes, LoadShadow shadow);
 

@@ -216,10 +216,26 @@ static void run_slice(Wave *w) {
 
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
+  const Run *runs = w->code->runs;
   const bool traced = w->launch->traced;
   int32_t left = SLICE;
   uint32_t executed = 0;
-  do {
+  for (uint32_t by_themselves = 0; __builtin_expect(w->state == RUNNING, 1) && left > 0;) {
+    const Run *run = &runs[w->next];
+    if (by_themselves) by_themselves--;
+    else if (run->length > 1 && !traced && (int32_t)run->cost < left) {
+      if (run_has_doubts(w->checks, run)) by_themselves = run->length < 8 ? run->length - 1 : 7;
+      else {
+        uint32_t rest = run->length;
+        do {
+          const Instruction *i = &code[w->next++];
+          i->execute(w, i);
+          left -= i->cost;
+        } while (--rest && __builtin_expect(w->state == RUNNING, 1));
+        executed += run->length - rest;
+        continue;
+      }
+    }
     const Instruction *i = &code[w->next++];
     if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
       check_before(w, i);
@@ -230,7 +246,7 @@ static void run_checked_slice(Wave *w) {
     }
     executed++;
     left -= i->cost;
-  } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
+  }
   w->executed += executed;
   w->counted += (uint64_t)(SLICE - left);
 }

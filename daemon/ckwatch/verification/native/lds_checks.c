@@ -51,8 +51,6 @@ void reset_lds_shadow(Workgroup *group) {
   s->kept = false;
 }
 
-uint32_t next_lds_serial(Wave *w, int counter) { return ++w->checks->lds_serial[counter]; }
-
 static bool covers(const LdsOperation *o, unsigned lane, uint32_t at) {
   return o->lanes >> lane & 1 && at - o->offset[lane] < o->bytes;
 }
@@ -226,7 +224,7 @@ static bool are_apart(LdsShadow *s, const uint32_t offset[LANES], uint64_t lanes
 static bool is_usual(Wave *w, LdsAccess access, int counter, const uint32_t offset[LANES], const Layout *layout,
                      uint64_t lanes, unsigned bytes) {
   LdsShadow *s = w->group->lds_shadow;
-  if (access == LDS_ATOMIC || (uint64_t)highest_of(offset) + bytes > w->group->lds_bytes) return false;
+  if (access == LDS_ATOMIC) return false;
   if (access == LDS_READ) return BY_BYTES(read, s, code_of[w->id], offset, layout, bytes);
   if (!are_apart(s, offset, lanes, bytes)) return false;
   if (counter == VM) return lanes == ~0ull && BY_BYTES(direct, s, (uint8_t)w->id, offset, layout, bytes);
@@ -338,7 +336,8 @@ uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter,
                    LoadShadow undefined, LoadShadow read) {
   LdsShadow *s = w->group->lds_shadow;
   Layout layout = layout_of(offset, bytes);
-  if (!undefined && note_lds(w, i, access, counter, serial, offset, &layout, lanes, bytes)) return 0;
+  bool within = (uint64_t)highest_of(offset) + bytes <= w->group->lds_bytes;
+  if (!undefined && within && note_lds(w, i, access, counter, serial, offset, &layout, lanes, bytes)) return 0;
   if (!s || !lanes) return 0;
   bool direct = counter == VM, atomic = access == LDS_ATOMIC;
   bool exchanges = atomic && strncmp(i->row->name, "ds_wrxchg", 9) == 0;
