@@ -111,6 +111,13 @@ static inline void lane_bytes(const Wave *w, unsigned index, unsigned lane, uint
     for (unsigned k = 0; k < bytes / 4; k++) out[k] = w->v[index + k][lane];
 }
 
+/* Each lane's place is behind that of the lane before. */
+static inline bool in_a_row(const uint64_t at[LANES], uint64_t bytes) {
+  uint64_t gaps = 0;
+  for (int l = 1; l < LANES; l++) gaps |= at[l] ^ (at[l - 1] + bytes);
+  return !gaps;
+}
+
 static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANES], uint64_t lanes, uint32_t detail) {
   unsigned bytes = detail & BYTES, lane;
   if (bytes == 16 && lanes == ~0ull) {
@@ -123,6 +130,10 @@ static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANE
     return;
   }
   const uint32_t *row = w->v[index];
+  if (bytes == 4 && lanes == ~0ull && in_a_row(at, 4)) {
+    memcpy((void *)(uintptr_t)at[0], row, sizeof(Lanes));
+    return;
+  }
   unsigned shift = detail & HIGH ? 16 : 0;
   switch (bytes) {
     case 1:

@@ -117,12 +117,14 @@ void reset_wave_checks(Wave *w) {
   memset(c->origin, 0, sizeof c->origin);
   memset(c->scalar_undefined, 0, sizeof c->scalar_undefined);
   memset(c->scalar_origin, 0, sizeof c->scalar_origin);
-  for (unsigned s = 0; s < SCALAR_REGISTERS; s++) {
-    /* the hardware or the trap handler has set these */
-    bool given = s == FLAT_SCRATCH || s == FLAT_SCRATCH + 1 || s == XNACK_MASK || s == XNACK_MASK + 1 ||
-                 (s >= TTMP0 && s < M0) || s == NULL_REGISTER || s >= VCCZ;
-    c->shadow.s[s] = 0;
-    if (!given && s != EXEC && s != EXEC + 1) put_scalar_shadow(c, s, s == SCC ? 1 : ~0u, NULL);
+  memset(c->shadow.s, 0, sizeof c->shadow.s);
+  for (unsigned s = 0; s <= SCC; s++) {
+    /* the hardware or the trap handler has set what is left out */
+    if (s == FLAT_SCRATCH) s = VCC;
+    if (s == TTMP0) s = M0;
+    if (s == NULL_REGISTER) s = SCC;
+    c->shadow.s[s] = s == SCC ? 1 : ~0u;
+    c->scalar_undefined[s / 64] |= 1ull << s % 64;
   }
   memset(c->in_flight, 0, sizeof c->in_flight);
   memset(c->flight_serial, 0, sizeof c->flight_serial);

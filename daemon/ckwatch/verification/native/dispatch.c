@@ -186,10 +186,11 @@ static void start_wave(Wave *w) {
   put_initial_scalars(w);
 
   /* Work-item ids, packed in v0 from gfx90a on: x, y if asked for, z if asked for. */
-  uint32_t ids = kernel->rsrc2 >> WORKITEM_ID_SHIFT & 3, x = launch->block[0], xy = x * launch->block[1];
+  uint32_t ids = kernel->rsrc2 >> WORKITEM_ID_SHIFT & 3, width = launch->block[0], height = launch->block[1];
+  uint32_t x = first % width, y = first / width % height, z = first / width / height;
   for (uint32_t l = 0; l < LANES; l++) {
-    uint32_t flat = first + l, in_layer = flat % xy;
-    w->v[0][l] = in_layer % x | (ids >= 1 ? in_layer / x << 10 : 0) | (ids >= 2 ? flat / xy << 20 : 0);
+    w->v[0][l] = x | (ids >= 1 ? y << 10 : 0) | (ids >= 2 ? z << 20 : 0);
+    if (++x == width && (x = 0, ++y == height)) y = 0, z++;
   }
   if (w->scratch_bytes) memset(w->scratch, 0xff, (size_t)w->scratch_bytes * LANES);
 }

@@ -92,11 +92,27 @@ static bool scratch_holds(Wave *w, const Instruction *i, const Places *p, unsign
   return false;
 }
 
+/* Where all lanes access dwords at the same offset, which lie side by side: the first one's place. False: elsewhere. */
+static bool is_scratch_row(const Wave *w, const Places *p, unsigned bytes, uint64_t *at) {
+  uint64_t apart = 0;
+  for (int l = 0; l < LANES; l++) apart |= p->at[l] ^ p->at[0];
+  *at = p->scratch + (p->at[0] >> 2) * sizeof(Lanes);
+  return !apart && p->at[0] % 4 == 0 && bytes % 4 == 0 && p->at[0] <= UINT32_MAX &&
+         *at + bytes / 4 * sizeof(Lanes) <= (uint64_t)w->scratch_bytes * LANES;
+}
+
 static uint64_t fetch_scratch(Wave *w, const Instruction *i, const Places *p, unsigned bytes, uint32_t *const rows[4],
                               LoadShadow shadow) {
-  uint64_t undefined = 0;
+  uint64_t undefined = 0, first;
   unsigned lane;
   const uint8_t *unknown = w->checks ? scratch_shadow(w) : NULL;
+  if (is_scratch_row(w, p, bytes, &first)) {
+    uint64_t doubtful = 0;
+    for (unsigned k = 0; unknown && k < bytes / 4; k++)
+      doubtful |= lanes_not_zero((const uint32_t *)(unknown + first) + k * LANES) & p->lanes;
+    for (unsigned k = 0; k < bytes / 4; k++) memcpy(rows[k], w->scratch + first + k * sizeof(Lanes), sizeof(Lanes));
+    if (!doubtful) return 0;
+  }
   for (unsigned k = 0; k < (bytes + 3) / 4; k++) memset(rows[k], 0, sizeof(Lanes));
   FOR_LANES(lane, p->lanes) {
     if (!scratch_holds(w, i, p, lane, bytes, false)) continue;
@@ -189,13 +205,9 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
   bool doubtful = any_of(c->undefined, index, count);
   const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, reach_of(p), bytes);
   if (all && !all->undefined) return;
-  if (all && !doubtful) {
-    uint64_t gaps = 0;
-    for (int l = 1; l < LANES; l++) gaps |= p->at[l] ^ (p->at[l - 1] + bytes);
-    if (!gaps) {
-      memset(all->undefined + (p->at[0] - all->base), 0, LANES * bytes);
-      return;
-    }
+  if (all && !doubtful && in_a_row(p->at, bytes)) {
+    memset(all->undefined + (p->at[0] - all->base), 0, LANES * bytes);
+    return;
   }
   FOR_LANES(lane, lanes) {
     unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
@@ -243,8 +255,19 @@ static NO_INLINE uint64_t store_memory_by_lane(Wave *w, const Instruction *i, co
 static void store_scratch(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
   unsigned bytes = detail & BYTES, lane;
   uint8_t *unknown = w->checks ? scratch_shadow(w) : NULL;
+  uint64_t first;
   if (unknown)
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) prepare_row(w->checks, index + k);
+  if (is_scratch_row(w, p, bytes, &first)) {
+    for (unsigned k = 0; k < bytes / 4; k++) {
+      uint32_t *row = (uint32_t *)(w->scratch + first) + k * LANES;
+      choose_lanes(row, p->lanes, w->v[index + k], row);
+      if (!unknown) continue;
+      row = (uint32_t *)(unknown + first) + k * LANES;
+      choose_lanes(row, p->lanes, w->checks->shadow.v[index + k], row);
+    }
+    return;
+  }
   FOR_LANES(lane, p->lanes) {
     if (!scratch_holds(w, i, p, lane, bytes, true)) continue;
     uint32_t values[4], shadows[4];

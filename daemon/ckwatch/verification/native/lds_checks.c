@@ -164,7 +164,8 @@ ALWAYS_INLINE uint64_t others_in_range(const LdsShadow *s, uint64_t other, uint3
                                  unsigned bytes) { \
     uint64_t own = EACH_BYTE * code, foreign = 0; \
     FOR_CHUNKS(l) \
-      if (is_row(layout, l)) foreign |= read_range(s, own, offset[l], CHUNK * bytes); \
+      if (l && offset[l] == offset[l - CHUNK] && is_row(layout, l) && is_row(layout, l - CHUNK)) continue; \
+      else if (is_row(layout, l)) foreign |= read_range(s, own, offset[l], CHUNK * bytes); \
       else if (is_one_place(layout, l)) foreign |= read_place_##Word(s, own, offset[l], bytes); \
       else \
         for (unsigned n = l; n < l + CHUNK; n++) foreign |= read_place_##Word(s, own, offset[n], bytes); \
