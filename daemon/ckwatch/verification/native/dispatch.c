@@ -228,11 +228,13 @@ static void run_checked_slice(Wave *w) {
       if (run_has_doubts(w->checks, run)) by_themselves = run->length < 8 ? run->length - 1 : 7;
       else {
         uint32_t rest = run->length;
+        const Instruction *i = &code[w->next];
         do {
-          const Instruction *i = &code[w->next++];
+          w->next++;
           i->execute(w, i);
-          left -= i->cost;
+          i++;
         } while (--rest && __builtin_expect(w->state == RUNNING, 1));
+        left -= (int32_t)run->cost;
         executed += run->length - rest;
         continue;
       }

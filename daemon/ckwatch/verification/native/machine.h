@@ -14,6 +14,7 @@
  *   lds_checks.c     races in LDS                            code.c           decoded code, and what leaves it
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
+ *   lanes.h          sixteen lanes at a time
  *
  * A file calls those below it, and none of them calls it.
  *
