@@ -29,9 +29,10 @@ SOURCES = Path(__file__).parent / "native"
 LIBRARY = "libamdhip64.so.7"
 """The name that hipcc's shared objects ask for."""
 
-COMPILE_FLAGS = (
+COMPILE_FLAGS: tuple[str, ...] = (
     *("-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-fPIC", "-fno-math-errno", "-fno-strict-aliasing"),
     *("-ffp-contract=off", "-fvisibility=hidden"),
+    *(["-mprefer-vector-width=512"] if platform.machine() == "x86_64" else []),  # loops are over 64 lanes
 )
 LINK_FLAGS = (
     *("-shared", f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={SOURCES / 'hip.map'}", "-Wl,-z,nodelete"),

@@ -37,8 +37,8 @@ uint64_t undefined_memory(const Region *region, const Places *p, uint64_t lanes,
   return found;
 }
 
-void checked_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
-                  uint64_t undefined, LoadShadow shadow, int counter) {
+void check_doubtful_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
+                         uint64_t undefined, LoadShadow shadow, int counter) {
   unsigned bytes = detail & BYTES, count = (bytes + 3) / 4, lane;
   if (bytes < 4) FOR_LANES(lane, undefined) shadow[lane][0] = shaped(shadow[lane][0], detail);
   uint32_t kept = kept_bits(w, detail);

@@ -34,15 +34,23 @@ static inline const Region *region_with(Wave *w, uint64_t address, uint64_t byte
   return region->size - (address - region->base) >= bytes ? region : NULL;
 }
 
-/* The one region that holds what all lanes access, or NULL. */
-static inline const Region *common_region(Wave *w, const Places *p, unsigned bytes) {
-  uint64_t low = ~0ull, high = 0;
+typedef struct {
+  uint64_t low, high;
+} Reach;
+
+static inline Reach reach_of(const Places *p) {
+  Reach r = {~0ull, 0};
   for (int l = 0; l < LANES; l++) {
-    low = p->at[l] < low ? p->at[l] : low;
-    high = p->at[l] > high ? p->at[l] : high;
+    r.low = p->at[l] < r.low ? p->at[l] : r.low;
+    r.high = p->at[l] > r.high ? p->at[l] : r.high;
   }
-  const Region *region = region_with(w, low, 1);
-  return region && high - region->base + bytes <= region->size ? region : NULL;
+  return r;
+}
+
+/* The one region that holds what all lanes access, or NULL. */
+static inline const Region *common_region(Wave *w, Reach r, unsigned bytes) {
+  const Region *region = region_with(w, r.low, 1);
+  return region && r.high - region->base + bytes <= region->size ? region : NULL;
 }
 
 static inline void fill_places(Places *p) {
@@ -65,12 +73,6 @@ typedef uint32_t Quad __attribute__((vector_size(16)));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Quad){__VA_ARGS__})
 #endif
 
-static inline uint32_t load_32(uint64_t at) {
-  uint32_t value;
-  memcpy(&value, (const void *)(uintptr_t)at, 4);
-  return value;
-}
-
 static inline void transpose(Quad q[4]) {
   Quad a = SHUFFLE(q[0], q[1], 0, 4, 1, 5), b = SHUFFLE(q[0], q[1], 2, 6, 3, 7);
   Quad c = SHUFFLE(q[2], q[3], 0, 4, 1, 5), d = SHUFFLE(q[2], q[3], 2, 6, 3, 7);
@@ -80,40 +82,24 @@ static inline void transpose(Quad q[4]) {
   q[3] = SHUFFLE(b, d, 2, 3, 6, 7);
 }
 
-static inline void gather(uint32_t *const rows[4], const uint64_t at[LANES], unsigned bytes) {
+/* Reads at each lane's offset. No row may hold the offsets. */
+static inline void gather(uint32_t *const rows[4], const uint8_t *base, const uint32_t offset[LANES],
+                          const Layout *layout, unsigned bytes) {
   switch (bytes) {
     case 1:
-      for (int l = 0; l < LANES; l++) rows[0][l] = *(const uint8_t *)(uintptr_t)at[l];
+      for (int l = 0; l < LANES; l++) rows[0][l] = base[offset[l]];
       break;
     case 2:
       for (int l = 0; l < LANES; l++) {
         uint16_t value;
-        memcpy(&value, (const void *)(uintptr_t)at[l], 2);
+        memcpy(&value, base + offset[l], 2);
         rows[0][l] = value;
       }
       break;
-    case 4:
-      for (int l = 0; l < LANES; l++) rows[0][l] = load_32(at[l]);
-      break;
-    case 8:
-      for (int l = 0; l < LANES; l++) {
-        uint64_t value;
-        memcpy(&value, (const void *)(uintptr_t)at[l], 8);
-        rows[0][l] = (uint32_t)value;
-        rows[1][l] = (uint32_t)(value >> 32);
-      }
-      break;
-    case 12:
-      for (int l = 0; l < LANES; l++)
-        for (int k = 0; k < 3; k++) rows[k][l] = load_32(at[l] + 4 * (unsigned)k);
-      break;
-    default:
-      for (int l = 0; l < LANES; l += 4) {
-        Quad q[4];
-        for (int k = 0; k < 4; k++) memcpy(&q[k], (const void *)(uintptr_t)at[l + k], 16);
-        transpose(q);
-        for (int k = 0; k < 4; k++) memcpy(&rows[k][l], &q[k], 16);
-      }
+    case 4: gather_words(rows, base, offset, layout, 4); break;
+    case 8: gather_words(rows, base, offset, layout, 8); break;
+    case 12: gather_words(rows, base, offset, layout, 12); break;
+    default: gather_words(rows, base, offset, layout, 16);
   }
 }
 
@@ -123,6 +109,13 @@ static inline void lane_bytes(const Wave *w, unsigned index, unsigned lane, uint
   if (bytes < 4) out[0] = w->v[index][lane] >> (detail & HIGH ? 16 : 0);
   else
     for (unsigned k = 0; k < bytes / 4; k++) out[k] = w->v[index + k][lane];
+}
+
+/* Each lane's place is behind that of the lane before. */
+static inline bool in_a_row(const uint64_t at[LANES], uint64_t bytes) {
+  uint64_t gaps = 0;
+  for (int l = 1; l < LANES; l++) gaps |= at[l] ^ (at[l - 1] + bytes);
+  return !gaps;
 }
 
 static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANES], uint64_t lanes, uint32_t detail) {
@@ -137,6 +130,10 @@ static inline void scatter(const Wave *w, unsigned index, const uint64_t at[LANE
     return;
   }
   const uint32_t *row = w->v[index];
+  if (bytes == 4 && lanes == ~0ull && in_a_row(at, 4)) {
+    memcpy((void *)(uintptr_t)at[0], row, sizeof(Lanes));
+    return;
+  }
   unsigned shift = detail & HIGH ? 16 : 0;
   switch (bytes) {
     case 1:
@@ -203,8 +200,15 @@ static inline void choose_rows(Wave *w, Rows *rows, unsigned index, uint64_t lan
 }
 
 /* The shadows of what `deliver` has put into registers; `counter` is -1 where the caller notes what is expected. */
-void checked_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail, uint64_t undefined,
-                  LoadShadow shadow, int counter);
+void check_doubtful_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
+                         uint64_t undefined, LoadShadow shadow, int counter);
+static inline void checked_load(Wave *w, const Instruction *i, unsigned index, uint64_t lanes, uint32_t detail,
+                                uint64_t undefined, LoadShadow shadow, int counter) {
+  const WaveChecks *c = w->checks;
+  unsigned count = ((detail & BYTES) + 3) / 4;
+  if (undefined || any_of(c->undefined, index, count) || any_of(c->in_flight, index, count))
+    check_doubtful_load(w, i, index, lanes, detail, undefined, shadow, counter);
+}
 /* The lanes that read undefined bytes of a region, and which. */
 uint64_t undefined_memory(const Region *region, const Places *p, uint64_t lanes, unsigned bytes, LoadShadow shadow);
 

@@ -122,12 +122,14 @@ void reset_wave_checks(Wave *w) {
   memset(c->origin, 0, sizeof c->origin);
   memset(c->scalar_undefined, 0, sizeof c->scalar_undefined);
   memset(c->scalar_origin, 0, sizeof c->scalar_origin);
-  for (unsigned s = 0; s < SCALAR_REGISTERS; s++) {
-    /* the hardware or the trap handler has set these */
-    bool given = s == FLAT_SCRATCH || s == FLAT_SCRATCH + 1 || s == XNACK_MASK || s == XNACK_MASK + 1 ||
-                 (s >= TTMP0 && s < M0) || s == NULL_REGISTER || s >= VCCZ;
-    c->shadow.s[s] = 0;
-    if (!given && s != EXEC && s != EXEC + 1) put_scalar_shadow(c, s, s == SCC ? 1 : ~0u, NULL);
+  memset(c->shadow.s, 0, sizeof c->shadow.s);
+  for (unsigned s = 0; s <= SCC; s++) {
+    /* the hardware or the trap handler has set what is left out */
+    if (s == FLAT_SCRATCH) s = VCC;
+    if (s == TTMP0) s = M0;
+    if (s == NULL_REGISTER) s = SCC;
+    c->shadow.s[s] = s == SCC ? 1 : ~0u;
+    c->scalar_undefined[s / 64] |= 1ull << s % 64;
   }
   memset(c->in_flight, 0, sizeof c->in_flight);
   memset(c->flight_serial, 0, sizeof c->flight_serial);
@@ -219,8 +221,8 @@ static NO_INLINE void report_missing_wait(Wave *w, const Instruction *i, unsigne
   land(c, index);
 }
 
-static NO_INLINE void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes,
-                                   const char *use) {
+void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes,
+                   const char *use) {
   WaveChecks *c = w->checks;
   for (unsigned r = index; r < index + count; r++)
     if (c->in_flight[r / 64] >> r % 64 & 1 && c->flight_lanes[r] & lanes)
@@ -244,10 +246,6 @@ static NO_INLINE void check_scalar_flight(Wave *w, const Instruction *i, unsigne
 }
 
 /* ---- Uses by memory instructions --------------------------------------------------------------------------------- */
-void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes) {
-  if (any_of(w->checks->in_flight, index, count)) check_flight(w, i, index, count, lanes, "read");
-}
-
 static NO_INLINE void use_undefined_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count,
                                            const char *use) {
   WaveChecks *c = w->checks;
@@ -277,9 +275,8 @@ static NO_INLINE void use_undefined_address(Wave *w, const Instruction *i, unsig
   }
 }
 
-void check_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes) {
+void check_doubtful_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes) {
   WaveChecks *c = w->checks;
-  if (!lanes) return;
   if (o->kind == VECTOR) {
     unsigned count = o->count ? o->count : 1;
     check_use(w, i, o->index, count, lanes);
@@ -804,6 +801,29 @@ void choose_looked_at(Instruction *i) {
   }
   if (flags & (READS_VCC | WRITES_VCC)) look_at(i, VECTOR_REGISTERS + VCC, 2);
   if (flags & (READS_SCC | WRITES_SCC)) look_at(i, VECTOR_REGISTERS + SCC, 1);
+}
+
+/* False for what changes the state of the wave or of the checks, or where it goes on. */
+static bool stays_in_run(const Instruction *i) {
+  if (i->row->flags & (IS_MEMORY | IS_BRANCH | ENDS_BLOCK) || i->parts) return false;
+  if (begins(i->text, "v_")) return true;
+  return begins(i->text, "s_") && !begins(i->text, "s_wait") && !begins(i->text, "s_set_gpr") &&
+         !begins(i->text, "s_cbranch") && !begins(i->text, "s_call") && !begins(i->text, "s_barrier");
+}
+
+void find_runs(Code *code) {
+  code->runs = calloc(code->count + 1, sizeof *code->runs);
+  if (!code->runs) abort();
+  for (uint32_t n = code->count; n-- > 0;) {
+    const Instruction *i = &code->instructions[n];
+    Run *run = &code->runs[n];
+    bool ends = i->row->flags & (IS_BRANCH | ENDS_BLOCK) && !(i->row->flags & IS_MEMORY);
+    if (!ends && !stays_in_run(i)) continue;
+    if (!ends) *run = run[1];
+    run->length++;
+    run->cost += i->cost;
+    for (unsigned l = 0; l < LOOKED_AT; l++) run->registers[i->word[l]] |= i->looked_at[l];
+  }
 }
 
 void check_before(Wave *w, const Instruction *i) {

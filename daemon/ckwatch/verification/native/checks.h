@@ -8,6 +8,7 @@
 #ifndef CHECKS_H
 #define CHECKS_H
 
+#include "lanes.h"
 #include "machine.h"
 
 enum { VM, LGKM, COUNTERS };
@@ -94,6 +95,14 @@ static inline bool has_doubts(const WaveChecks *c, const Instruction *i) {
   return false;
 }
 
+/* The same of all instructions of a run, of which none makes anything so: where nothing is, they need no look each. */
+static inline bool run_has_doubts(const WaveChecks *c, const Run *run) {
+  _Static_assert(REGISTER_WORDS == ALWAYS + 1, "a run has the words that the checks have");
+  uint64_t doubts = 0;
+  for (unsigned n = 0; n < REGISTER_WORDS; n++) doubts |= run->registers[n] & (c->any_undefined[n] | c->any_in_flight[n]);
+  return doubts != 0;
+}
+
 uint32_t *prepare_row(WaveChecks *c, unsigned index);                /* the register's shadow, exact in all lanes */
 void note_row(WaveChecks *c, unsigned index, const Instruction *origin); /* after a change of that row */
 static inline void define_lanes(WaveChecks *c, unsigned index, uint64_t lanes) {
@@ -106,9 +115,21 @@ void put_scalar_shadow(WaveChecks *c, unsigned index, uint32_t bits, const Instr
 
 /* The uses of registers by memory instructions: missing waits, undefined addresses, undefined data to memory. `lanes`
  * are those that use them. */
-void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes);
+void check_flight(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, const char *use);
+static inline void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes) {
+  if (any_of(w->checks->in_flight, index, count)) check_flight(w, i, index, count, lanes, "read");
+}
 void check_scalar_use(Wave *w, const Instruction *i, unsigned index, unsigned count);
-void check_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes); /* vector or scalar, or none */
+void check_doubtful_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes);
+static inline void check_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes) { /* or none */
+  const WaveChecks *c = w->checks;
+  unsigned count = o->count ? o->count : 1;
+  bool doubtful = o->kind == VECTOR   ? any_of(c->in_flight, o->index, count) || any_of(c->undefined, o->index, count)
+                  : o->kind == SCALAR ? any_of(c->scalar_in_flight, o->index, count) ||
+                                            any_of(c->scalar_undefined, o->index, count)
+                                      : false;
+  if (lanes && doubtful) check_doubtful_address(w, i, o, lanes);
+}
 void check_stored(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, uint32_t mask);
 void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, int counter);
 void check_scalar_result(Wave *w, const Instruction *i, unsigned index, unsigned count);
@@ -135,10 +156,11 @@ typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;
 /* For each lane the offset and the number of bytes, all within the allocation, before the bytes are written; `written`
  * are the new values, [lane][byte / 4], and `undefined` their shadow (NULL: defined). Reads set the lanes of the result
  * that have undefined bytes, and their shadow. `counter` is VM for LDS-DMA. `serial` comes from next_lds_serial. */
-uint32_t next_lds_serial(Wave *w, int counter);
-/* The same for what has nothing to report and is defined. False: check_lds has to look at it. */
+static inline uint32_t next_lds_serial(Wave *w, int counter) { return ++w->checks->lds_serial[counter]; }
+/* The same for what has nothing to report and is defined, with all offsets in the allocation, also those of lanes that
+ * take no part. False: check_lds has to look at it. */
 bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
-              const uint32_t offset[LANES], uint64_t lanes, unsigned bytes);
+              const uint32_t offset[LANES], const Layout *layout, uint64_t lanes, unsigned bytes);
 uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
                    const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
                    LoadShadow undefined, LoadShadow read);

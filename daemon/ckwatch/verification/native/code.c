@@ -20,6 +20,7 @@ void free_code(Code *code) {
   if (!code) return;
   for (uint32_t n = 0; n < code->count; n++) free(code->instructions[n].parts);
   free(code->instructions);
+  free(code->runs);
   free(code->texts);
   free(code);
 }

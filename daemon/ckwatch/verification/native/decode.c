@@ -387,6 +387,8 @@ static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint
   if (i->row->flags & ALL_RESULTS_READ) i->reads |= 3, i->writes |= 3;
   if (i->sdwa && i->dst_unused == 2) i->reads |= 1;
   if (i->dpp && results) i->reads |= 1;
+  i->direct = !(i->sdwa || i->dpp || i->clamp || i->omod || i->half_result || i->op_sel || i->has_op_sel_hi ||
+                i->neg_lo || i->neg_hi || i->format);
 }
 
 Code *decode(const char *disassembly, Arch arch, char **problem) {
@@ -451,5 +453,6 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   last->text = "the end of the code";
   last->address = code->text_bytes = code->count ? last[-1].address + last[-1].size : 0;
   last->target = -1;
+  find_runs(code);
   return code;
 }

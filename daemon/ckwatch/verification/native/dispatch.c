@@ -210,10 +210,11 @@ static void start_wave(Wave *w) {
   put_initial_scalars(w);
 
   /* Work-item ids, packed in v0 from gfx90a on: x, y if asked for, z if asked for. */
-  uint32_t ids = kernel->rsrc2 >> WORKITEM_ID_SHIFT & 3, x = launch->block[0], xy = x * launch->block[1];
+  uint32_t ids = kernel->rsrc2 >> WORKITEM_ID_SHIFT & 3, width = launch->block[0], height = launch->block[1];
+  uint32_t x = first % width, y = first / width % height, z = first / width / height;
   for (uint32_t l = 0; l < LANES; l++) {
-    uint32_t flat = first + l, in_layer = flat % xy;
-    w->v[0][l] = in_layer % x | (ids >= 1 ? in_layer / x << 10 : 0) | (ids >= 2 ? flat / xy << 20 : 0);
+    w->v[0][l] = x | (ids >= 1 ? y << 10 : 0) | (ids >= 2 ? z << 20 : 0);
+    if (++x == width && (x = 0, ++y == height)) y = 0, z++;
   }
   if (w->scratch_bytes) memset(w->scratch, 0xff, (size_t)w->scratch_bytes * LANES);
 }
@@ -244,11 +245,29 @@ static void run_slice(Wave *w) {
 
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
+  const Run *runs = w->code->runs;
   const bool traced = w->launch->traced;
   const int32_t slice = slice_of(w->launch);
   int32_t left = slice;
   uint32_t executed = 0;
-  do {
+  for (uint32_t by_themselves = 0; __builtin_expect(w->state == RUNNING, 1) && left > 0;) {
+    const Run *run = &runs[w->next];
+    if (by_themselves) by_themselves--;
+    else if (run->length > 1 && !traced && (int32_t)run->cost < left) {
+      if (run_has_doubts(w->checks, run)) by_themselves = run->length < 8 ? run->length - 1 : 7;
+      else {
+        uint32_t rest = run->length;
+        const Instruction *i = &code[w->next];
+        do {
+          w->next++;
+          i->execute(w, i);
+          i++;
+        } while (--rest && __builtin_expect(w->state == RUNNING, 1));
+        left -= (int32_t)run->cost;
+        executed += run->length - rest;
+        continue;
+      }
+    }
     const Instruction *i = &code[w->next++];
     if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
       check_before(w, i);
@@ -259,7 +278,7 @@ static void run_checked_slice(Wave *w) {
     }
     executed++;
     left -= i->cost;
-  } while (__builtin_expect(w->state == RUNNING, 1) && left > 0);
+  }
   w->executed += executed;
   w->counted += (uint64_t)(slice - left);
 }

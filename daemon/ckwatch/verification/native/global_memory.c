@@ -18,12 +18,9 @@
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 /* One byte in doubt makes each lane be looked at; most often the bytes of all lanes are one range without any. */
-static uint64_t undefined_of_region(const Region *region, const Places *p, unsigned bytes, LoadShadow shadow) {
-  uint64_t low = ~0ull, high = 0;
-  for (int l = 0; l < LANES; l++) {
-    low = p->at[l] < low ? p->at[l] : low;
-    high = p->at[l] > high ? p->at[l] : high;
-  }
+static uint64_t undefined_of_region(const Region *region, const Places *p, Reach reach, unsigned bytes,
+                                    LoadShadow shadow) {
+  uint64_t low = reach.low, high = reach.high;
   if (low - region->base >= region->undefined_to || high - region->base + bytes <= region->undefined_from) return 0;
   if (high - low <= 4096 && !memchr(region->undefined + (low - region->base), 1, high - low + bytes)) return 0;
   return undefined_memory(region, p, p->lanes, bytes, shadow);
@@ -56,11 +53,15 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
 
 static inline uint64_t fetch_memory(Wave *w, const Instruction *i, const Places *p, unsigned bytes,
                                     uint32_t *const rows[4], LoadShadow shadow) {
-  const Region *region = p->partial ? NULL : common_region(w, p, bytes);
+  Reach reach = reach_of(p);
+  const Region *region = p->partial || reach.high - reach.low > UINT32_MAX ? NULL : common_region(w, reach, bytes);
   if (!region) return fetch_memory_by_lane(w, i, p, bytes, rows, shadow);
-  gather(rows, p->at, bytes);
+  uint32_t offset[LANES];
+  for (int l = 0; l < LANES; l++) offset[l] = (uint32_t)(p->at[l] - reach.low);
+  Layout layout = layout_of(offset, bytes);
+  gather(rows, (const uint8_t *)(uintptr_t)reach.low, offset, &layout, bytes);
   if (w->group->order) order_read(w, i, region, p, p->lanes, bytes);
-  return w->checks && region->undefined ? undefined_of_region(region, p, bytes, shadow) : 0;
+  return w->checks && region->undefined ? undefined_of_region(region, p, reach, bytes, shadow) : 0;
 }
 
 /* Scratch of one lane: its dwords are 256 bytes apart. */
@@ -94,11 +95,27 @@ static bool scratch_holds(Wave *w, const Instruction *i, const Places *p, unsign
   return false;
 }
 
+/* Where all lanes access dwords at the same offset, which lie side by side: the first one's place. False: elsewhere. */
+static bool is_scratch_row(const Wave *w, const Places *p, unsigned bytes, uint64_t *at) {
+  uint64_t apart = 0;
+  for (int l = 0; l < LANES; l++) apart |= p->at[l] ^ p->at[0];
+  *at = p->scratch + (p->at[0] >> 2) * sizeof(Lanes);
+  return !apart && p->at[0] % 4 == 0 && bytes % 4 == 0 && p->at[0] <= UINT32_MAX &&
+         *at + bytes / 4 * sizeof(Lanes) <= (uint64_t)w->scratch_bytes * LANES;
+}
+
 static uint64_t fetch_scratch(Wave *w, const Instruction *i, const Places *p, unsigned bytes, uint32_t *const rows[4],
                               LoadShadow shadow) {
-  uint64_t undefined = 0;
+  uint64_t undefined = 0, first;
   unsigned lane;
   const uint8_t *unknown = w->checks ? scratch_shadow(w) : NULL;
+  if (is_scratch_row(w, p, bytes, &first)) {
+    uint64_t doubtful = 0;
+    for (unsigned k = 0; unknown && k < bytes / 4; k++)
+      doubtful |= lanes_not_zero((const uint32_t *)(unknown + first) + k * LANES) & p->lanes;
+    for (unsigned k = 0; k < bytes / 4; k++) memcpy(rows[k], w->scratch + first + k * sizeof(Lanes), sizeof(Lanes));
+    if (!doubtful) return 0;
+  }
   for (unsigned k = 0; k < (bytes + 3) / 4; k++) memset(rows[k], 0, sizeof(Lanes));
   FOR_LANES(lane, p->lanes) {
     if (!scratch_holds(w, i, p, lane, bytes, false)) continue;
@@ -189,15 +206,11 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
   check_stored(w, i, index, count, lanes, mask_of(detail));
   check_conflicts(w, i, p, lanes, detail, index);
   bool doubtful = any_of(c->undefined, index, count);
-  const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, p, bytes);
+  const Region *all = p->partial || lanes != ~0ull ? NULL : common_region(w, reach_of(p), bytes);
   if (all && !all->undefined) return;
-  if (all && !doubtful) {
-    uint64_t gaps = 0;
-    for (int l = 1; l < LANES; l++) gaps |= p->at[l] ^ (p->at[l - 1] + bytes);
-    if (!gaps) {
-      memset(all->undefined + (p->at[0] - all->base), 0, LANES * bytes);
-      return;
-    }
+  if (all && !doubtful && in_a_row(p->at, bytes)) {
+    memset(all->undefined + (p->at[0] - all->base), 0, LANES * bytes);
+    return;
   }
   FOR_LANES(lane, lanes) {
     unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
@@ -245,8 +258,19 @@ static NO_INLINE uint64_t store_memory_by_lane(Wave *w, const Instruction *i, co
 static void store_scratch(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
   unsigned bytes = detail & BYTES, lane;
   uint8_t *unknown = w->checks ? scratch_shadow(w) : NULL;
+  uint64_t first;
   if (unknown)
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) prepare_row(w->checks, index + k);
+  if (is_scratch_row(w, p, bytes, &first)) {
+    for (unsigned k = 0; k < bytes / 4; k++) {
+      uint32_t *row = (uint32_t *)(w->scratch + first) + k * LANES;
+      choose_lanes(row, p->lanes, w->v[index + k], row);
+      if (!unknown) continue;
+      row = (uint32_t *)(unknown + first) + k * LANES;
+      choose_lanes(row, p->lanes, w->checks->shadow.v[index + k], row);
+    }
+    return;
+  }
   FOR_LANES(lane, p->lanes) {
     if (!scratch_holds(w, i, p, lane, bytes, true)) continue;
     uint32_t values[4], shadows[4];
@@ -267,7 +291,7 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
   else if (p->lanes) {
     uint64_t done = p->lanes;
     if (w->group->order) order_store(w, i, p, detail, index);
-    if (!p->partial && common_region(w, p, bytes)) scatter(w, index, p->at, p->lanes, detail);
+    if (!p->partial && common_region(w, reach_of(p), bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);
     if (w->checks) checked_store(w, i, p, done, detail, index);
   }

@@ -25,11 +25,10 @@ uint64_t lds_lanes_by_lane(Wave *w, const Instruction *i, const uint32_t offset[
 
 static inline uint64_t fetch_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes,
                                  unsigned bytes, uint32_t serial, uint32_t *const rows[4], LoadShadow shadow) {
-  uint64_t good = lds_lanes(w, i, offset, lanes, bytes), at[LANES];
-  uint64_t base = (uint64_t)(uintptr_t)w->group->lds;
+  Layout layout = layout_of(offset, bytes);
+  uint64_t good = lds_lanes(w, i, offset, lanes, bytes);
   if (good == lanes) {
-    for (int l = 0; l < LANES; l++) at[l] = base + offset[l];
-    gather(rows, at, bytes);
+    gather(rows, w->group->lds, offset, &layout, bytes);
   } else {
     unsigned lane;
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) memset(rows[k], 0, sizeof(Lanes));
@@ -39,7 +38,7 @@ static inline uint64_t fetch_lds(Wave *w, const Instruction *i, const uint32_t o
       for (unsigned k = 0; k < (bytes + 3) / 4; k++) rows[k][lane] = values[k];
     }
   }
-  if (!w->checks) return 0;
+  if (!w->checks || (good == lanes && note_lds(w, i, LDS_READ, LGKM, serial, offset, &layout, good, bytes))) return 0;
   return check_lds(w, i, LDS_READ, LGKM, serial, offset, good, bytes, NULL, NULL, shadow);
 }
 
@@ -66,8 +65,9 @@ void read_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint6
   if (w->checks) checked_load(w, i, index, lanes, detail, undefined, shadow, counter);
 }
 
-static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t good,
-                                        uint32_t detail, unsigned index, uint32_t serial) {
+static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES],
+                                        const Layout *layout, uint64_t lanes, uint64_t good, uint32_t detail,
+                                        unsigned index, uint32_t serial) {
   unsigned bytes = detail & BYTES, count = (bytes + 3) / 4, lane;
   WaveChecks *c = w->checks;
   LoadShadow values, shadow;
@@ -75,7 +75,8 @@ static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uin
   uint64_t doubtful = 0;
   if (any_of(c->undefined, index, count))
     for (unsigned k = 0; k < count; k++) doubtful |= c->undefined_lanes[index + k] & good;
-  if (!doubtful && note_lds(w, i, LDS_WRITE, LGKM, serial, offset, good, bytes)) return;
+  if (!doubtful && good == lanes && note_lds(w, i, LDS_WRITE, LGKM, serial, offset, layout, good, bytes))
+    return;
   if (doubtful)
     for (unsigned k = 0; k < count; k++) prepare_row(c, index + k);
   FOR_LANES(lane, good) {
@@ -87,8 +88,14 @@ static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uin
 
 void write_lds(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, uint32_t detail,
                unsigned index, uint32_t serial) {
+  Layout layout = layout_of(offset, detail & BYTES);
   uint64_t good = lds_lanes(w, i, offset, lanes, detail & BYTES), at[LANES];
-  if (w->checks) checked_write_lds(w, i, offset, good, detail, index, serial);
+  if (w->checks) checked_write_lds(w, i, offset, &layout, lanes, good, detail, index, serial);
+  if (good == ~0ull && (detail & BYTES) == 4 && !layout.irregular) {
+    for (unsigned l = 0; l < LANES; l += CHUNK)
+      *(Chunk *)(w->group->lds + offset[l]) = *(const Chunk *)(w->v[index] + l);
+    return;
+  }
   uint64_t base = (uint64_t)(uintptr_t)w->group->lds;
   for (int l = 0; l < LANES; l++) at[l] = base + offset[l];
   scatter(w, index, at, good, detail);

@@ -14,9 +14,7 @@ uint64_t lds_lanes_by_lane(Wave *w, const Instruction *i, const uint32_t offset[
 
 static inline uint64_t lds_lanes(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes,
                                  unsigned bytes) {
-  uint32_t high = 0;
-  for (int l = 0; l < LANES; l++) high = offset[l] > high ? offset[l] : high;
-  if ((uint64_t)high + bytes <= w->group->lds_bytes) return lanes;
+  if (w->group->lds_bytes >= bytes && all_below(offset, (uint64_t)w->group->lds_bytes - bytes + 1)) return lanes;
   return lds_lanes_by_lane(w, i, offset, lanes, bytes);
 }
 

@@ -22,7 +22,7 @@ static const uint8_t code_of[MAX_WAVES] = {
 };
 
 struct LdsShadow {
-  uint32_t low, high;  /* where something was accessed since the last barrier */
+  Chunk low, high;     /* where something was accessed since the last barrier, by lanes */
   bool kept;           /* something from before it is still outstanding */
   uint32_t operations; /* of all waves */
   uint8_t *writers, *readers, *notes;
@@ -34,6 +34,11 @@ struct LdsShadow {
 static size_t part_bytes(uint32_t lds_bytes) { return ((size_t)lds_bytes + 63) / 64 * 64 + 5 * 64; }
 size_t lds_shadow_bytes(uint32_t lds_bytes) { return sizeof(LdsShadow) + 4 * part_bytes(lds_bytes); }
 
+static void forget_accesses(LdsShadow *s) {
+  s->low = (Chunk){0} - 1;
+  s->high = (Chunk){0};
+}
+
 void reset_lds_shadow(Workgroup *group) {
   LdsShadow *s = group->lds_shadow;
   if (!s) return;
@@ -41,11 +46,10 @@ void reset_lds_shadow(Workgroup *group) {
   s->writers = s->bytes, s->readers = s->writers + part, s->notes = s->readers + part, s->lanes = s->notes + part;
   memset(s->writers, UNDEFINED, group->lds_bytes);
   memset(s->readers, 0, group->lds_bytes);
-  s->low = UINT32_MAX, s->high = s->operations = 0;
+  forget_accesses(s);
+  s->operations = 0;
   s->kept = false;
 }
-
-uint32_t next_lds_serial(Wave *w, int counter) { return ++w->checks->lds_serial[counter]; }
 
 static bool covers(const LdsOperation *o, unsigned lane, uint32_t at) {
   return o->lanes >> lane & 1 && at - o->offset[lane] < o->bytes;
@@ -86,67 +90,124 @@ static void record(Wave *w, const Instruction *i, LdsOperationKind kind, uint32_
   o->number = ++s->operations;
   o->bytes = bytes;
   memcpy(o->offset, offset, sizeof o->offset);
-  uint32_t low = UINT32_MAX, high = 0;
-  for (int l = 0; l < LANES; l++) {
-    low = offset[l] < low ? offset[l] : low;
-    high = offset[l] > high ? offset[l] : high;
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    Chunk at = *(const Chunk *)(offset + l), end = at + bytes;
+    Chunk lower = (Chunk)(at < s->low), higher = (Chunk)(end > s->high);
+    s->low = (at & lower) | (s->low & ~lower);
+    s->high = (end & higher) | (s->high & ~higher);
   }
-  s->low = low < s->low ? low : s->low;
-  s->high = high + bytes > s->high ? high + bytes : s->high;
-  if (s->high > w->group->lds_bytes) s->high = w->group->lds_bytes;
 }
 
-/* Where nothing is special: every byte that is accessed was written by this wave, or before the last barrier. */
+/* Where nothing is special: every byte that is accessed was written by this wave, or before the last barrier. A chunk of
+ * lanes that accesses one place, or places in a row, is looked at as one. */
 typedef uint8_t Word1 __attribute__((may_alias));
 typedef uint16_t Word2 __attribute__((may_alias, aligned(1)));
 typedef uint32_t Word4 __attribute__((may_alias, aligned(1)));
 typedef uint64_t Word8 __attribute__((may_alias, aligned(1)));
-typedef uint64_t Word16 __attribute__((vector_size(16), may_alias, aligned(1)));
 
-#define EACH_WORD(at) \
-  for (unsigned l = 0; l < LANES; l++) \
-    for (unsigned k = 0, at = offset[l]; k < words; k++, at += sizeof own)
+#define AT(Word, bytes, at) (*(Word *)((bytes) + (at)))
 
+#define EACH_BYTE 0x0101010101010101ull
+#define FOR_CHUNKS(l) for (unsigned l = 0; l < LANES; l += CHUNK)
+
+ALWAYS_INLINE uint64_t read_range(LdsShadow *s, uint64_t own, uint32_t at, unsigned bytes) {
+  uint64_t foreign = 0;
+  if (bytes % sizeof(Chunk) == 0) {
+    Chunk others = {0}, codes = (Chunk){0} + (uint32_t)own;
+    for (uint32_t end = at + bytes; at < end; at += sizeof(Chunk)) {
+      others |= AT(Chunk, s->writers, at) & ~codes;
+      AT(Chunk, s->readers, at) |= codes;
+    }
+    return !is_zero(others);
+  }
+  for (uint32_t end = at + bytes; at < end; at += 8) {
+    foreign |= AT(Word8, s->writers, at) & ~own;
+    AT(Word8, s->readers, at) |= own;
+  }
+  return foreign;
+}
+
+ALWAYS_INLINE uint64_t others_in_range(const LdsShadow *s, uint64_t other, uint32_t at, unsigned bytes) {
+  uint64_t foreign = 0;
+  if (bytes % sizeof(Chunk) == 0) {
+    Chunk others = {0};
+    for (uint32_t end = at + bytes; at < end; at += sizeof(Chunk))
+      others |= AT(Chunk, s->writers, at) | AT(Chunk, s->readers, at);
+    return !is_zero(others & ((Chunk){0} + (uint32_t)other));
+  }
+  for (uint32_t end = at + bytes; at < end; at += 8)
+    foreign |= (AT(Word8, s->writers, at) | AT(Word8, s->readers, at)) & other;
+  return foreign;
+}
+
+/* Readers are only noted where they are not yet: lanes that read the same place do not wait for each other. */
 #define FOR_WORDS(Word) \
-  ALWAYS_INLINE bool read_##Word(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], unsigned words) { \
-    Word own, foreign = {0}, none = {0}; \
-    memset(&own, code, sizeof own); \
-    EACH_WORD(at) { \
-      foreign |= *(Word *)(s->writers + at) & ~own; \
-      *(Word *)(s->readers + at) |= own; \
+  ALWAYS_INLINE uint64_t read_place_##Word(LdsShadow *s, uint64_t own, uint32_t at, unsigned bytes) { \
+    uint64_t foreign = 0; \
+    for (uint32_t end = at + bytes; at < end; at += sizeof(Word)) { \
+      Word readers = AT(Word, s->readers, at); \
+      foreign |= (uint64_t)AT(Word, s->writers, at) & (Word)~own; \
+      if ((readers & (Word)own) != (Word)own) AT(Word, s->readers, at) = (Word)(readers | own); \
     } \
-    return memcmp(&foreign, &none, sizeof none) == 0; \
+    return foreign; \
   } \
-  ALWAYS_INLINE bool write_##Word(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], unsigned words) { \
-    Word own, other, foreign = {0}, none = {0}; \
-    memset(&own, code, sizeof own); \
-    memset(&other, CODE & ~code, sizeof other); \
-    EACH_WORD(at) foreign |= (*(Word *)(s->writers + at) | *(Word *)(s->readers + at)) & other; \
-    if (memcmp(&foreign, &none, sizeof none) != 0) return false; \
-    EACH_WORD(at) *(Word *)(s->writers + at) = own; \
-    return true; \
+  ALWAYS_INLINE uint64_t others_##Word(LdsShadow *s, uint64_t other, uint32_t at, unsigned bytes) { \
+    uint64_t foreign = 0; \
+    for (uint32_t end = at + bytes; at < end; at += sizeof(Word)) \
+      foreign |= (uint64_t)(AT(Word, s->writers, at) | AT(Word, s->readers, at)) & (Word)other; \
+    return foreign; \
   } \
-  ALWAYS_INLINE bool direct_##Word(LdsShadow *s, uint8_t wave, const uint32_t offset[LANES], unsigned words) { \
-    Word own, note; \
-    if (!write_##Word(s, code_of[wave], offset, words)) return false; \
-    memset(&own, BY_NOTE, sizeof own); \
-    memset(&note, wave | DIRECT_NOTE, sizeof note); \
-    EACH_WORD(at) *(Word *)(s->writers + at) = own, *(Word *)(s->notes + at) = note; \
+  ALWAYS_INLINE void note_##Word(uint8_t *notes, uint64_t note, uint32_t at, unsigned bytes) { \
+    for (uint32_t end = at + bytes; at < end; at += sizeof(Word)) AT(Word, notes, at) = (Word)note; \
+  } \
+  ALWAYS_INLINE bool read_##Word(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], const Layout *layout, \
+                                 unsigned bytes) { \
+    uint64_t own = EACH_BYTE * code, foreign = 0; \
+    FOR_CHUNKS(l) \
+      if (l && offset[l] == offset[l - CHUNK] && is_row(layout, l) && is_row(layout, l - CHUNK)) continue; \
+      else if (is_row(layout, l)) foreign |= read_range(s, own, offset[l], CHUNK * bytes); \
+      else if (is_one_place(layout, l)) foreign |= read_place_##Word(s, own, offset[l], bytes); \
+      else \
+        for (unsigned n = l; n < l + CHUNK; n++) foreign |= read_place_##Word(s, own, offset[n], bytes); \
+    return !foreign; \
+  } \
+  ALWAYS_INLINE void note_lanes_##Word(uint8_t *notes, uint8_t note, const uint32_t offset[LANES], \
+                                       const Layout *layout, unsigned bytes) { \
+    uint64_t each = EACH_BYTE * note; \
+    FOR_CHUNKS(l) \
+      if (is_row(layout, l)) memset(notes + offset[l], note, CHUNK * bytes); \
+      else \
+        for (unsigned n = l; n < l + CHUNK; n++) note_##Word(notes, each, offset[n], bytes); \
+  } \
+  ALWAYS_INLINE bool write_##Word(LdsShadow *s, uint8_t code, const uint32_t offset[LANES], const Layout *layout, \
+                                  unsigned bytes) { \
+    uint64_t other = EACH_BYTE * (CODE & ~code), foreign = 0; \
+    FOR_CHUNKS(l) \
+      if (is_row(layout, l)) foreign |= others_in_range(s, other, offset[l], CHUNK * bytes); \
+      else \
+        for (unsigned n = l; n < l + CHUNK; n++) foreign |= others_##Word(s, other, offset[n], bytes); \
+    if (!foreign) note_lanes_##Word(s->writers, code, offset, layout, bytes); \
+    return !foreign; \
+  } \
+  ALWAYS_INLINE bool direct_##Word(LdsShadow *s, uint8_t wave, const uint32_t offset[LANES], const Layout *layout, \
+                                   unsigned bytes) { \
+    if (!write_##Word(s, code_of[wave], offset, layout, bytes)) return false; \
+    note_lanes_##Word(s->writers, BY_NOTE, offset, layout, bytes); \
+    note_lanes_##Word(s->notes, wave | DIRECT_NOTE, offset, layout, bytes); \
     return true; \
   }
-FOR_WORDS(Word1)
-FOR_WORDS(Word2)
-FOR_WORDS(Word4)
 FOR_WORDS(Word8)
-FOR_WORDS(Word16)
+FOR_WORDS(Word4)
+FOR_WORDS(Word2)
+FOR_WORDS(Word1)
 
-#define BY_BYTES(access, s, code, offset, bytes) \
-  ((bytes) == 16  ? access##_Word16(s, code, offset, 1) \
-   : (bytes) == 8 ? access##_Word8(s, code, offset, 1) \
-   : (bytes) == 4 ? access##_Word4(s, code, offset, 1) \
-   : (bytes) == 2 ? access##_Word2(s, code, offset, 1) \
-   : (bytes) == 1 ? access##_Word1(s, code, offset, 1) \
-                  : access##_Word4(s, code, offset, (bytes) / 4))
+#define BY_BYTES(access, s, code, offset, layout, bytes) \
+  ((bytes) == 16  ? access##_Word8(s, code, offset, layout, 16) \
+   : (bytes) == 8 ? access##_Word8(s, code, offset, layout, 8) \
+   : (bytes) == 4 ? access##_Word4(s, code, offset, layout, 4) \
+   : (bytes) == 2 ? access##_Word2(s, code, offset, layout, 2) \
+   : (bytes) == 1 ? access##_Word1(s, code, offset, layout, 1) \
+                  : access##_Word4(s, code, offset, layout, bytes))
 
 /* No two lanes write the same byte. */
 static bool are_apart(LdsShadow *s, const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
@@ -161,22 +222,20 @@ static bool are_apart(LdsShadow *s, const uint32_t offset[LANES], uint64_t lanes
 }
 
 /* Lanes that take no part have the offset of one that does, unless some are out of bounds. */
-static bool is_usual(Wave *w, LdsAccess access, int counter, const uint32_t offset[LANES], uint64_t lanes,
-                     unsigned bytes) {
+static bool is_usual(Wave *w, LdsAccess access, int counter, const uint32_t offset[LANES], const Layout *layout,
+                     uint64_t lanes, unsigned bytes) {
   LdsShadow *s = w->group->lds_shadow;
-  uint32_t highest = 0;
-  for (int l = 0; l < LANES; l++) highest = offset[l] > highest ? offset[l] : highest;
-  if (access == LDS_ATOMIC || (uint64_t)highest + bytes > w->group->lds_bytes) return false;
-  if (access == LDS_READ) return BY_BYTES(read, s, code_of[w->id], offset, bytes);
+  if (access == LDS_ATOMIC) return false;
+  if (access == LDS_READ) return BY_BYTES(read, s, code_of[w->id], offset, layout, bytes);
   if (!are_apart(s, offset, lanes, bytes)) return false;
-  if (counter == VM) return lanes == ~0ull && BY_BYTES(direct, s, (uint8_t)w->id, offset, bytes);
-  return BY_BYTES(write, s, code_of[w->id], offset, bytes);
+  if (counter == VM) return lanes == ~0ull && BY_BYTES(direct, s, (uint8_t)w->id, offset, layout, bytes);
+  return BY_BYTES(write, s, code_of[w->id], offset, layout, bytes);
 }
 
 bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
-              const uint32_t offset[LANES], uint64_t lanes, unsigned bytes) {
+              const uint32_t offset[LANES], const Layout *layout, uint64_t lanes, unsigned bytes) {
   if (!w->group->lds_shadow || !lanes) return true;
-  bool usual = is_usual(w, access, counter, offset, lanes, bytes);
+  bool usual = is_usual(w, access, counter, offset, layout, lanes, bytes);
   if (usual) record(w, i, kind_of(access, counter), serial, offset, lanes, bytes);
   return usual;
 }
@@ -277,7 +336,9 @@ uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter,
                    const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
                    LoadShadow undefined, LoadShadow read) {
   LdsShadow *s = w->group->lds_shadow;
-  if (!undefined && note_lds(w, i, access, counter, serial, offset, lanes, bytes)) return 0;
+  Layout layout = layout_of(offset, bytes);
+  bool within = (uint64_t)highest_of(offset) + bytes <= w->group->lds_bytes;
+  if (!undefined && within && note_lds(w, i, access, counter, serial, offset, &layout, lanes, bytes)) return 0;
   if (!s || !lanes) return 0;
   bool direct = counter == VM, atomic = access == LDS_ATOMIC;
   bool exchanges = atomic && strncmp(i->row->name, "ds_wrxchg", 9) == 0;
@@ -347,11 +408,17 @@ void check_barrier_passed(Workgroup *group) {
     keep_outstanding(w, LDS_WRITES);
     keep_outstanding(w, LDS_DIRECT);
   }
-  if (whole || s->kept) s->low = 0, s->high = group->lds_bytes;
+  uint32_t low = UINT32_MAX, high = 0;
+  for (unsigned n = 0; n < CHUNK; n++) {
+    low = s->low[n] < low ? s->low[n] : low;
+    high = s->high[n] > high ? s->high[n] : high;
+  }
+  if (whole || s->kept || high > group->lds_bytes) high = group->lds_bytes;
+  if (whole || s->kept) low = 0;
   uint8_t *restrict writers = s->writers, *restrict readers = s->readers;
-  for (size_t at = s->low, end = s->high; at < end; at++) {
+  for (size_t at = low, end = high; at < end; at++) {
     writers[at] &= readers[at] & KEPT ? CODE | UNDEFINED : UNDEFINED;
     readers[at] = 0;
   }
-  s->low = UINT32_MAX, s->high = 0;
+  forget_accesses(s);
 }

@@ -17,6 +17,7 @@
  *   findings.c       what was found, as JSON                 values.c         operands with SDWA and DPP
  *   regions.c        allocated memory                        crash.c          what is said when the emulator crashes
  *   host_calls.c     printf, assertions, malloc of kernels
+ *   lanes.h          sixteen lanes at a time
  *
  * A file calls those below it, and none of them calls it.
  *
@@ -156,6 +157,7 @@ struct Instruction {
   uint8_t row_mask, bank_mask;
   bool fetch_inactive; /* DPP of gfx1100 */
   bool half_result;    /* the other half of the register is kept */
+  bool direct; /* nothing of the above changes what a vector instruction computes of its operands, or writes */
   uint8_t cbsz, abid, blgp;  /* MFMA; for f8f6f4 the formats of A and B are cbsz and blgp */
   int32_t offset, offset1;   /* memory: `offset:`, `offset0:`/`offset1:` */
   bool offen, idxen, glc, lds, scale, sc0, sc1, nt;
@@ -173,8 +175,16 @@ struct Instruction {
 };
 
 /* ---- Code ------------------------------------------------------------------------------------------------------- */
+/* Instructions from one on that follow each other and do nothing that the checks have to see but use registers. */
+enum { REGISTER_WORDS = VECTOR_REGISTERS / 64 + 4 };
+typedef struct {
+  uint64_t registers[REGISTER_WORDS]; /* bits of all that they read or write, as in looked_at */
+  uint32_t length, cost;
+} Run;
+
 typedef struct {
   Instruction *instructions; /* in the order of addresses */
+  Run *runs; /* of each instruction */
   uint32_t count;
   uint32_t text_bytes;
   uint64_t text_address; /* where .text is in the code object's own addresses; once loaded, where it is in memory */
@@ -356,6 +366,7 @@ void check_scalar_wait(Wave *wave); /* for scalar loads, where they have a count
 void check_barrier_passed(Workgroup *group);
 void classify_rows(const Row *rows); /* once for each table without memory instructions, before any is executed */
 void choose_looked_at(Instruction *i); /* once, after decoding */
+void find_runs(Code *code);
 
 /* ---- Values: values.h has the inline functions; the tables in vector.c use them ---------------------------------- */
 

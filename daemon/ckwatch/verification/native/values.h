@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "machine.h"
+#include "lanes.h"
 
 typedef uint32_t Lanes[LANES] __attribute__((aligned(64)));
 
@@ -112,7 +112,11 @@ static inline uint64_t scalar_operand_pair(const Wave *w, const Operand *o) {
 const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer);
 
 static inline const uint32_t *fetch(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer) {
-  return o->plain ? w->v[o->index + part] : fetch_slow(w, i, o, part, buffer);
+  if (o->plain) return w->v[o->index + part];
+  if (part || o->kind == VECTOR || o->select || o->sext) return fetch_slow(w, i, o, part, buffer);
+  uint32_t value = scalar_operand(w, o);
+  for (int l = 0; l < LANES; l++) buffer[l] = value;
+  return buffer;
 }
 
 /* Writes the lanes of EXEC to a vector register. */
@@ -123,7 +127,7 @@ static inline void put_lanes(Wave *w, uint32_t index, const uint32_t *values) {
     memcpy(row, values, sizeof(Lanes));
     return;
   }
-  for (int l = 0; l < LANES; l++) row[l] = exec >> l & 1 ? values[l] : row[l];
+  choose_lanes(row, exec, values, row);
 }
 
 /* Writes a 32-bit or (16-bit, in the low half) result with the instruction's SDWA and DPP; clamp and omod are the

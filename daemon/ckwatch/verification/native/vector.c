@@ -391,47 +391,72 @@ static double trig_preop_f64(double a, uint32_t b) {
 #define FUNCTION(name) static void execute_##name(Wave *w, const Instruction *i)
 #define EACH for (int l = 0; l < LANES; l++)
 
+/* Where all lanes are active and no modifier changes the result, it is computed in its register: a lane's sources are
+ * read before its result is written, and no lane reads another's. An instruction without modifiers stands for the one
+ * that is executed, so that they need not be looked at for each lane. */
+static const Instruction without_modifiers;
+typedef struct {
+  uint32_t *low, *high;
+} Registers;
+#ifdef __clang__
+#define EACH_BY_ITSELF _Pragma("clang loop vectorize(assume_safety)") for (int l = 0; l < LANES; l++)
+#else
+#define EACH_BY_ITSELF _Pragma("GCC ivdep") for (int l = 0; l < LANES; l++)
+#endif
+static inline bool computes_in_place(const Wave *w, const Instruction *i) { return i->direct && EXEC_OF(w) == ~0ull; }
+#define IN_PLACE_F32 (computes_in_place(w, i) && !flushes(w, DENORMAL_RESULTS))
+#define IN_PLACE_U32 computes_in_place(w, i)
+#define IN_PLACE_I32 computes_in_place(w, i)
+#define IN_PLACE_F64 computes_in_place(w, i)
+#define IN_PLACE_U64 computes_in_place(w, i)
+#define IN_PLACE_I64 computes_in_place(w, i)
+#define IN_PLACE_F16 false
+#define IN_PLACE_U16 false
+#define IN_PLACE_I16 false
+#define COMPUTE(D, values, expression)            \
+  if (IN_PLACE_##D) {                             \
+    uint32_t index = i->operand[0].index;         \
+    Registers d = {w->v[index], w->v[index + 1]}; \
+    const Instruction *i = &without_modifiers;    \
+    (void)i;                                      \
+    EACH_BY_ITSELF { values SET_##D(d, expression); } \
+    return;                                       \
+  }                                               \
+  Result d;                                       \
+  EACH { values SET_##D(d, expression); }         \
+  put_##D(w, i, &d);
+
 #define V1(name, D, A, expression)                \
   FUNCTION(name) {                                \
-    Source sa; Result d;                          \
+    Source sa;                                    \
     load_##A(w, i, 1, &sa);                       \
-    EACH { __auto_type a = VALUE_##A(sa); (void)a; SET_##D(d, expression); } \
-    put_##D(w, i, &d);                            \
+    COMPUTE(D, __auto_type a = VALUE_##A(sa); (void)a;, expression) \
   }
 #define M1 V1
 #define K2 V2
 #define K3 V3
 #define V2(name, D, A, B, expression)             \
   FUNCTION(name) {                                \
-    Source sa, sb; Result d;                      \
+    Source sa, sb;                                \
     load_##A(w, i, 1, &sa);                       \
     load_##B(w, i, 2, &sb);                       \
-    EACH { __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); SET_##D(d, expression); } \
-    put_##D(w, i, &d);                            \
+    COMPUTE(D, __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb);, expression) \
   }
 #define V3(name, D, A, B, C, expression)          \
   FUNCTION(name) {                                \
-    Source sa, sb, sc; Result d;                  \
+    Source sa, sb, sc;                            \
     load_##A(w, i, 1, &sa);                       \
     load_##B(w, i, 2, &sb);                       \
     load_##C(w, i, 3, &sc);                       \
-    EACH {                                        \
-      __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type c = VALUE_##C(sc); \
-      SET_##D(d, expression);                     \
-    }                                             \
-    put_##D(w, i, &d);                            \
+    COMPUTE(D, __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type c = VALUE_##C(sc);, expression) \
   }
 #define A2(name, D, A, B, expression)             \
   FUNCTION(name) {                                \
-    Source sa, sb, so; Result d;                  \
+    Source sa, sb, so;                            \
     load_##A(w, i, 1, &sa);                       \
     load_##B(w, i, 2, &sb);                       \
     load_old(w, i, &so);                          \
-    EACH {                                        \
-      __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type old = VALUE_##D(so); \
-      SET_##D(d, expression);                     \
-    }                                             \
-    put_##D(w, i, &d);                            \
+    COMPUTE(D, __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type old = VALUE_##D(so);, expression) \
   }
 #include "vector_instructions.inc"
 #undef V1
@@ -447,14 +472,14 @@ static double trig_preop_f64(double a, uint32_t b) {
 #define COMPARISON(name, T, expression)           \
   static inline uint64_t mask_##name(Wave *w, const Instruction *i) { \
     Source sa, sb;                                \
-    uint64_t mask = 0;                            \
+    Lanes holds;                                  \
     load_##T(w, i, 1, &sa);                       \
     load_##T(w, i, 2, &sb);                       \
     EACH {                                        \
       __auto_type a = VALUE_##T(sa); __auto_type b = VALUE_##T(sb); (void)a, (void)b; \
-      mask |= (uint64_t)((expression) != 0) << l; \
+      holds[l] = (expression) != 0;               \
     }                                             \
-    return mask & EXEC_OF(w);                     \
+    return lanes_not_zero(holds) & EXEC_OF(w);    \
   }                                               \
   FUNCTION(v_cmp_##name) { put_mask(w, &i->operand[0], mask_##name(w, i)); } \
   FUNCTION(v_cmpx_##name) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_##name(w, i)); }
@@ -509,15 +534,15 @@ FUNCTION(v_cndmask_b32) {
   load_float(w, i, 1, &sa);
   load_float(w, i, 2, &sb);
   uint64_t mask = scalar_operand_pair(w, &i->operand[3]);
-  EACH d[l] = mask >> l & 1 ? sb.low[l] : sa.low[l];
+  choose_lanes(d, mask, sb.low, sa.low);
   put(w, i, &i->operand[0], d);
 }
 
 /* Sums and differences with a carry out, and maybe one in: v_addc_co_u32 v0, vcc, v1, v2, vcc. */
 static inline void add_carry(Wave *w, const Instruction *i, bool with_carry, int subtract) {
   Source sa, sb;
-  Lanes d;
-  uint64_t carry_in = with_carry ? scalar_operand_pair(w, &i->operand[4]) : 0, carry = 0;
+  Lanes d, carries;
+  uint64_t carry_in = with_carry ? scalar_operand_pair(w, &i->operand[4]) : 0;
   load_32(w, i, 2, &sa);
   load_32(w, i, 3, &sb);
   EACH {
@@ -526,11 +551,11 @@ static inline void add_carry(Wave *w, const Instruction *i, bool with_carry, int
     else if (subtract == 1) sum = a - b - c;
     else sum = b - a - c;
     d[l] = (uint32_t)sum;
-    carry |= (uint64_t)((sum >> 32) != 0) << l;
+    carries[l] = (uint32_t)(sum >> 32);
     if (i->clamp && sum >> 32) d[l] = subtract ? 0 : ~0u;
   }
   put(w, i, &i->operand[0], d);
-  put_mask(w, &i->operand[1], carry & EXEC_OF(w));
+  put_mask(w, &i->operand[1], lanes_not_zero(carries) & EXEC_OF(w));
 }
 FUNCTION(v_add_co_u32) { add_carry(w, i, false, 0); }
 FUNCTION(v_sub_co_u32) { add_carry(w, i, false, 1); }
@@ -765,6 +790,14 @@ static inline float packed_f32(const Wave *w, uint32_t bits) {
     for (int half = 0; half < 2; half++) {        \
       const uint32_t *pa = packed_dword(w, i, 1, half, ba), *pb = packed_dword(w, i, 2, half, bb), *pc = pa; \
       if (sources > 2) pc = packed_dword(w, i, 3, half, bc); \
+      if (!i->omod && !i->clamp && !flushes(w, DENORMAL_SOURCES) && !flushes(w, DENORMAL_RESULTS)) { \
+        EACH {                                    \
+          float a = f32_of_bits(pa[l]), b = f32_of_bits(pb[l]), c = f32_of_bits(pc[l]); \
+          (void)c;                                \
+          d[half][l] = bits_of_f32(expression);   \
+        }                                         \
+        continue;                                 \
+      }                                           \
       EACH {                                      \
         float a = packed_f32(w, pa[l]), b = packed_f32(w, pb[l]), c = packed_f32(w, pc[l]); \
         (void)c;                                  \

@@ -1,0 +1,149 @@
+/* Lanes by sixteens: a register of the widest vector units. What is here as well for AVX-512 is what compilers make too
+ * little of; where places follow each other, or are one, nothing needs to be gathered lane by lane. */
+#ifndef LANES_H
+#define LANES_H
+
+#include <string.h>
+
+#include "machine.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#define CHUNK 16 /* lanes */
+
+/* ---- Masks: a bit for each lane ---------------------------------------------------------------------------------- */
+
+/* The lanes of a row whose word is not 0. */
+static inline uint64_t lanes_not_zero(const uint32_t *row) {
+  uint64_t lanes = 0;
+#ifdef __AVX512F__
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    __m512i words = _mm512_loadu_si512(row + l);
+    lanes |= (uint64_t)_mm512_test_epi32_mask(words, words) << l;
+  }
+#else
+  for (unsigned l = 0; l < LANES; l++) lanes |= (uint64_t)(row[l] != 0) << l;
+#endif
+  return lanes;
+}
+
+/* Of two rows, `chosen` where the lane is one of `lanes`. */
+static inline void choose_lanes(uint32_t *to, uint64_t lanes, const uint32_t *chosen, const uint32_t *other) {
+#ifdef __AVX512F__
+  for (unsigned l = 0; l < LANES; l += CHUNK)
+    _mm512_storeu_si512(to + l, _mm512_mask_blend_epi32((__mmask16)(lanes >> l), _mm512_loadu_si512(other + l),
+                                                        _mm512_loadu_si512(chosen + l)));
+#else
+  for (unsigned l = 0; l < LANES; l++) to[l] = lanes >> l & 1 ? chosen[l] : other[l];
+#endif
+}
+
+/* A chunk of lanes, or 64 bytes of memory. */
+typedef uint32_t Chunk __attribute__((vector_size(64), may_alias, aligned(1)));
+
+static inline bool is_zero(Chunk chunk) {
+#ifdef __AVX512F__
+  return !_mm512_test_epi32_mask((__m512i)chunk, (__m512i)chunk);
+#else
+  uint32_t all = 0;
+  for (unsigned l = 0; l < CHUNK; l++) all |= chunk[l];
+  return !all;
+#endif
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+static inline uint32_t highest_of(const uint32_t offset[LANES]) {
+  uint32_t high = 0;
+  for (int l = 0; l < LANES; l++) high = offset[l] > high ? offset[l] : high;
+  return high;
+}
+
+static inline bool all_below(const uint32_t offset[LANES], uint64_t limit) {
+#ifdef __AVX512F__
+  __m512i high = _mm512_max_epu32(_mm512_max_epu32(_mm512_loadu_si512(offset), _mm512_loadu_si512(offset + CHUNK)),
+                                  _mm512_max_epu32(_mm512_loadu_si512(offset + 2 * CHUNK), _mm512_loadu_si512(offset + 3 * CHUNK)));
+  return limit > UINT32_MAX || !_mm512_cmpge_epu32_mask(high, _mm512_set1_epi32((int)(uint32_t)limit));
+#else
+  return highest_of(offset) < limit;
+#endif
+}
+
+/* How the places lie that the lanes of one access have in LDS, or in one region: bits by lane. */
+typedef struct {
+  uint64_t apart;     /* it is not the place of its chunk's first lane, */
+  uint64_t irregular; /* nor behind that of the lane before */
+} Layout;
+
+static inline Layout layout_of(const uint32_t offset[LANES], unsigned bytes) {
+  Layout layout = {0, 0};
+#ifdef __AVX512F__
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512i in_a_row = _mm512_mullo_epi32(lane, _mm512_set1_epi32((int)bytes));
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    __m512i behind = _mm512_sub_epi32(_mm512_loadu_si512(offset + l), _mm512_set1_epi32((int)offset[l]));
+    layout.apart |= (uint64_t)_mm512_test_epi32_mask(behind, behind) << l;
+    layout.irregular |= (uint64_t)_mm512_cmpneq_epu32_mask(behind, in_a_row) << l;
+  }
+#else
+  for (unsigned l = 0; l < LANES; l++) {
+    uint32_t behind = offset[l] - offset[l / CHUNK * CHUNK];
+    layout.apart |= (uint64_t)(behind != 0) << l;
+    layout.irregular |= (uint64_t)(behind != l % CHUNK * bytes) << l;
+  }
+#endif
+  return layout;
+}
+static inline bool is_row(const Layout *layout, unsigned lane) { return !(layout->irregular >> lane & 0xffff); }
+static inline bool is_one_place(const Layout *layout, unsigned lane) { return !(layout->apart >> lane & 0xffff); }
+
+static inline uint32_t word_at(const uint8_t *at) {
+  uint32_t word;
+  memcpy(&word, at, 4);
+  return word;
+}
+
+/* Of a chunk's places in a row, each of `words` words, the k-th word. */
+static inline __attribute__((always_inline)) void take_chunk(uint32_t *row, const uint8_t *from, unsigned words, unsigned k) {
+#ifdef __AVX512F__
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  if (words == 2 || words == 4) {
+    __m512i at = _mm512_add_epi32(_mm512_slli_epi32(lane, words / 2), _mm512_set1_epi32((int)k)), z[4];
+    for (unsigned n = 0; n < words; n++) z[n] = _mm512_loadu_si512(from + 64 * n);
+    __m512i taken = _mm512_permutex2var_epi32(z[0], at, z[1]);
+    if (words == 4) taken = _mm512_mask_blend_epi32(0xff00, taken, _mm512_permutex2var_epi32(z[2], at, z[3]));
+    _mm512_storeu_si512(row, taken);
+    return;
+  }
+#endif
+  if (words == 1) *(Chunk *)row = *(const Chunk *)from;
+  else
+    for (unsigned l = 0; l < CHUNK; l++) row[l] = word_at(from + 4 * (l * words + k));
+}
+
+static inline void gather_chunk(uint32_t *row, const uint8_t *base, const uint32_t *offset) {
+#ifdef __AVX512F__
+  /* 32-bit offsets are signed: half of them are taken off */
+  __m512i signed_offset = _mm512_xor_si512(_mm512_loadu_si512(offset), _mm512_set1_epi32(INT32_MIN));
+  _mm512_storeu_si512(row, _mm512_i32gather_epi32(signed_offset, base + 0x80000000u, 1));
+#else
+  for (unsigned l = 0; l < CHUNK; l++) row[l] = word_at(base + offset[l]);
+#endif
+}
+
+/* Reads `bytes`, a multiple of four, at each lane's offset into rows, one for each dword. No row may hold the offsets. */
+static inline __attribute__((always_inline)) void gather_words(uint32_t *const rows[4], const uint8_t *base,
+                                                               const uint32_t offset[LANES], const Layout *layout,
+                                                               unsigned bytes) {
+  for (unsigned l = 0; l < LANES; l += CHUNK) {
+    const uint8_t *first = base + offset[l];
+    for (unsigned k = 0; k < bytes / 4; k++)
+      if (is_row(layout, l)) take_chunk(rows[k] + l, first, bytes / 4, k);
+      else if (is_one_place(layout, l)) *(Chunk *)(rows[k] + l) = (Chunk){0} + word_at(first + 4 * k);
+      else gather_chunk(rows[k] + l, base + 4 * k, offset + l);
+  }
+}
+
+#endif
