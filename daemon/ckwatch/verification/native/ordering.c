@@ -374,7 +374,7 @@ static NO_INLINE RegionAccesses *new_accesses(const Ordering *o, const Region *r
 }
 
 static inline RegionAccesses *accesses_of(const Ordering *o, const Region *region) {
-  if (region->kind == KERNEL_ARGUMENTS) return NULL;
+  if (region->kind != DEVICE_MEMORY && region->kind != HOST_MEMORY && region->kind != CODE_MEMORY) return NULL;
   RegionAccesses *a = region->accesses;
   if (a && a->generation == o->generation) return a;
   a = new_accesses(o, region);
