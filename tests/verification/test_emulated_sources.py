@@ -128,6 +128,31 @@ def test_kernels_print_assert_and_allocate(
     assert said[1] == f"{line:5} |     block[Size / 4 + threadIdx.x] = 1;"
 
 
+BUFFERED = """
+#include <hip/hip_runtime.h>
+#include <cstdio>
+
+__global__ void print(const char* format, int n) {
+    printf("%d %s %.1f\\n", int(threadIdx.x), n > 3 ? "more" : "less", 0.5 * n);
+    if (threadIdx.x == 0) printf(n > 3 ? "chosen %d\\n" : "not chosen %d\\n", n);
+}
+
+int main() {
+    print<<<1, 2>>>(nullptr, 4);
+    std::printf("%s\\n", hipGetErrorName(hipDeviceSynchronize()));
+}
+"""
+
+
+def test_a_kernel_may_print_into_a_buffer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("buffered.hip").write_text(BUFFERED)
+    assert main(["emulate", "--flags=-O1 -mprintf-kind=buffered", "buffered.hip"]) == 0
+    assert capfd.readouterr().out == "0 more 2.0\n1 more 2.0\nchosen 4\nhipSuccess\n"
+
+
 def test_a_source_that_does_not_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,11 @@ typedef struct {
   uint64_t address, size;
 } Variable;
 
+typedef struct {
+  uint64_t hash;
+  char *text;
+} Format;
+
 struct CodeObject {
   Arch arch;
   uint8_t *image; /* the ELF file */
@@ -45,6 +50,8 @@ struct CodeObject {
   uint32_t kernel_count;
   Variable *variables;
   uint32_t variable_count;
+  Format *formats;
+  uint32_t format_count;
   Code *code;
   uint32_t copy;
   pthread_mutex_t lock;
@@ -476,10 +483,11 @@ static ArgumentKind argument_kind(const Item *item) {
       {"hidden_dynamic_lds_size", HIDDEN_DYNAMIC_LDS_SIZE}, {"dynamic_shared_pointer", DYNAMIC_SHARED_POINTER},
       {"hidden_multigrid_sync_arg", HIDDEN_GRID_SYNC},
       {"hidden_hostcall_buffer", HIDDEN_HOSTCALL_BUFFER},   {"hidden_heap_v1", HIDDEN_HEAP_V1},
+      {"hidden_printf_buffer", HIDDEN_PRINTF_BUFFER},
   };
   for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++)
     if (is_text(item, kinds[n].name)) return kinds[n].kind;
-  /* buffers of OpenCL's printf, queues: there are none, and the arguments are 0. */
+  /* queues: there are none, and the arguments are 0. */
   return item->kind == STRING && item->number > 7 && memcmp(item->text, "hidden_", 7) == 0 ? HIDDEN_NONE : BY_VALUE;
 }
 
@@ -598,6 +606,29 @@ static LoadError read_kernels(CodeObject *object, Reader *r, char **problem) {
   return LOADED;
 }
 
+/* `0:0:HASH,FORMAT`, the hash in hexadecimal digits: what LLVM writes for HIP with -mprintf-kind=buffered. */
+static void read_formats(CodeObject *object, Reader *r) {
+  Item list = read_item(r);
+  if (object->formats || list.kind != ARRAY || list.number > (uint64_t)(r->end - r->at)) {
+    r->at = NULL;
+    return;
+  }
+  object->formats = calloc(list.number + 1, sizeof *object->formats);
+  for (uint64_t n = 0; r->at && n < list.number; n++) {
+    Item one = read_item(r);
+    char *text = one.kind == STRING ? strndup(one.text, one.number) : NULL, *format = text ? strchr(text, ',') : NULL;
+    if (format && strncmp(text, "0:0:", 4) == 0)
+      object->formats[object->format_count++] = (Format){strtoull(text + 4, NULL, 16), strdup(format + 1)};
+    free(text);
+  }
+}
+
+const char *printf_format(const CodeObject *object, uint64_t hash) {
+  for (uint32_t n = 0; n < object->format_count; n++)
+    if (object->formats[n].hash == hash) return object->formats[n].text;
+  return NULL;
+}
+
 static LoadError read_metadata(CodeObject *object, char **problem) {
   enum { METADATA = 32 }; /* NT_AMDGPU_METADATA */
   for (int n = 0; n < header_of(object)->e_phnum; n++) {
@@ -614,6 +645,7 @@ static LoadError read_metadata(CodeObject *object, char **problem) {
         for (uint64_t field = 0; reader.at && !error && field < map.number; field++) {
           Item key = read_item(&reader);
           if (is_text(&key, "amdhsa.kernels")) error = read_kernels(object, &reader, problem);
+          else if (is_text(&key, "amdhsa.printf")) read_formats(object, &reader);
           else skip_item(&reader, 0);
         }
         if (error) return error;
@@ -748,7 +780,9 @@ void free_code_object(CodeObject *object) {
     free_missing_waits(object->kernels[n].missing_waits);
   }
   for (uint32_t n = 0; n < object->variable_count; n++) free(object->variables[n].name);
+  for (uint32_t n = 0; n < object->format_count; n++) free(object->formats[n].text);
   free_code(object->code);
+  free(object->formats);
   free(object->variables);
   free(object->entries);
   free(object->kernels);

@@ -28,6 +28,7 @@ typedef enum {
   HIDDEN_GRID_SYNC,
   HIDDEN_HOSTCALL_BUFFER,
   HIDDEN_HEAP_V1,
+  HIDDEN_PRINTF_BUFFER,
   DYNAMIC_SHARED_POINTER,
 } ArgumentKind;
 
@@ -61,6 +62,9 @@ uint64_t find_variable(const CodeObject *object, const char *name, uint64_t *siz
 
 /* The decoded instructions; disassembled when they are first asked for. NULL and a message in *problem on failure. */
 const Code *code_of(CodeObject *object, char **problem);
+
+/* The format with this hash, of a printf whose output is kept until the kernel has ended; NULL where there is none. */
+const char *printf_format(const CodeObject *object, uint64_t hash);
 
 /* The number of a copy of the object's file in the folder CKWATCH_EMULATOR_OBJECTS, made when it is first asked for; 0 where
  * there is none. Source lines are read from it. */

@@ -61,9 +61,20 @@ void fill_hidden_arguments(const Launch *launch) {
       case HIDDEN_DYNAMIC_LDS_SIZE: value = launch->dynamic_lds; break;
       case HIDDEN_HOSTCALL_BUFFER: value = host_call_buffer(); break;
       case HIDDEN_HEAP_V1: value = device_heap(); break;
+      case HIDDEN_PRINTF_BUFFER: value = new_printf_buffer(); break;
       default: break; /* workgroups are whole, grids begin at 0, and there is nothing else to talk to */
     }
     memcpy(launch->kernarg + argument->offset, &value, argument->size < 8 ? argument->size : 8);
+  }
+}
+
+static void print_what_is_buffered(const Launch *launch) {
+  const Kernel *kernel = launch->kernel;
+  for (uint32_t n = 0; n < kernel->argument_count; n++) {
+    uint64_t printf_buffer;
+    if (kernel->arguments[n].kind != HIDDEN_PRINTF_BUFFER || kernel->arguments[n].size < 8) continue;
+    memcpy(&printf_buffer, launch->kernarg + kernel->arguments[n].offset, sizeof printf_buffer);
+    print_buffered(kernel->object, printf_buffer);
   }
 }
 
@@ -541,6 +552,7 @@ void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
   for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
   end_ordering(launch);
   if (launch->checked) report_missing_waits(launch);
+  print_what_is_buffered(launch);
   counts->executed = launch->executed;
   counts->all = work.all;
   counts->computed = work.computed;

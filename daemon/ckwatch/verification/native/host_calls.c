@@ -149,10 +149,8 @@ static const uint64_t *print_conversion(FILE *out, int *printed, const char *con
   return at;
 }
 
-/* A format and its arguments: eight bytes each, strings in place of their addresses. Returns what printf returns. */
-static int print(FILE *out, const uint64_t *at, const uint64_t *end) {
-  const char *format = (const char *)at;
-  at += strlen(format) / 8 + 1;
+/* Arguments have eight bytes each, strings stand in place of their addresses. Returns what printf returns. */
+static int print(FILE *out, const char *format, const uint64_t *at, const uint64_t *end) {
   int printed = 0;
   for (const char *c = format; *c;) {
     size_t plain = strcspn(c, "%");
@@ -175,12 +173,55 @@ static int print(FILE *out, const uint64_t *at, const uint64_t *end) {
   return printed;
 }
 
-static void keep_error_line(const uint64_t *at, const uint64_t *end) {
+/* ---- printf into a buffer that is printed when the kernel has ended (-mprintf-kind=buffered) --------------------- */
+
+enum { PRINTF_BYTES = 4 << 20 };
+
+uint64_t new_printf_buffer(void) {
+  uint8_t *memory = map_guarded(PRINTF_BYTES);
+  if (!memory) return 0;
+  const uint32_t used_and_room[2] = {0, PRINTF_BYTES - 8};
+  memcpy(memory, used_and_room, sizeof used_and_room);
+  add_region((uint64_t)(uintptr_t)memory, PRINTF_BYTES, HOST_CALLS);
+  return (uint64_t)(uintptr_t)memory;
+}
+
+/* Each record begins with its length in bytes and two flags; then the hash of its format, or the format itself. */
+void print_buffered(const CodeObject *object, uint64_t printf_buffer) {
+  enum { TO_ERRORS = 1, HASHED = 2, LENGTH_SHIFT = 2 };
+  uint8_t *memory = (uint8_t *)(uintptr_t)printf_buffer, *at = memory + 8;
+  const Region *region = region_of(printf_buffer);
+  if (!region || region->base != printf_buffer || region->kind != HOST_CALLS) return; /* a kernel wrote to its arguments */
+  uint32_t used, control;
+  memcpy(&used, memory, sizeof used);
+  if (used > PRINTF_BYTES - 8) used = PRINTF_BYTES - 8;
+  for (uint8_t *end = at + used; end - at > 4;) {
+    memcpy(&control, at, sizeof control);
+    uint32_t length = control >> LENGTH_SHIFT;
+    if (length < 4 || length > (uint32_t)(end - at)) break;
+    size_t words = (length - 4) / 8;
+    uint64_t *content = calloc(words + 1, sizeof *content);
+    if (!content) abort();
+    memcpy(content, at + 4, words * sizeof *content);
+    FILE *out = control & TO_ERRORS ? stderr : stdout;
+    const char *format = control & HASHED && words ? printf_format(object, content[0]) : (const char *)content;
+    size_t skipped = control & HASHED ? 1 : strlen((const char *)content) / 8 + 1;
+    flockfile(out);
+    if (format) print(out, format, content + (skipped < words ? skipped : words), content + words);
+    funlockfile(out);
+    free(content);
+    at += length;
+  }
+  remove_region(printf_buffer);
+  unmap_guarded(memory, PRINTF_BYTES);
+}
+
+static void keep_error_line(const char *format, const uint64_t *at, const uint64_t *end) {
   char *text = NULL;
   size_t size = 0;
   FILE *memory = open_memstream(&text, &size);
   if (!memory) return;
-  print(memory, at, end);
+  print(memory, format, at, end);
   fclose(memory);
   snprintf(error_line, sizeof error_line, "%.*s", (int)strcspn(text, "\n"), text);
   free(text);
@@ -201,12 +242,13 @@ static bool take_message(uint64_t slot[8]) {
     return true;
   }
   bool to_errors = m->words[0] & 1;
-  const uint64_t *at = m->words + 1, *end = m->words + m->count;
+  const char *format = (const char *)(m->words + 1);
+  const uint64_t *at = m->words + 1 + strlen(format) / 8 + 1, *end = m->words + m->count;
   FILE *out = to_errors ? stderr : stdout;
   flockfile(out);
-  slot[0] = (uint64_t)(int64_t)print(out, at, end);
+  slot[0] = (uint64_t)(int64_t)print(out, format, at, end);
   funlockfile(out);
-  if (to_errors) keep_error_line(at, end);
+  if (to_errors) keep_error_line(format, at, end);
   return true;
 }
 

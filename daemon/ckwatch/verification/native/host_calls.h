@@ -8,6 +8,11 @@
 uint64_t host_call_buffer(void); /* hidden_hostcall_buffer */
 uint64_t device_heap(void);      /* hidden_heap_v1 */
 
+uint64_t new_printf_buffer(void); /* hidden_printf_buffer, of one launch */
+
+/* Prints what the kernel has put into its printf buffer, and forgets it; at the end of the launch. */
+void print_buffered(const CodeObject *object, uint64_t printf_buffer);
+
 /* Answers what waves have asked; called when one has sent its interrupt. */
 void answer_host_calls(Wave *w);
 
