@@ -24,12 +24,11 @@ from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache
-from ckwatch.engine.handlers.check import CheckHandler
 from ckwatch.engine.handlers.compile import CompileHandler
 from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot
+from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.handlers.recall import RecallHandler
 from ckwatch.engine.handlers.render import RenderHandler, TextCache
@@ -202,9 +201,9 @@ class _Parts:
             Scan: ScanHandler(state, tools, snapshot, threads).run,
             Recall: RecallHandler(str(root), *common, recorder, threads).run,
             Render: self.renders.run,
-            LookUp: LookUpHandler(*common, snapshot, self.background_pch).run,
-            Check: CheckHandler(*common, post, threads).run,
-            Compile: self.compiles.run,
+            LookUp: self.compiles.look_up,
+            Check: self.compiles.check,
+            Compile: self.compiles.compile,
             Analyze: self._analyzer.analyze,
             Measure: self.measure.measure,
             Verify: self._verify.verify,
