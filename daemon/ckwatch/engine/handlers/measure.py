@@ -62,15 +62,10 @@ LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
 
 
-def device_kind(unit: Unit) -> str:
-    """`hip`, `cuda` or `cpu`."""
-    return DEVICE_KINDS[language_of(unit.kernel.template)]
-
-
 def suitable_devices(found: Devices, unit: Unit, wanted: str) -> tuple[DeviceFacts, ...] | str:
     """The devices that the unit may be timed on, all alike, or why there is none. `wanted` is `[bench] device`; it
     chooses among devices of the kind that it names."""
-    kind = device_kind(unit)
+    kind = DEVICE_KINDS[language_of(unit.kernel.template)]
     suitable = devices_for(found.devices, kind, unit.arch, wanted)
     if suitable:
         return suitable

@@ -223,11 +223,6 @@ class _Strided(NamedTuple):
     channels: str
     total: str
 
-    @property
-    def is_merged(self) -> bool:
-        """Return True if the channels of all groups are one axis."""
-        return f"G{self.channels}" in self.layout
-
     def axes(self, letters: str) -> AxisExpressions:
         """Size and stride of these axes."""
         return tuple((self.extents[letter], self.strides[letter]) for letter in letters)
@@ -269,7 +264,7 @@ def _tensor(strided: _Strided, dtype: str) -> Tensor:
     spatial = "".join(letter for letter in strided.layout if letter not in "GNCK")
     letters = ("KC" if strided.name == "W" else f"N{strided.channels}") + spatial
     axes = strided.axes(letters)
-    if strided.is_merged:
+    if f"G{strided.channels}" in strided.layout:
         axes = tuple(
             (strided.total if letter == strided.channels else size, stride)
             for letter, (size, stride) in zip(letters, axes, strict=True)
