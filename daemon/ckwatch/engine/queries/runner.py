@@ -7,15 +7,7 @@ from pathlib import Path
 
 from anyio import TemporaryDirectory, to_thread
 
-from ckwatch.bench.numerics.tolerance import (
-    EPILOGUE_MANTISSA,
-    LARGEST,
-    compute_mantissa,
-    epilogue_roundings,
-    half_subnormal,
-    range_of,
-    tolerance_floor,
-)
+from ckwatch.bench.numerics import tolerance
 from ckwatch.compile.request import CompilerToolchain
 from ckwatch.compile.store.entries import ProductKind, verified
 from ckwatch.engine.render_pool import RenderPool
@@ -179,37 +171,39 @@ def _numerics(
     contraction = computation
     dtypes = {tensor.name: tensor.dtype for tensor in operation.tensors}
     output = dtypes[contraction.y.tensor]
-    low, high = range_of(output, fnuz)
+    low, high = tolerance.range_of(output, fnuz)
     return {
         "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits,
-        "mantissa_compute": compute_mantissa(dtypes[axes.tensor] for axes in (contraction.x, contraction.w)),
+        "mantissa_compute": tolerance.compute_mantissa(dtypes[axes.tensor] for axes in (contraction.x, contraction.w)),
         "mantissa_output": DTYPES[output].mantissa_bits,
-        "mantissa_epilogue": EPILOGUE_MANTISSA,
-        "epilogue_roundings": epilogue_roundings(contraction),
-        "tolerance_floor": repr(tolerance_floor(operation.accumulator, output, epilogue_roundings(contraction), fnuz)),
+        "mantissa_epilogue": tolerance.EPILOGUE_MANTISSA,
+        "epilogue_roundings": tolerance.epilogue_roundings(contraction),
+        "tolerance_floor": repr(
+            tolerance.tolerance_floor(operation.accumulator, output, tolerance.epilogue_roundings(contraction), fnuz)
+        ),
         "lowest_output": _cpp_double(low),
         "highest_output": _cpp_double(high),
-        "infinite_beyond": _cpp_double(LARGEST.get(output, float("inf"))),
+        "infinite_beyond": _cpp_double(tolerance.LARGEST.get(output, float("inf"))),
     }
 
 
 def _numerics_of_rows(operation: Operation, computation: RowComputation, *, fnuz: bool) -> dict[str, ParameterValue]:
     roles = {name: role for role, name in computation.tensors.items()}
     outputs = [(roles[name], tensor.dtype) for name, tensor in operation.outputs if name in roles]
-    ranges = [range_of(dtype, fnuz) for _, dtype in outputs]
+    ranges = [tolerance.range_of(dtype, fnuz) for _, dtype in outputs]
     mantissas = [DTYPES[dtype].mantissa_bits for _, dtype in outputs]
     return {
-        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits or EPILOGUE_MANTISSA,
+        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits or tolerance.EPILOGUE_MANTISSA,
         "mantissa_compute": DTYPES[computation.compute].mantissa_bits,
         "output_roles": tuple(role for role, _ in outputs),
         "output_mantissas": tuple(mantissas),
         "output_floors": tuple(
-            repr(half_subnormal(dtype, fnuz) if bits else 1.0)
+            repr(tolerance.half_subnormal(dtype, fnuz) if bits else 1.0)
             for bits, (_, dtype) in zip(mantissas, outputs, strict=True)
         ),
         "lowest_outputs": tuple(_cpp_double(low) for low, _ in ranges),
         "highest_outputs": tuple(_cpp_double(high) for _, high in ranges),
-        "infinite_beyond": tuple(_cpp_double(LARGEST.get(dtype, float("inf"))) for _, dtype in outputs),
+        "infinite_beyond": tuple(_cpp_double(tolerance.LARGEST.get(dtype, float("inf"))) for _, dtype in outputs),
     }
 
 
