@@ -211,6 +211,11 @@ class CompileFacts:
     finished_at: float = 0.0
 
     @property
+    def symbol(self) -> str:
+        """The name of the exported function."""
+        return self.tokens.partition(":")[0]
+
+    @property
     def artifact(self) -> str:
         """Identifies the artifact: the key of what was compiled, and the headers that were read."""
         return self.key if self.headers is None else f"{self.key}.{self.headers.name}"

@@ -132,7 +132,8 @@ def _compile_finished(state: State, out: Effects, event: events.CompileFinished)
     units.compiled(state, out, unit, event.work, event.facts, event.at)
 
 
-def _check_finished(state: State, out: Effects, event: events.CheckFinished) -> None:
+def _without_result(state: State, out: Effects, event: events.CheckFinished | events.FarmFailed) -> None:
+    """Handle the end of a host pass, or of a compile on the farm that has to be done here."""
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
@@ -140,16 +141,9 @@ def _check_finished(state: State, out: Effects, event: events.CheckFinished) -> 
     release(state, event.work)
     if unit is None or _is_outdated(state, out, unit, missed):
         return
-    units.checked(state, out, unit, event.work, event.diagnostics)
-
-
-def _farm_failed(state: State, out: Effects, event: events.FarmFailed) -> None:
-    unit = _unit_at(state, event.work)
-    missed = None
-    if unit is not None and unit.phase is Phase.COMPILING:
-        missed = files.missed_change(state, unit, event.work, unit.render.facts)
-    release(state, event.work)
-    if unit is not None and not _is_outdated(state, out, unit, missed):
+    if isinstance(event, events.CheckFinished):
+        units.checked(state, out, unit, event.work, event.diagnostics)
+    else:
         units.farm_failed(state, out, unit)
 
 
@@ -279,8 +273,8 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     events.RecallFinished: recall.recall_finished,
     events.RenderFinished: _render_finished,
     events.LookUpFinished: _look_up_finished,
-    events.CheckFinished: _check_finished,
-    events.FarmFailed: _farm_failed,
+    events.CheckFinished: _without_result,
+    events.FarmFailed: _without_result,
     events.FarmChanged: _farm_changed,
     events.CompileFinished: _compile_finished,
     events.AnalyzeFinished: analysis_schedule.analyze_finished,

@@ -22,16 +22,8 @@ from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.core import events
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
-from ckwatch.core.events import (
-    MAIN,
-    ArtifactFigures,
-    DevicesFound,
-    KernelUnits,
-    ShapeTiming,
-    ViewOverrides,
-    WarningChanged,
-)
 from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
@@ -132,7 +124,7 @@ async def open_engine(
             parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
             view_loader = parts.view_loader
             log.info("loading the workspace")
-            await to_thread.run_sync(partial(view_loader.load, MAIN, {}, ViewOverrides()))
+            await to_thread.run_sync(partial(view_loader.load, events.MAIN, {}, events.ViewOverrides()))
             log.info("reading the store and the history")
             if tools.store is not None:
                 await to_thread.run_sync(tools.store.remove_leftovers)
@@ -159,9 +151,9 @@ async def open_engine(
                 log.info("beginning to watch files")
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
-                    await loop.post(WarningChanged("history", recorder.problem))
+                    await loop.post(events.WarningChanged("history", recorder.problem))
                 if (warning := priority_warning(niceness())) is not None:
-                    await loop.post(WarningChanged("priority", warning))
+                    await loop.post(events.WarningChanged("priority", warning))
                 try:
                     yield daemon
                 finally:
@@ -178,7 +170,7 @@ async def open_engine(
 def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
     """For a thread. A daemon that ends is not told."""
     with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        from_thread.run(loop.post, WarningChanged("shared-store", problem, at=time.time()), token=token)
+        from_thread.run(loop.post, events.WarningChanged("shared-store", problem, at=time.time()), token=token)
 
 
 class _Parts:
@@ -257,7 +249,7 @@ class _Parts:
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:
-        await self._loop.post(DevicesFound(devices, at=time.time()))
+        await self._loop.post(events.DevicesFound(devices, at=time.time()))
 
     def _make_listings(self) -> IsaListings:
         """For a thread: its modules take a while to load."""
@@ -313,9 +305,11 @@ def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Pa
     return endpoint_of(root, environment).log.with_name(HISTORY_FILE_NAME)
 
 
-def remembered_timings(kernels: Iterable[KernelUnits], timings: Timings) -> dict[str, Mapping[str, ShapeTiming]]:
+def remembered_timings(
+    kernels: Iterable[events.KernelUnits], timings: Timings
+) -> dict[str, Mapping[str, events.ShapeTiming]]:
     """The newest of each unit and shape that is as it was; for a thread. Nothing when the history cannot be read."""
-    found: dict[str, Mapping[str, ShapeTiming]] = {}
+    found: dict[str, Mapping[str, events.ShapeTiming]] = {}
     try:
         for kernel in kernels:
             shapes = {shape.name: shape for shape in kernel.kernel.shapes}
@@ -338,23 +332,23 @@ def _is_of_shape(record: TimingRecord, shape: Shape) -> bool:
     return dict(record.sizes) == dict(shape.sizes) and dict(record.runtime) == dict(shape.runtime)
 
 
-def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> ShapeTiming:
+def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> events.ShapeTiming:
     rows = tuple(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     raced = record.report is not None and record.report.raced
     device = "" if record.device is None else record.device.key
-    return ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
+    return events.ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
 
 
-def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, ArtifactFigures]:
+def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, events.ArtifactFigures]:
     """The last figures of each unit; for a thread. Nothing when the history cannot be read."""
-    found: dict[str, ArtifactFigures] = {}
+    found: dict[str, events.ArtifactFigures] = {}
     try:
         for unit, (_, content) in artifacts.latest(units, form=code_version()).items():
             known = json.loads(content)
             warned = tuple(KernelWarning(**one) for one in known["warned"])
             changes = {name: tuple(known["shown"][name]) for name in ("changes", "baseline_changes")}
-            found[unit] = ArtifactFigures(Figures(**{**known["shown"], **changes}), warned)
+            found[unit] = events.ArtifactFigures(Figures(**{**known["shown"], **changes}), warned)
     except (HistoryError, ValueError, KeyError, TypeError):
         return found  # the user is warned of a damaged history; figures are looked up again
     return found

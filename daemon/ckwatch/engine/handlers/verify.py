@@ -163,7 +163,7 @@ class VerifyRunner:
         path = Path(result.products[ProductKind.SHARED_OBJECT.value])
         run = EmulatorRun(
             arch=unit.arch,
-            symbol=result.tokens.partition(":")[0],
+            symbol=result.symbol,
             trials=tuple(trials),
             artifact=await to_thread.run_sync(self._tools.load_product, path),
             checked=checked,
