@@ -56,7 +56,7 @@ OWN_FILES: Mapping[str, str] = {
     "ckwatch.system.file_locks": "locks",
     "ckwatch.system.processes": "/proc",
     "ckwatch.system.user_files": "all others",
-    "ckwatch.workspace.init": "what ships with ckwatch",
+    "ckwatch.cli.init": "what ships with ckwatch",
     "ckwatch_web.views.compile_time": "a trace that was written for it",
 }
 """Modules that read a file without `ckwatch.system.user_files`, and which."""

@@ -18,9 +18,8 @@ from ckwatch.bench.worker_protocol import SelfTestDone
 from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.cli import main
 from ckwatch.cli.self_test import command
-from ckwatch.cli.self_test.command import chosen_device
+from ckwatch.cli.self_test.command import Report, chosen_device, report_text, without_places
 from ckwatch.cli.self_test.kernels import BuiltKernels, checked_problems, repeated_problems, shipped_instances
-from ckwatch.cli.self_test.report import Report, report_text, without_places
 from ckwatch.model import self_test as names
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts

@@ -12,7 +12,7 @@ import pytest
 
 from ckwatch.cli import main, session
 from ckwatch.cli.parser import make_parser
-from ckwatch.cli.tuned_files import csv_text, json_text, write_aiter
+from ckwatch.cli.tune import csv_text, json_text, write_aiter
 from ckwatch.model.errors import CkwatchError
 from ckwatch.tuning.journal import TuningJournal
 from ckwatch.tuning.results import EvaluationStatus

@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.source_lines import same_instructions
-from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
+from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.request import CompileRequest, CompileStatus

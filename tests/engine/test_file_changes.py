@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.engine.file_changes import RelevantChanges, TrackedPaths, relevant_changes
 from ckwatch.engine.handlers.scan import changed_digests
+from ckwatch.engine.watched_files import RelevantChanges, TrackedPaths, relevant_changes
 from ckwatch.workspace.loading import load_workspace
 from helpers.workspaces import KERNEL, TEMPLATE
 

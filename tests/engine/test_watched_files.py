@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from benches.daemon_bench import Bench, build, following
-from ckwatch.engine.file_changes import RelevantChanges
-from ckwatch.engine.watched_files import describe_changes
+from ckwatch.engine.watched_files import RelevantChanges, describe_changes
 
 
 @pytest.mark.parametrize("watcher", ["", 'watcher = "inotify"', 'watcher = "watchfiles"'], ids=["none", "old", "same"])

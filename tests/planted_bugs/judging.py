@@ -12,7 +12,7 @@ import anyio
 import ckwatch_templates
 from ckwatch.bench.job import VerifyJob
 from ckwatch.checks.places import RenderedFile
-from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
+from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
 from ckwatch.compile.line_tables import LINE_TABLES
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileStatus

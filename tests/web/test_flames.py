@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cases.web_rows import HOSTILE
-from ckwatch_web.flames import MOST_FRAMES, Flame, flame_plot, flames
+from ckwatch_web.views.compile_time import MOST_FRAMES, Flame, flame_plot, flames
 
 
 def event(name: str, begin: int, duration: int, detail: str = "", process: int = 1) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.cli.init import init_workspace
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.discovery import find_workspace
-from ckwatch.workspace.init import init_workspace
 from ckwatch.workspace.kernel_globs import compile_glob
 from ckwatch.workspace.loading import load_workspace
 from ckwatch.workspace.trust import distrust, trust

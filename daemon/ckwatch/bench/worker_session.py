@@ -17,29 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from ckwatch.bench import worker_protocol
 from ckwatch.bench.job import Job, SelfTestJob, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
-from ckwatch.bench.worker_protocol import (
-    MARK,
-    PROTOCOL,
-    FrameSplitter,
-    GarbledError,
-    Message,
-    PipeFrame,
-    SelfTestDone,
-    StepTried,
-    TrialVerified,
-    VerificationDone,
-    WaitingForDevice,
-    WorkerHello,
-    WorkerMessage,
-    WorkerRequest,
-    WorkerStage,
-    head,
-    message,
-    tag,
-)
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
@@ -48,7 +29,7 @@ from ckwatch.system.python_process import module_command, module_environment
 if TYPE_CHECKING:
     from ckwatch.workspace.settings import BenchSection
 
-OnMessage = Callable[[WorkerMessage], None]
+OnMessage = Callable[[worker_protocol.WorkerMessage], None]
 
 WORKER = module_command("ckwatch.bench.worker")
 """The worker of this installation."""
@@ -68,8 +49,8 @@ _FAULT_SIGNALS = frozenset(
 )
 """Signals that a process brings upon itself."""
 
-_MANGLED = MARK[:4]
-_Answer = TypeVar("_Answer", BenchmarkReport, Devices, VerificationDone, SelfTestDone)
+_MANGLED = worker_protocol.MARK[:4]
+_Answer = TypeVar("_Answer", BenchmarkReport, Devices, worker_protocol.VerificationDone, worker_protocol.SelfTestDone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +105,8 @@ class Worker:
         """How many this process has done."""
         self._start = start
         self._process: AsyncProcess | None = None
-        self._splitter = FrameSplitter()
-        self._hello: WorkerHello | None = None
+        self._splitter = worker_protocol.FrameSplitter()
+        self._hello: worker_protocol.WorkerHello | None = None
 
     async def ask(
         self,
@@ -144,8 +125,8 @@ class Worker:
         what a worker does. Cancelling ends it.
         """
         if self._process is None:
-            self._splitter, self._hello, self.jobs = FrameSplitter(), None, 0
-        request = WorkerRequest.of(task, len(artifacts), lasting=lasting)
+            self._splitter, self._hello, self.jobs = worker_protocol.FrameSplitter(), None, 0
+        request = worker_protocol.WorkerRequest.of(task, len(artifacts), lasting=lasting)
         report = on_message or (lambda _: None)
         session = _Session(request, artifacts, report, time_limit_s, self._splitter, self._hello)
         start: WorkerStart = self._start
@@ -213,17 +194,17 @@ class OutputExcerpt:
 class _Session:
     """One task of a worker. `splitter` is the one of all its tasks, `hello` its first word if it was heard."""
 
-    request: WorkerRequest
+    request: worker_protocol.WorkerRequest
     artifacts: Sequence[bytes]
     on_message: OnMessage
     time_limit_s: float
-    splitter: FrameSplitter
-    hello: WorkerHello | None
-    answer: Message | None = None
-    _stage: WorkerStage = field(default_factory=lambda: WorkerStage(name="starting"))
+    splitter: worker_protocol.FrameSplitter
+    hello: worker_protocol.WorkerHello | None
+    answer: worker_protocol.Message | None = None
+    _stage: worker_protocol.WorkerStage = field(default_factory=lambda: worker_protocol.WorkerStage(name="starting"))
     _contestant: str = ""
-    _told: set[WorkerStage] = field(default_factory=set)
-    _garbled: GarbledError | None = None
+    _told: set[worker_protocol.WorkerStage] = field(default_factory=set)
+    _garbled: worker_protocol.GarbledError | None = None
     _silent: bool = False
     _stderr: OutputExcerpt = field(default_factory=OutputExcerpt)
     _limit: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -238,7 +219,7 @@ class _Session:
         if self._garbled is not None:
             return self._garbled_failure(self._garbled)
         if self.answer is not None:
-            return self.failure(FailureKind.GARBLED, f"the worker answered with {tag(self.answer)}")
+            return self.failure(FailureKind.GARBLED, f"the worker answered with {worker_protocol.tag(self.answer)}")
         if timed_out and not self._silent:
             return self._overrun()
         return self._death(ended, signalled, arguments, launched)
@@ -272,10 +253,10 @@ class _Session:
             await self._greeted.wait()
         if self.hello is None or self._garbled is not None:
             return
-        if not await process.write(message(self.request)):
+        if not await process.write(worker_protocol.message(self.request)):
             return
         for artifact in self.artifacts:
-            start = await anyio.to_thread.run_sync(head, artifact, b"B")
+            start = await anyio.to_thread.run_sync(worker_protocol.head, artifact, b"B")
             if not (await process.write(start) and await process.write(artifact)):
                 return
 
@@ -293,39 +274,39 @@ class _Session:
                         self._allow(_LAST_WORDS_S)
                         return
             if self.splitter.rest and self.hello is not None:
-                raise GarbledError("the worker's last message is not whole", self.splitter.rest[:400])
-        except GarbledError as error:
+                raise worker_protocol.GarbledError("the worker's last message is not whole", self.splitter.rest[:400])
+        except worker_protocol.GarbledError as error:
             self._garbled = error
             self._limit.cancel()
             return
         self._silent = True
         self._allow(_LAST_WORDS_S)
 
-    def _take(self, said: Message) -> None:
+    def _take(self, said: worker_protocol.Message) -> None:
         if self.hello is None:
-            if not isinstance(said, WorkerHello):
-                raise GarbledError(f"the worker's first word was {tag(said)}")
+            if not isinstance(said, worker_protocol.WorkerHello):
+                raise worker_protocol.GarbledError(f"the worker's first word was {worker_protocol.tag(said)}")
             self._greet(said)
-        elif isinstance(said, WaitingForDevice):
+        elif isinstance(said, worker_protocol.WaitingForDevice):
             self._allow(getattr(self.request.task, "lease_wait_s", 0.0) + self.time_limit_s)
-            self._stage = WorkerStage(name="waiting for the device")
+            self._stage = worker_protocol.WorkerStage(name="waiting for the device")
             self.on_message(said)
-        elif isinstance(said, WorkerStage):
+        elif isinstance(said, worker_protocol.WorkerStage):
             self._enter(said)
-        elif isinstance(said, TrialVerified | StepTried):
+        elif isinstance(said, worker_protocol.TrialVerified | worker_protocol.StepTried):
             self.on_message(said)
-        elif isinstance(said, WorkerHello | WorkerRequest):
-            raise GarbledError(f"the worker said {tag(said)} in the middle of its work")
+        elif isinstance(said, worker_protocol.WorkerHello | worker_protocol.WorkerRequest):
+            raise worker_protocol.GarbledError(f"the worker said {worker_protocol.tag(said)} in the middle of its work")
         else:
             self.answer = said
 
-    def _greet(self, said: WorkerHello) -> None:
+    def _greet(self, said: worker_protocol.WorkerHello) -> None:
         self.hello = said
-        if said.protocol != PROTOCOL:
+        if said.protocol != worker_protocol.PROTOCOL:
             self.answer = BenchmarkFailure(
                 kind=FailureKind.GARBLED,
                 message=f"the worker on {said.host} is of ckwatch {said.version} (protocol {said.protocol}); "
-                f"this is {__version__} (protocol {PROTOCOL})",
+                f"this is {__version__} (protocol {worker_protocol.PROTOCOL})",
                 hint="The same version of ckwatch is needed where the launcher leads to.",
             )
             return
@@ -333,7 +314,7 @@ class _Session:
         self._greeted.set()
         self.on_message(said)
 
-    def _enter(self, said: WorkerStage) -> None:
+    def _enter(self, said: worker_protocol.WorkerStage) -> None:
         if self._stage.name == "waiting for the device":
             self._allow(self.time_limit_s)
         self._stage = said
@@ -365,7 +346,7 @@ class _Session:
         if self.hello is None:
             if _MANGLED in self.splitter.rest:
                 return self._garbled_failure(
-                    GarbledError("line ends were changed on the way", self.splitter.rest[:400])
+                    worker_protocol.GarbledError("line ends were changed on the way", self.splitter.rest[:400])
                 )
             what = f"the worker did not start: {arguments[0]} {how}"
             return self.failure(FailureKind.LAUNCHER, what, "What it printed is in the details.")
@@ -393,7 +374,7 @@ class _Session:
         hint = "Somebody killed it, or the machine ran out of memory." if number is signal.SIGKILL else ""
         return self.failure(FailureKind.BROKEN, f"the worker {how} {where}", hint)
 
-    def _garbled_failure(self, error: GarbledError) -> BenchmarkFailure:
+    def _garbled_failure(self, error: worker_protocol.GarbledError) -> BenchmarkFailure:
         seen = f"received: {error.seen!r}\n" if error.seen else ""
         return self.failure(
             FailureKind.GARBLED,
@@ -419,7 +400,7 @@ class _Session:
         return replace(failure, detail=detail)
 
 
-async def _decoded(frame: PipeFrame) -> Message:
+async def _decoded(frame: worker_protocol.PipeFrame) -> worker_protocol.Message:
     if len(frame.content) > _LARGE_BYTES:
         return await anyio.to_thread.run_sync(frame.message)
     return frame.message()

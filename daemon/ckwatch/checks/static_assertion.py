@@ -11,19 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ckwatch.checks import cpp_expression
 from ckwatch.checks.clang_output import ClangMessage, ClangRange, code_point_column
-from ckwatch.checks.cpp_expression import (
-    NotArithmeticError,
-    comparison,
-    conjuncts,
-    evaluate,
-    matching,
-    spelled,
-    split_at,
-    tokens_of,
-    unify,
-    unwrapped,
-)
 from ckwatch.checks.places import ReadLine
 
 FAILED = re.compile(
@@ -81,34 +70,36 @@ class FailedRequirement:
 
     def outcome(self, shown: tuple[str, ...]) -> str:
         """Return the text shown after the condition: `128 % (32 * 3) = 32`. `shown` is `symbolic` in better names."""
-        sides = comparison(self.reduced)
+        sides = cpp_expression.comparison(self.reduced)
         if sides is None:
             return "false"
         left, operator, right = sides
-        symbols = comparison(shown)
+        symbols = cpp_expression.comparison(shown)
         left_text = _side_text(left, symbols[0] if symbols else left)
         right_text = _side_text(right, symbols[2] if symbols else right)
         if left_text is not None and right_text is not None:
             return left_text if len(right) == 1 else f"{left_text}, {right_text}"
-        compared = comparison(tokens_of(self.evaluated))
-        if compared is not None and len(right) == 1 and len(spelled(left)) <= READABLE:
-            return f"{spelled(left)} = {spelled(compared[0])}"
+        compared = cpp_expression.comparison(cpp_expression.tokens_of(self.evaluated))
+        if compared is not None and len(right) == 1 and len(cpp_expression.spelled(left)) <= READABLE:
+            return f"{cpp_expression.spelled(left)} = {cpp_expression.spelled(compared[0])}"
         if compared is not None:
-            return f"{spelled(compared[0])} {_NEGATED[compared[1]]} {spelled(compared[2])}"
-        return f"{spelled(left)} {_NEGATED[operator]} {spelled(right)}"
+            return (
+                f"{cpp_expression.spelled(compared[0])} {_NEGATED[compared[1]]} {cpp_expression.spelled(compared[2])}"
+            )
+        return f"{cpp_expression.spelled(left)} {_NEGATED[operator]} {cpp_expression.spelled(right)}"
 
     def holds_with(self, values: Mapping[str, int]) -> bool | None:
         """Return True if the condition holds with `values` for its names; None if that cannot be determined."""
         known = {name: int(bound[0]) for name, bound in self.bindings.items() if len(bound) == 1 and bound[0].isdigit()}
-        compared = comparison(tokens_of(self.evaluated))
-        sides = comparison(self.symbolic)
+        compared = cpp_expression.comparison(cpp_expression.tokens_of(self.evaluated))
+        sides = cpp_expression.comparison(self.symbolic)
         if compared is not None and sides is not None:
             for side, value in ((sides[0], compared[0]), (sides[2], compared[2])):
                 if len(side) == 1 and len(value) == 1 and value[0].isdigit():
                     known.setdefault(side[0], int(value[0]))
         try:
-            return bool(evaluate(self._with_sizes(), {**known, **values}))
-        except NotArithmeticError:
+            return bool(cpp_expression.evaluate(self._with_sizes(), {**known, **values}))
+        except cpp_expression.NotArithmeticError:
             return None
 
     def _with_sizes(self) -> tuple[str, ...]:
@@ -136,13 +127,13 @@ def read_requirement(message: ClangMessage, read_line: ReadLine) -> FailedRequir
     if match is None:
         return None
     text = match["requirement"] or ""
-    substituted = _tidied(tokens_of(_VALUES[0][0].sub(_VALUES[0][1], text)))
+    substituted = _tidied(cpp_expression.tokens_of(_VALUES[0][0].sub(_VALUES[0][1], text)))
     evaluated = (found["values"] for note in message.notes if (found := _EVALUATES.match(note.text)))
     written = _written(message, read_line)
     symbolic, bindings = _conjunct(written, substituted)
     if not symbolic:
         return None
-    reduced = _tidied(tokens_of(_reduced(text))) if text else symbolic
+    reduced = _tidied(cpp_expression.tokens_of(_reduced(text))) if text else symbolic
     return FailedRequirement(
         symbolic, substituted or symbolic, reduced, bindings, next(evaluated, ""), match["why"] or ""
     )
@@ -186,12 +177,12 @@ def _tidied(tokens: Sequence[str]) -> tuple[str, ...]:
 def _side_text(substituted: tuple[str, ...], symbolic: tuple[str, ...]) -> str | None:
     """`128 % (32 * 3) = 32`, `KPerThread = 4`, a literal alone; None when it is not plain arithmetic."""
     try:
-        value = evaluate(substituted)
-    except NotArithmeticError:
+        value = cpp_expression.evaluate(substituted)
+    except cpp_expression.NotArithmeticError:
         return None
-    text = spelled(substituted)
+    text = cpp_expression.spelled(substituted)
     if text == str(value):
-        return f"{spelled(symbolic)} = {value}" if substituted != symbolic else text
+        return f"{cpp_expression.spelled(symbolic)} = {value}" if substituted != symbolic else text
     return f"{text} = {value}"
 
 
@@ -199,11 +190,11 @@ def _conjunct(
     written: tuple[str, ...], substituted: tuple[str, ...]
 ) -> tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]:
     """The conjunct of the header's condition that clang means: the one that matches, else the most similar one."""
-    terms = [_tidied(term) for term in conjuncts(written)] if written else []
+    terms = [_tidied(term) for term in cpp_expression.conjuncts(written)] if written else []
     if not substituted:
         return (terms[0] if len(terms) == 1 else written), {}
     for term in terms:
-        bound = unify(term, substituted)
+        bound = cpp_expression.unify(term, substituted)
         if bound is not None:
             return term, {name: value for name, value in bound.items() if value != (name,)}
     if not terms:
@@ -222,7 +213,7 @@ def _written(message: ClangMessage, read_line: ReadLine) -> tuple[str, ...]:
         return ()
     for found in message.ranges:
         if found.start == message.position:
-            return unwrapped(tokens_of(_text_in(message.path, found, read_line)))
+            return cpp_expression.unwrapped(cpp_expression.tokens_of(_text_in(message.path, found, read_line)))
     line = message.position.line - 1
     for first in range(line, max(line - LINES_BEFORE, 0) - 1, -1):
         text = read_line(message.path, first)
@@ -231,7 +222,7 @@ def _written(message: ClangMessage, read_line: ReadLine) -> tuple[str, ...]:
         end = message.position.column + len(_KEYWORD) if first == line else len(text)
         at = text.rfind(_KEYWORD, 0, end)
         if at >= 0:
-            return _condition(tokens_of(statement(message.path, first, read_line)[at:]))
+            return _condition(cpp_expression.tokens_of(statement(message.path, first, read_line)[at:]))
     return ()
 
 
@@ -250,8 +241,8 @@ def _text_in(path: str, found: ClangRange, read_line: ReadLine) -> str:
 def _condition(tokens: tuple[str, ...]) -> tuple[str, ...]:
     if tokens[1:2] != ("(",):
         return ()
-    end = matching(tokens, 1)
-    arguments = split_at(tokens[2 : end if end > 0 else len(tokens)], (",",))
+    end = cpp_expression.matching(tokens, 1)
+    arguments = cpp_expression.split_at(tokens[2 : end if end > 0 else len(tokens)], (",",))
     if len(arguments) > 1 and arguments[-1][0][:1] and arguments[-1][0][0].startswith('"'):
         arguments = arguments[:-1]
     condition: tuple[str, ...] = ()

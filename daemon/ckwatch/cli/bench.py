@@ -17,15 +17,7 @@ from ckwatch.cli.progress import amount
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.wire.figures_text import (
-    NO_FIGURES,
-    comparison_words,
-    device_words,
-    doubts,
-    is_figure,
-    samples_words,
-    timing_cells,
-)
+from ckwatch.wire import figures_text
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.model.timings import Timing
@@ -130,7 +122,7 @@ class _Bench:
             (self._known if known else self._timed).add(where)
         if self.output.json:
             return
-        device = device_words(timing)
+        device = figures_text.device_words(timing)
         if device and device not in self._devices:
             self._devices.add(device)
             self.output.text(f"on {device}", "bold")
@@ -143,7 +135,7 @@ class _Bench:
         words = [*_cells(timing), timing.place if len(self._devices) > 1 else ""]
         line = Text.assemble((f"{timing.cache:>8}", "cyan"), "  ", "  ".join(word for word in words if word))
         for one in timing.comparisons:
-            line.append("  ").append(comparison_words(one), style=VERDICT_STYLES[one.verdict])
+            line.append("  ").append(figures_text.comparison_words(one), style=VERDICT_STYLES[one.verdict])
         self.output.console.print(line, soft_wrap=True)
 
     def finish(self, outcomes: Mapping[str, str | None], mistakes: str, seconds: float) -> int:
@@ -188,9 +180,9 @@ class _Bench:
 
 def _cells(timing: Timing) -> list[str]:
     name = f"{timing.unit}  {timing.shape}"
-    if not is_figure(timing):
-        return [name, NO_FIGURES]
-    return [name, *timing_cells(timing), samples_words(timing), *doubts(timing)]
+    if not figures_text.is_figure(timing):
+        return [name, figures_text.NO_FIGURES]
+    return [name, *figures_text.timing_cells(timing), figures_text.samples_words(timing), *figures_text.doubts(timing)]
 
 
 def _print_line(output: Output, line: BenchLine) -> None:

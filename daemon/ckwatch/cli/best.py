@@ -14,17 +14,7 @@ from ckwatch.cli.mistakes import explained
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.figures_text import (
-    NO_FIGURES,
-    best_imported,
-    comparison_words,
-    device_words,
-    doubts,
-    imported_on,
-    imported_words,
-    is_figure,
-    timing_cells,
-)
+from ckwatch.wire import figures_text
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming
@@ -63,7 +53,7 @@ async def run(options: argparse.Namespace) -> int:
     if target is not None:
         from ckwatch.cli.charts.plot_file import draw
 
-        timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
+        timings = [row.timing for row in rows if row.timing is not None and figures_text.is_figure(row.timing)]
         if not timings:
             raise CkwatchError(f"'{options.kernel}' has no timings to plot", "run `ckwatch bench` first")
         if options.chart == "roofline":
@@ -83,7 +73,7 @@ class OthersTimings:
 
     def on(self, shape: str, arch: str) -> list[ImportedTiming]:
         """The fastest of each source and device."""
-        return best_imported(imported_on(self.timings, shape, arch))
+        return figures_text.best_imported(figures_text.imported_on(self.timings, shape, arch))
 
     @property
     def places(self) -> list[tuple[str, str]]:
@@ -94,7 +84,7 @@ class OthersTimings:
 
 def _drawn(row: RankedTiming) -> RankedTiming:
     """The row, without the figures of what is no device."""
-    if row.timing is None or row.rank is None or is_figure(row.timing):
+    if row.timing is None or row.rank is None or figures_text.is_figure(row.timing):
         return row
     return row.model_copy(update={"rank": None, "timing": None})
 
@@ -109,7 +99,7 @@ def _print(output: Output, kernel: str, rows: Sequence[RankedTiming], others: Ot
         output.text("")
         _print_shape(output, shape, arch, own)
         for one in others.on(shape, arch):
-            output.text(f"  measured by others: {imported_words(one)}", "italic")
+            output.text(f"  measured by others: {figures_text.imported_words(one)}", "italic")
 
 
 def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTiming]) -> None:
@@ -118,14 +108,14 @@ def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTim
     devices = placed[0].devices if placed else ()
     if placed and placed[0].timing is not None:
         timing = placed[0].timing
-        title += [f"{timing.cache} cache", timing.device_description if devices else device_words(timing)]
+        title += [f"{timing.cache} cache", timing.device_description if devices else figures_text.device_words(timing)]
     output.text(", ".join(title), "bold")
     if devices:
         output.text(f"  ranked across {', '.join(devices)}, by which times differ too", "yellow")
     heading, *lines = aligned([_cells(row) for row in placed], _RIGHT, HEADING)
     if placed:
         output.text(f"  {heading}", "bold")
-    if placed and all(row.timing is not None and is_figure(row.timing) for row in placed):
+    if placed and all(row.timing is not None and figures_text.is_figure(row.timing) for row in placed):
         lines = _with_bars(output, placed, lines)
     for row, line in zip(placed, lines, strict=True):
         stale = row.timing is not None and row.timing.standing != "fresh"
@@ -141,11 +131,11 @@ def _cells(row: RankedTiming) -> list[str]:
     timing = row.timing
     if timing is None:
         return [f"{row.rank}", row.instance]
-    if not is_figure(timing):
-        return [f"{row.rank}", row.instance, NO_FIGURES]
-    middle, error, _, clock, rate, bound = timing_cells(timing)
+    if not figures_text.is_figure(timing):
+        return [f"{row.rank}", row.instance, figures_text.NO_FIGURES]
+    middle, error, _, clock, rate, bound = figures_text.timing_cells(timing)
     where = [f"on {timing.place}"] if row.devices else []
-    against = ", ".join([*where, *doubts(timing), *map(comparison_words, timing.comparisons)])
+    against = ", ".join([*where, *figures_text.doubts(timing), *map(figures_text.comparison_words, timing.comparisons)])
     stale = "" if timing.standing == "fresh" else timing.standing
     return [f"{row.rank}", row.instance, middle, error, clock, rate, bound, sol_of(row), stale or against]
 

@@ -24,7 +24,7 @@ from ckwatch.cli.diagnostic_text import diagnostic_text
 from ckwatch.cli.output import SourceCache
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.kernel_names import scoped_name
-from ckwatch.codeobject.tools.disassemble import call_chains
+from ckwatch.codeobject.tools.llvm_tools import call_chains
 from ckwatch.compile.store.artifacts import default_folder
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import ToolchainChoice

@@ -17,17 +17,7 @@ import msgpack
 from ckwatch.codeobject.kernel_names import readable_names
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import KernelResources
-from ckwatch.compile.elf import (
-    EM_AMDGPU,
-    SHT_DYNSYM,
-    SHT_NOBITS,
-    SHT_SYMTAB,
-    ElfError,
-    ElfFile,
-    ElfHeader,
-    ElfNote,
-    ElfSymbol,
-)
+from ckwatch.compile import elf
 
 NT_AMDGPU_METADATA = 32
 """The note of code object versions 3 and later."""
@@ -57,17 +47,17 @@ def _check_header(data: bytes) -> None:
         raise ValueError("The code object is cut short.")
     if data[4:6] != b"\x02\x01":
         raise ValueError("This is no 64-bit little-endian ELF file, so no code object.")
-    if (found := ElfHeader.read(data).machine) != EM_AMDGPU:
-        raise ValueError(f"This is an ELF file for another machine ({found}), not for AMDGPU ({EM_AMDGPU}).")
+    if (found := elf.ElfHeader.read(data).machine) != elf.EM_AMDGPU:
+        raise ValueError(f"This is an ELF file for another machine ({found}), not for AMDGPU ({elf.EM_AMDGPU}).")
 
 
-def _descriptors(file: ElfFile, symbols: Mapping[str, ElfSymbol]) -> Iterator[tuple[str, bytes]]:
+def _descriptors(file: elf.ElfFile, symbols: Mapping[str, elf.ElfSymbol]) -> Iterator[tuple[str, bytes]]:
     for name, symbol in symbols.items():
         if not name.endswith(".kd") or not 0 < symbol.section < len(file.sections):
             continue
         section = file.sections[symbol.section]
         offset = section.offset + symbol.value - section.address
-        if section.kind != SHT_NOBITS and section.offset <= offset:
+        if section.kind != elf.SHT_NOBITS and section.offset <= offset:
             yield name.removesuffix(".kd"), file.bounded(offset, _DESCRIPTOR_BYTES)
 
 
@@ -102,11 +92,11 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     """
     _check_header(data)
     try:
-        file = ElfFile(data)
-        symbols = {symbol.name: symbol for kind in (SHT_DYNSYM, SHT_SYMTAB) for symbol in file.symbols(kind)}
+        file = elf.ElfFile(data)
+        symbols = {symbol.name: symbol for kind in (elf.SHT_DYNSYM, elf.SHT_SYMTAB) for symbol in file.symbols(kind)}
         descriptors = dict(_descriptors(file, symbols))
         metadata = _metadata_map(tuple(file.notes()))
-    except ElfError as error:
+    except elf.ElfError as error:
         raise ValueError(f"The code object {error.problem}.") from error
     target = metadata.get("amdhsa.target")  # `amdgcn-amd-amdhsa--gfx942:xnack-`
     arch = _ARCH_OF_MACHINE.get(file.header.flags & 0xFF, "")
@@ -139,7 +129,7 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     )
 
 
-def _metadata_map(notes: Sequence[ElfNote]) -> Mapping[str, Any]:
+def _metadata_map(notes: Sequence[elf.ElfNote]) -> Mapping[str, Any]:
     for note in notes:
         if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
             try:
@@ -167,7 +157,7 @@ def _kernel_symbol(kernel: Mapping[str, Any]) -> str:
 
 
 def _kernel_resources(
-    kernel: Mapping[str, Any], name: str, symbols: Mapping[str, ElfSymbol], arch: str
+    kernel: Mapping[str, Any], name: str, symbols: Mapping[str, elf.ElfSymbol], arch: str
 ) -> tuple[KernelResources | None, list[str]]:
     symbol = _kernel_symbol(kernel)
     counts: dict[str, int] = {}
@@ -200,7 +190,7 @@ def _kernel_resources(
     return resources, [f"{name}: {note}"] if note else []
 
 
-def _architectural(total: int, agprs: int, exact: ElfSymbol | None, arch: str) -> tuple[int, str]:
+def _architectural(total: int, agprs: int, exact: elf.ElfSymbol | None, arch: str) -> tuple[int, str]:
     """How many architectural VGPRs there are, and a note where it is not exact."""
     if not agprs:
         return total, ""

@@ -16,17 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.build_events import (
-    DEFAULT_OPTIONS,
-    BuildOptions,
-    BuildStored,
-    BuildWaits,
-    CompilersEnded,
-    CompilerStarting,
-    OnBuildEvent,
-    OnePassLeft,
-    ignore,
-)
+from ckwatch.compile import build_events
 from ckwatch.compile.flags import link_flags
 from ckwatch.compile.includes import unreadable, unreadable_includes
 from ckwatch.compile.keys import native_cpu, request_key
@@ -76,8 +66,8 @@ class _Build:
 
     key: str
     request: CompileRequest
-    options: BuildOptions
-    on_event: OnBuildEvent
+    options: build_events.BuildOptions
+    on_event: build_events.OnBuildEvent
 
     def outcome(self, artifact: Artifact | None, compiled: CompileOutcome) -> BuildOutcome:
         """The outcome of a compile."""
@@ -202,7 +192,10 @@ class Builder:
         return await anyio.to_thread.run_sync(found)
 
     async def build(
-        self, request: CompileRequest, options: BuildOptions = DEFAULT_OPTIONS, on_event: OnBuildEvent = ignore
+        self,
+        request: CompileRequest,
+        options: build_events.BuildOptions = build_events.DEFAULT_OPTIONS,
+        on_event: build_events.OnBuildEvent = build_events.ignore,
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now; `on_event` is told of nothing but compiles.
 
@@ -222,7 +215,7 @@ class Builder:
                 if claim.found is not None:
                     return claim.found
                 self.compiled += 1
-                on_event(CompilerStarting())
+                on_event(build_events.CompilerStarting())
                 return await self._compile(build, claim)
             finally:
                 if claim.folder is not None or claim.lock is not None:
@@ -278,7 +271,7 @@ class Builder:
             try:
                 outcome = await self._undisturbed(build, claim, folder, checked)
                 claim.refused = None
-                build.on_event(CompilersEnded())
+                build.on_event(build_events.CompilersEnded())
                 if outcome.status is not CompileStatus.TRANSIENT:
                     store = partial(self._stored, build, outcome, folder, claim, steady_ns())
                     # What has been compiled is stored, even when no client waits for it any more.
@@ -298,7 +291,7 @@ class Builder:
         if artifact is not None:
             shutil.rmtree(folder, ignore_errors=True)
             self._release(build.key, claim)
-            build.on_event(BuildStored(build.outcome(artifact, outcome)))
+            build.on_event(build_events.BuildStored(build.outcome(artifact, outcome)))
             if (shared := self._shared()) is not None:
                 shared.add(artifact, self._store)
         return artifact, outcome
@@ -324,10 +317,10 @@ class Builder:
         if refused is None:
             refused = await anyio.to_thread.run_sync(_unreadable, request)
         if refused:
-            on_event(OnePassLeft())
+            on_event(build_events.OnePassLeft())
             return _transient(CompileFault.UNREADABLE_HEADER, _UNREADABLE, log=refused)
         if options.elsewhere is not None:
-            on_event(OnePassLeft())
+            on_event(build_events.OnePassLeft())
             return await options.elsewhere(request, folder)
         if (ladder := self.ladder) is not None:
             return await ladder.compile(request, folder, options, on_event, checked=checked)
@@ -335,7 +328,9 @@ class Builder:
 
         return await compile_source(request, self._toolchain, folder=folder, launch=self._launch, on_event=on_event)
 
-    async def check(self, request: CompileRequest, on_event: OnBuildEvent = ignore) -> HostPassReport | None:
+    async def check(
+        self, request: CompileRequest, on_event: build_events.OnBuildEvent = build_events.ignore
+    ) -> HostPassReport | None:
         """Report the host pass, which the next `build` of the same request does not repeat.
 
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
@@ -385,16 +380,16 @@ class Builder:
         return artifact, outcome
 
     @asynccontextmanager
-    async def _flight(self, key: str, on_event: OnBuildEvent = ignore) -> AsyncIterator[None]:
+    async def _flight(self, key: str, on_event: build_events.OnBuildEvent = build_events.ignore) -> AsyncIterator[None]:
         """One task of this process at a time per key."""
         lock, waiting = self._flights.get(key, (anyio.Lock(), 0))
         self._flights[key] = (lock, waiting + 1)
         try:
             if waiting:
-                on_event(BuildWaits("another unit with the same text"))
+                on_event(build_events.BuildWaits("another unit with the same text"))
             async with lock:
                 if waiting:
-                    on_event(BuildWaits(""))
+                    on_event(build_events.BuildWaits(""))
                 yield
         finally:
             lock, waiting = self._flights[key]
@@ -414,12 +409,12 @@ class Builder:
                 claim = await anyio.to_thread.run_sync(self._claim_now, build, look)
             if claim is not None:
                 if waited:
-                    build.on_event(BuildWaits(""))
+                    build.on_event(build_events.BuildWaits(""))
                 return claim
             look = None
             if not waited:
                 waited = True
-                build.on_event(BuildWaits("another process that compiles the same text"))
+                build.on_event(build_events.BuildWaits("another process that compiles the same text"))
             await anyio.sleep(_POLL_S)
 
     def _claim_now(self, build: _Build, look: ContentSnapshot | None) -> _Claim | None:

@@ -19,16 +19,8 @@ import anyio.to_thread
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
-from ckwatch.compile import elf
+from ckwatch.compile import compile_job, elf
 from ckwatch.compile.build_events import OnBuildEvent, OnePassLeft, ignore
-from ckwatch.compile.compile_job import (
-    CompileJob,
-    fault_of,
-    not_exported,
-    source_id,
-    unfinished,
-    unwritten,
-)
 from ckwatch.compile.dependencies import format_dependency_file, read_headers
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags
 from ckwatch.compile.request import (
@@ -69,9 +61,9 @@ async def compile_source(
         raise CkwatchError("no runner can be made of a source by itself")
     on_event(OnePassLeft())
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, prefixes, on_event)
+    job = compile_job.CompileJob(request, toolchain, folder, launch, prefixes, on_event)
     if problem is not None:
-        return unwritten(job, problem)
+        return compile_job.unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
     headers = await anyio.to_thread.run_sync(_taken, request, folder)
     if not compiled.succeeded:
@@ -97,7 +89,7 @@ def weaken_source_id(file: Path) -> None:
         elf.weaken(file, SOURCE_ID_SYMBOL)
 
 
-async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
+async def linked(job: compile_job.CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
     """Link the object, whose source id is weak, and gather what it was compiled for; `code_object` is the device's code
     where it is at hand."""
     request, folder = job.request, job.folder
@@ -112,7 +104,7 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
         if compressed:
             await _unpack(job, files)
     except OSError as error:
-        return unwritten(job, error)
+        return compile_job.unwritten(job, error)
     except ValueError as error:
         who = "nvcc" if request.language is Language.CU else "the compiler"
         message = f"{who} left a damaged object: {error}"
@@ -121,12 +113,12 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
 
 
 def ended(
-    job: CompileJob, files: Mapping[ProductKind, Path], headers: tuple[str, ...], exports: tuple[str, ...]
+    job: compile_job.CompileJob, files: Mapping[ProductKind, Path], headers: tuple[str, ...], exports: tuple[str, ...]
 ) -> CompileOutcome:
     """Return the outcome of a compile that has linked: its files, unless a name that it should export is missing."""
     absent = [name for name in job.request.exports if name not in exports]
     if absent:
-        job.log.append(not_exported(absent))
+        job.log.append(compile_job.not_exported(absent))
         return job.outcome(CompileStatus.FAILED, headers=headers, exports=exports)
     kept = {kind: path for kind, path in files.items() if kind in job.request.products}
     return job.outcome(CompileStatus.OK, files=kept, headers=headers, exports=exports)
@@ -153,7 +145,7 @@ def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> li
     options, kept = [], []
     if request.language is Language.HIP:
         # By default the id that tells equal names of different objects apart is made from the source's folder.
-        options = [f"-cuid={source_id(request)}"]
+        options = [f"-cuid={compile_job.source_id(request)}"]
     elif request.language is Language.CU:
         # The intermediate files are kept in the compile's own folder: the device's code is one of them.
         kept = ["--keep", f"--keep-dir={TEMPORARY}"]
@@ -188,12 +180,12 @@ def link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[
     return [*arguments, *toolchain.link_arguments, *link_flags(request), "-o", SHARED_OBJECT]
 
 
-def _code_object(job: CompileJob) -> Path:
+def _code_object(job: compile_job.CompileJob) -> Path:
     return job.folder / f"kernel.{job.request.arch.replace(':', '-')}.hsaco"
 
 
 def _gathered(
-    job: CompileJob, files: dict[ProductKind, Path], headers: tuple[str, ...], code_object: Path | None
+    job: compile_job.CompileJob, files: dict[ProductKind, Path], headers: tuple[str, ...], code_object: Path | None
 ) -> tuple[tuple[str, ...], bool]:
     """Complete the files of a compile that has linked; what it exports, and whether the device's code is still in a
     compressed bundle. For a thread."""
@@ -220,7 +212,7 @@ def _gathered(
     return exports, False
 
 
-async def _unpack(job: CompileJob, files: dict[ProductKind, Path]) -> None:
+async def _unpack(job: compile_job.CompileJob, files: dict[ProductKind, Path]) -> None:
     bundle = await anyio.to_thread.run_sync(elf.fat_binary, files[ProductKind.OBJECT])
     if bundle is not None:
         arch = job.request.arch
@@ -250,15 +242,15 @@ def _linker_flag_for_nvcc(flag: str) -> str:
     return f"-Xlinker={flag.removeprefix('-Wl,')}" if flag.startswith("-Wl,") else flag
 
 
-def _unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
+def _unfinished(job: compile_job.CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
     is_cuda = job.request.language is Language.CU
-    return (_nvcc_unfinished if is_cuda else unfinished)(job, finished, headers)
+    return (_nvcc_unfinished if is_cuda else compile_job.unfinished)(job, finished, headers)
 
 
-def _nvcc_unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
+def _nvcc_unfinished(job: compile_job.CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
     """Tell a mistake in the source from a fault of the host."""
     errors = [message for message in parse_nvcc_log(finished.stderr + finished.stdout) if message.is_error]
-    fault, message = fault_of(
+    fault, message = compile_job.fault_of(
         job.request, finished, "nvcc", [message for message in errors if message.position is None]
     )
     if fault is None and not errors:

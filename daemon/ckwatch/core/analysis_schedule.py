@@ -12,17 +12,9 @@ have thousands of artifacts that were never analyzed: a request waits for some o
 
 from __future__ import annotations
 
+from ckwatch.core import events
 from ckwatch.core.demand import EDITED, IN_FOCUS, OTHERS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Analyze
-from ckwatch.core.events import (
-    AnalysisDepth,
-    AnalyzeFinished,
-    AnalyzeRequested,
-    CompileFacts,
-    Work,
-    WorkAborted,
-    WorkKind,
-)
 from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
@@ -43,19 +35,19 @@ def consider(state: State, unit: UnitState) -> None:
         _forget(state, unit)
     elif _knows(unit, result):
         if unit.figures.depth is not None:  # once more, against another baseline
-            _want(state, unit, AnalysisDepth.WHOLE)
+            _want(state, unit, events.AnalysisDepth.WHOLE)
     elif result.from_store and not _is_cared_for(state, unit) and not _is_seen(state, unit):
         _forget(state, unit)
     elif unit.figures.depth is None or unit.figures.work is None or unit.figures.work.tokens != result.artifact:
-        _want(state, unit, AnalysisDepth.KEPT if result.from_store else AnalysisDepth.WHOLE)
+        _want(state, unit, events.AnalysisDepth.KEPT if result.from_store else events.AnalysisDepth.WHOLE)
 
 
-def _can_analyze(unit: UnitState, result: CompileFacts) -> bool:
+def _can_analyze(unit: UnitState, result: events.CompileFacts) -> bool:
     built = unit.phase is Phase.DONE and unit.outcome is Outcome.BUILT
     return built and unit.unit.arch.startswith("gfx") and CODE_OBJECT in result.products
 
 
-def _knows(unit: UnitState, result: CompileFacts) -> bool:
+def _knows(unit: UnitState, result: events.CompileFacts) -> bool:
     return unit.figures.latest is not None and unit.figures.latest.artifact == result.artifact
 
 
@@ -70,7 +62,7 @@ def _is_seen(state: State, unit: UnitState) -> bool:
     return any(focus.everything and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
-def _want(state: State, unit: UnitState, depth: AnalysisDepth) -> None:
+def _want(state: State, unit: UnitState, depth: events.AnalysisDepth) -> None:
     unit.figures.depth = depth
     if unit.figures.work is None:
         state.analyze_queue.add(unit.key, _priority(state, unit))
@@ -95,7 +87,7 @@ def _rank(state: State, unit: UnitState) -> int:
     return LATER if unit.compile.result is not None and unit.compile.result.from_store else OTHERS
 
 
-def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> None:
+def analyze_requested(state: State, out: Effects, event: events.AnalyzeRequested) -> None:
     """A client wants figures of units that are built; the others are analyzed after their build."""
     for name in event.units:
         unit = state.seen(event.scope, name)
@@ -106,7 +98,7 @@ def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> No
             stop(state, out, unit.figures.work)
         if event.again or not _knows(unit, result):
             unit.figures.unreadable_artifact = ""
-            _want(state, unit, AnalysisDepth.WHOLE)
+            _want(state, unit, events.AnalysisDepth.WHOLE)
 
 
 def stop_useless(state: State, out: Effects) -> None:
@@ -128,16 +120,16 @@ def start(state: State, out: Effects) -> None:
             continue
         if state.is_measuring_alone:
             return
-        if unit.figures.depth is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and state.is_compiling:
+        if unit.figures.depth is events.AnalysisDepth.WHOLE and _rank(state, unit) == LATER and state.is_compiling:
             return
         state.analyze_queue.remove(key)
-        work = begin(state, WorkKind.ANALYZE, key, unit.input.generation, unit.compile.result.artifact)
+        work = begin(state, events.WorkKind.ANALYZE, key, unit.input.generation, unit.compile.result.artifact)
         unit.figures.work = state.analyzing = work
         before = "" if unit.figures.latest is None else unit.figures.latest.artifact
         out.append(Analyze(work, unit.unit, unit.compile.result, unit.figures.depth, before))
 
 
-def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None:
+def analyze_finished(state: State, out: Effects, event: events.AnalyzeFinished) -> None:
     """An analysis has ended. The figures of an earlier artifact are dropped."""
     work, figures = event.work, event.figures
     ran = release(state, work)
@@ -151,10 +143,10 @@ def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None
     )
     if present and ran and figures is not None:
         unit.figures.latest, unit.figures.depth, unit.figures.unreadable_artifact = figures, None, ""
-    elif present and ran and unit.figures.depth is AnalysisDepth.KEPT and not _is_cared_for(state, unit):
+    elif present and ran and unit.figures.depth is events.AnalysisDepth.KEPT and not _is_cared_for(state, unit):
         unit.figures.depth = None
-    elif present and ran and unit.figures.depth is AnalysisDepth.KEPT:
-        unit.figures.depth = AnalysisDepth.WHOLE
+    elif present and ran and unit.figures.depth is events.AnalysisDepth.KEPT:
+        unit.figures.depth = events.AnalysisDepth.WHOLE
         for request in awaiting(state, unit):
             if len(request.awaits_analysis_of) < state.analyses_awaited:
                 request.awaits_analysis_of.add(unit.key.unit)
@@ -163,7 +155,7 @@ def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None
     _go_on(state, out, unit)
 
 
-def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
+def analyze_aborted(state: State, out: Effects, event: events.WorkAborted, *, ran: bool) -> None:
     """An analysis was stopped, and may still be wanted; or it failed, and is tried again when the unit is wanted or
     settles the next time."""
     unit = _end(state, event.work)
@@ -174,7 +166,7 @@ def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     _go_on(state, out, unit)
 
 
-def _end(state: State, work: Work) -> UnitState | None:
+def _end(state: State, work: events.Work) -> UnitState | None:
     """The unit that was analyzed, if there still is one."""
     analyzing, state.analyzing = state.analyzing, None
     assert analyzing is work, "one analysis at a time"  # noqa: S101

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
+from ckwatch.core import events
 from ckwatch.core.build_requests import request_dropped
 from ckwatch.core.demand import is_wanted
 from ckwatch.core.effects import Changed
-from ckwatch.core.events import (
-    MAIN,
-    AutoBuild,
-    CancelRequested,
-    Cause,
-    ClientLost,
-    EditorsChanged,
-    FocusChanged,
-    OptionsChanged,
-    OverlayChanged,
-    RequestDropped,
-    ShowRequested,
-    UnitKey,
-    ViewOverrides,
-)
 from ckwatch.core.loading import request_load
 from ckwatch.core.notify import awaiting
 from ckwatch.core.phases import Phase
@@ -29,7 +15,7 @@ from ckwatch.core.views import drop_view, new_view
 from ckwatch.model.topics import SHOW, WORKSPACE
 
 
-def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
+def overlay_changed(state: State, out: Effects, event: events.OverlayChanged) -> None:
     """A client's unsaved text: the units that read the file are compared with the workspace's anew."""
     view = state.views.get(event.client)
     known = None if view is None else view.overlays.get(event.path)
@@ -49,18 +35,18 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
         return
     file = event.path.rsplit("/", 1)[-1]
     what = f"{file} was edited in an editor" if event.text is not None else f"{file}: unsaved text dropped"
-    cause = Cause(what, event.at)
-    names = {key.unit: None for key in state.graph.readers(event.path) if key.scope in (MAIN, view.name)}
+    cause = events.Cause(what, event.at)
+    names = {key.unit: None for key in state.graph.readers(event.path) if key.scope in (events.MAIN, view.name)}
     state.compares.extend((view.name, name, cause) for name in names)
     loaded = view.workspace or state.main.workspace
     of_workspace = loaded is None or event.path in loaded.files or event.path.endswith(".toml")
     request_load(state, out, view, urgent=of_workspace)
 
 
-def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
+def options_changed(state: State, out: Effects, event: events.OptionsChanged) -> None:
     """The archs, rules or warnings of a client's view changed."""
     known = state.views.get(event.client)
-    if (known is None or known.leaving) and event.options == ViewOverrides():
+    if (known is None or known.leaving) and event.options == events.ViewOverrides():
         return
     view = new_view(state, out, event.client, event.at)
     if view.options == event.options:
@@ -69,62 +55,62 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
     if view.is_plain:
         drop_view(state, out, view, event.at)
         return
-    invalidation = Invalidation(Cause("the options changed", event.at), recompile=True, edit=False)
+    invalidation = Invalidation(events.Cause("the options changed", event.at), recompile=True, edit=False)
     state.invalidate([unit.key for unit in view.units.values()], invalidation)
     view.pending.update(dict.fromkeys(view.kernels))
     request_load(state, out, view, urgent=True)
 
 
-def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # noqa: ARG001  # as all handlers
+def focus_changed(state: State, out: Effects, event: events.FocusChanged) -> None:  # noqa: ARG001  # as all handlers
     """The units in a client's focus come first from now on."""
     before = state.focus.pop(event.client, None)
-    if event.units or event.everything or event.auto_build is not AutoBuild.EDITED:
+    if event.units or event.everything or event.auto_build is not events.AutoBuild.EDITED:
         state.focus[event.client] = Focus(event.units, event.everything, event.auto_build)
     _unfocus(state, before, event.client, event.at)
     names = state.members(event.client) if event.everything else sorted(event.units)
-    cause = Cause("it came into focus", event.at)
+    cause = events.Cause("it came into focus", event.at)
     anew = event.everything and (before is None or not before.everything)
     state.wants.extend(Wanted(event.client, name, cause, anew=anew) for name in names)
-    state.newly_settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
+    state.newly_settled.extend(events.UnitKey(events.MAIN, name) for name in sorted(event.units))
 
 
 def _unfocus(state: State, before: Focus | None, client: str, at: float) -> None:
     if before is None:
         return
     names = state.members(client) if before.everything else sorted(before.units)
-    cause = Cause("it went out of focus", at)
+    cause = events.Cause("it went out of focus", at)
     state.unwanted.extend(Unwanted(client, name, cause, spare=True) for name in names)
 
 
-def editors_changed(state: State, out: Effects, event: EditorsChanged) -> None:
+def editors_changed(state: State, out: Effects, event: events.EditorsChanged) -> None:
     """Other clients than before show places."""
     if event.clients != state.editors:
         state.editors = event.clients
-        out.append(Changed(MAIN, WORKSPACE))
+        out.append(Changed(events.MAIN, WORKSPACE))
 
 
-def show_requested(state: State, out: Effects, event: ShowRequested) -> None:
+def show_requested(state: State, out: Effects, event: events.ShowRequested) -> None:
     """Have every editor show a place; one that comes later does not see it."""
     state.shown = event
     out.extend(Changed(client, SHOW) for client in sorted(state.editors))
 
 
-def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
+def cancel_requested(state: State, out: Effects, event: events.CancelRequested) -> None:  # noqa: ARG001  # as all handlers
     """A client wants these units not to be compiled now."""
-    cause = Cause("cancelled", event.at)
+    cause = events.Cause("cancelled", event.at)
     for request in state.requests.values():
         if request.scope == event.scope and not request.check_only and request.awaits_asking:
             request.cancelled |= event.units
     state.unwanted.extend(Unwanted(event.scope, name, cause, pause=True) for name in sorted(event.units))
 
 
-def client_lost(state: State, out: Effects, event: ClientLost) -> None:
+def client_lost(state: State, out: Effects, event: events.ClientLost) -> None:
     """Drop the client's requests, focus and view."""
     for request in [request for request in state.requests.values() if request.scope == event.client]:
-        request_dropped(state, out, RequestDropped(request.name, at=event.at))
+        request_dropped(state, out, events.RequestDropped(request.name, at=event.at))
     before = state.focus.pop(event.client, None)
     if before is not None:
-        out.append(Changed(MAIN, WORKSPACE))
+        out.append(Changed(events.MAIN, WORKSPACE))
     view = state.views.get(event.client)
     if view is not None and not view.leaving:
         drop_view(state, out, view, event.at)

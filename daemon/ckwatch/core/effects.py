@@ -19,27 +19,39 @@ from ckwatch.model.verification import Verification
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """Read the workspace for the view `work.key.scope`. What is not urgent may wait for a quiet moment."""
+class TaskEffect:
+    """An effect on a task."""
 
     work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class ViewWork(TaskEffect):
+    """Work on a unit as a view has it."""
+
+    unit: Unit
+    overlays: Mapping[str, str]
+    options: ViewOverrides
+
+
+@dataclass(frozen=True, slots=True)
+class Load(TaskEffect):
+    """Read the workspace for the view `work.key.scope`. What is not urgent may wait for a quiet moment."""
+
     overlays: Mapping[str, str]
     options: ViewOverrides
     urgent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(TaskEffect):
     """See which tracked files changed."""
-
-    work: Work
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
+class Recall(TaskEffect):
     """See which of the results that are remembered hold."""
 
-    work: Work
     units: tuple[Unit, ...]
     """Of the workspace on disk; those of one kernel in a row."""
     settings: str
@@ -55,46 +67,29 @@ class RenderPriority(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Render:
+class Render(ViewWork):
     """Render and check a unit. `priority`: what somebody looks at or edits comes first, then what was asked for."""
 
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: ViewOverrides
     priority: RenderPriority = RenderPriority.OTHERS
 
 
 @dataclass(frozen=True, slots=True)
-class LookUp:
+class LookUp(ViewWork):
     """See whether the store has what the unit compiles to."""
-
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: ViewOverrides
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(ViewWork):
     """Run a unit's host pass, which reports most errors long before the device pass has ended."""
 
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: ViewOverrides
     awaited: bool = False
     """As of `Compile`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compile:
+class Compile(ViewWork):
     """Compile a unit."""
 
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: ViewOverrides
     force: bool
     """Although the store has the result."""
     side_by_side: bool = False
@@ -110,10 +105,9 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
-class Analyze:
+class Analyze(TaskEffect):
     """Analyze the code object that a unit compiled to."""
 
-    work: Work
     unit: Unit
     result: CompileFacts
     depth: AnalysisDepth
@@ -122,10 +116,9 @@ class Analyze:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(TaskEffect):
     """Time what a unit compiled to on a shape."""
 
-    work: Work
     unit: Unit
     result: CompileFacts
     shape: str
@@ -146,10 +139,9 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(TaskEffect):
     """Execute what a unit compiled to on this machine's processor, and see whether it is right."""
 
-    work: Work
     unit: Unit
     result: CompileFacts
     force: bool
@@ -163,19 +155,16 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(TaskEffect):
     """Write results to the history: ids of units whose state changed, and of removed ones."""
 
-    work: Work
     units: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(TaskEffect):
     """Stop a task; its end still comes as an event."""
-
-    work: Work
 
 
 @dataclass(frozen=True, slots=True)

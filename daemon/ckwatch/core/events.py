@@ -211,6 +211,11 @@ class CompileFacts:
     finished_at: float = 0.0
 
     @property
+    def symbol(self) -> str:
+        """The name of the exported function."""
+        return self.tokens.partition(":")[0]
+
+    @property
     def artifact(self) -> str:
         """Identifies the artifact: the key of what was compiled, and the headers that were read."""
         return self.key if self.headers is None else f"{self.key}.{self.headers.name}"
@@ -306,67 +311,66 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadFinished(Event):
-    """The end of `Load`; `workspace` is None when it cannot be read, which `problem` explains."""
+class WorkEvent(Event):
+    """Something about a task."""
 
     work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFinished(WorkEvent):
+    """The end of `Load`; `workspace` is None when it cannot be read, which `problem` explains."""
+
     workspace: LoadedWorkspace | None
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ScanFinished(Event):
+class ScanFinished(WorkEvent):
     """The end of `Scan`: the SHA-256 of tracked files that changed, None for removed ones."""
 
-    work: Work
     digests: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class RecallFinished(Event):
+class RecallFinished(WorkEvent):
     """The end of `Recall`: the units of which the results hold, by id."""
 
-    work: Work
     units: Mapping[str, RecalledUnit]
 
 
 @dataclass(frozen=True, slots=True)
-class RenderFinished(Event):
+class RenderFinished(WorkEvent):
     """The end of `Render`."""
 
-    work: Work
     facts: RenderFacts
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpFinished(Event):
+class LookUpFinished(WorkEvent):
     """The end of `LookUp`; `facts` is None when the store has nothing."""
 
-    work: Work
     facts: CompileFacts | None
 
 
 @dataclass(frozen=True, slots=True)
-class CheckFinished(Event):
+class CheckFinished(WorkEvent):
     """The end of `Check`, with what the host pass reported."""
 
-    work: Work
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class CompileFinished(Event):
+class CompileFinished(WorkEvent):
     """The end of `Compile`."""
 
-    work: Work
     facts: CompileFacts
 
 
 @dataclass(frozen=True, slots=True)
-class FarmFailed(Event):
+class FarmFailed(WorkEvent):
     """The end of a `Compile` on the farm that has shown nothing of the unit."""
 
-    work: Work
     problem: str
 
 
@@ -378,10 +382,9 @@ class FarmChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyzeFinished(Event):
+class AnalyzeFinished(WorkEvent):
     """The end of `Analyze`; `figures` is None when nothing is kept, or when the code object cannot be read."""
 
-    work: Work
     figures: ArtifactFigures | None
 
 
@@ -396,11 +399,10 @@ class AnalyzeRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureFinished(Event):
+class MeasureFinished(WorkEvent):
     """The end of `Measure`; `timing` is None when the machine, not the kernel, is why there is none (`problem`).
     `failed_device`: then the key of the device that could not be used, where another one may be."""
 
-    work: Work
     timing: ShapeTiming | None
     problem: str = ""
     failed_device: str = ""
@@ -439,10 +441,9 @@ class MeasureDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyFinished(Event):
+class VerifyFinished(WorkEvent):
     """The end of `Verify`; `found` is None when the machine, not the kernel, is why there is none (`problem`)."""
 
-    work: Work
     found: ArtifactVerification | None
     problem: str = ""
 
@@ -468,56 +469,46 @@ class VerifyDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordFinished(Event):
+class RecordFinished(WorkEvent):
     """The end of `Record`; `problem` where the history could not be written."""
 
-    work: Work
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class WorkAborted(Event):
+class WorkAborted(WorkEvent):
     """The end of any work that was cancelled, or that failed by a fault of ours or the host's (`fault`)."""
 
-    work: Work
     fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CompileStarted(Event):
+class CompileStarted(WorkEvent):
     """A compiler was started for this work."""
-
-    work: Work
 
 
 @dataclass(frozen=True, slots=True)
-class CompileWaits(Event):
+class CompileWaits(WorkEvent):
     """A compile waits for something; empty when it goes on."""
 
-    work: Work
     waits_for: str
 
 
 @dataclass(frozen=True, slots=True)
-class CompilerOutput(Event):
+class CompilerOutput(WorkEvent):
     """The output so far of the compilers of this work, with its errors."""
 
-    work: Work
     diagnostics: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PassFinished(Event):
+class PassFinished(WorkEvent):
     """One of the two passes of this work has ended."""
-
-    work: Work
 
 
 @dataclass(frozen=True, slots=True)
-class CompilerEnded(Event):
+class CompilerEnded(WorkEvent):
     """No compiler of this work runs any more; what came of it is still to be stored."""
-
-    work: Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ckwatch.core import events
 from ckwatch.core.effects import Scan
-from ckwatch.core.events import (
-    ArtifactsLost,
-    Cause,
-    CompileFacts,
-    FilesChanged,
-    RenderFacts,
-    ScanFinished,
-    UnitKey,
-    Work,
-    WorkKind,
-)
 from ckwatch.core.loading import request_loads
 from ckwatch.core.state import Effects, Invalidation, State, begin
 from ckwatch.core.unit_state import UnitState
@@ -31,7 +21,7 @@ UNKNOWN = "?"
 """In place of a SHA-256: equal to none."""
 
 
-def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
+def files_changed(state: State, out: Effects, event: events.FilesChanged) -> None:
     """Note the changes; load the workspace again when they may concern kernels."""
     note(state, event.digests, event.at)
     if event.reload:
@@ -57,12 +47,12 @@ def request_scan(state: State, out: Effects) -> int:
     if state.scanning is not None:
         state.scan_again = True
         return state.scanning.number + 1
-    state.scanning = begin(state, WorkKind.SCAN, UnitKey("", ""))
+    state.scanning = begin(state, events.WorkKind.SCAN, events.UnitKey("", ""))
     out.append(Scan(state.scanning))
     return state.scanning.number
 
 
-def scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
+def scan_finished(state: State, out: Effects, event: events.ScanFinished) -> None:
     """A scan has ended. What was reported of a file while it ran may be newer than what it saw."""
     doubtful = [
         path
@@ -86,9 +76,9 @@ def end_scan(state: State, out: Effects) -> None:
     request_loads(state, out, urgent=True)
 
 
-def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
+def artifacts_lost(state: State, out: Effects, event: events.ArtifactsLost) -> None:
     """Build again what the store has lost, wanted or not."""
-    cause = Cause(ARTIFACT_LOST, event.at)
+    cause = events.Cause(ARTIFACT_LOST, event.at)
     lost = [
         unit
         for unit in state.all_units()
@@ -114,7 +104,7 @@ def apply_changes(state: State, out: Effects) -> None:
         apply_invalidation(state, out, key)
 
 
-def apply_invalidation(state: State, out: Effects, key: UnitKey) -> bool:
+def apply_invalidation(state: State, out: Effects, key: events.UnitKey) -> bool:
     """Renew the unit if it has a new input; whether it has."""
     invalidation = state.invalidated.pop(key, None)
     unit = state.find(key)
@@ -133,7 +123,7 @@ def _invalidate_dependents(state: State, path: str, digest: str | None, at: floa
         return
     known = any(path in state.graph.reads_of(key) for key in dependents.rerender)
     what = "was removed" if digest is None else "changed" if known or recompile else "appeared"
-    cause = Cause(f"{short(state, path)} {what}", at)
+    cause = events.Cause(f"{short(state, path)} {what}", at)
     hidden = {view.name for view in state.views.values() if path in view.overlays}
     # A client's unsaved text hides the file.
     seen = [key for key in dependents.rerender if key.scope not in hidden] if hidden else dependents.rerender
@@ -148,7 +138,7 @@ def short(state: State, path: str) -> str:
 
 
 def missed_change(
-    state: State, unit: UnitState, work: Work, render: RenderFacts | None, outcome: Outcome | None = None
+    state: State, unit: UnitState, work: events.Work, render: events.RenderFacts | None, outcome: Outcome | None = None
 ) -> Invalidation | None:
     """A change that was reported while `work` ran and that it has not seen: its result is void.
 
@@ -165,12 +155,12 @@ def missed_change(
         missed = change is not None and change[0] > work.number and not seen and path not in view.overlays
         if missed or view.changed_at.get(path, 0) > work.number:
             return Invalidation(
-                Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=False, edit=True
+                events.Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=False, edit=True
             )
     return None
 
 
-def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts) -> Invalidation | None:
+def missed_header(state: State, unit: UnitState, work: events.Work, facts: events.CompileFacts) -> Invalidation | None:
     """The same for the headers of a compile or a look-up."""
     if not state.recent_changes or facts.headers is None:
         return None
@@ -178,7 +168,7 @@ def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts
     for path, (order, digest) in state.recent_changes.items():
         if order > work.number and (path in present or path in absent) and present.get(path) != digest:
             return Invalidation(
-                Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=True, edit=True
+                events.Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=True, edit=True
             )
     return None
 

@@ -10,25 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ckwatch.core import events
 from ckwatch.core.effects import Cancel, Effect
-from ckwatch.core.events import (
-    MAIN,
-    ArtifactFigures,
-    AutoBuild,
-    BenchmarkPolicy,
-    Cause,
-    KernelUnits,
-    LoadedWorkspace,
-    RecalledUnit,
-    RememberedUnit,
-    ShapeTiming,
-    ShowRequested,
-    UnitKey,
-    VerificationPolicy,
-    ViewOverrides,
-    Work,
-    WorkKind,
-)
 from ckwatch.core.graph import DependencyGraph
 from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic
@@ -43,27 +26,27 @@ class WorkQueue:
     """Units by priority. Adding one again moves it, unless only its order of arrival differs."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Priority, UnitKey]] = []
-        self._priority: dict[UnitKey, Priority] = {}
+        self._heap: list[tuple[Priority, events.UnitKey]] = []
+        self._priority: dict[events.UnitKey, Priority] = {}
 
     def __len__(self) -> int:
         return len(self._priority)
 
-    def __contains__(self, key: UnitKey) -> bool:
+    def __contains__(self, key: events.UnitKey) -> bool:
         return key in self._priority
 
-    def add(self, key: UnitKey, priority: Priority) -> None:
+    def add(self, key: events.UnitKey, priority: Priority) -> None:
         """Add the unit, or move it."""
         known = self._priority.get(key)
         if known is None or known[:2] != priority[:2]:
             self._priority[key] = priority
             heapq.heappush(self._heap, (priority, key))
 
-    def remove(self, key: UnitKey) -> None:
+    def remove(self, key: events.UnitKey) -> None:
         """Remove the unit, if the queue has it."""
         self._priority.pop(key, None)
 
-    def first(self) -> UnitKey | None:
+    def first(self) -> events.UnitKey | None:
         """The next unit, which stays in the queue."""
         heap, current = self._heap, self._priority
         while heap and current.get(heap[0][1]) != heap[0][0]:
@@ -75,7 +58,7 @@ class WorkQueue:
         """That of the next unit; None when the queue is empty."""
         return None if self.first() is None else self._heap[0][0][0]
 
-    def pop(self) -> UnitKey:
+    def pop(self) -> events.UnitKey:
         """Remove and return the next unit. Raises IndexError when the queue is empty."""
         key = self.first()
         if key is None:
@@ -84,12 +67,12 @@ class WorkQueue:
         del self._priority[key]
         return key
 
-    def next_ones(self, count: int) -> list[UnitKey]:
+    def next_ones(self, count: int) -> list[events.UnitKey]:
         """The next units, in order, at most so many."""
         return heapq.nsmallest(count, self._priority, key=lambda key: (self._priority[key], key))
 
     @property
-    def keys(self) -> frozenset[UnitKey]:
+    def keys(self) -> frozenset[events.UnitKey]:
         """The units in the queue."""
         return frozenset(self._priority)
 
@@ -115,7 +98,7 @@ class View:
     """Their SHA-256."""
     changed_at: dict[str, int] = field(default_factory=dict)
     """When each unsaved text was last changed or dropped, in the order of `State.order`."""
-    options: ViewOverrides = field(default_factory=ViewOverrides)
+    options: events.ViewOverrides = field(default_factory=events.ViewOverrides)
     """The client's archs, rules and warnings."""
     alike: bool = True
     """The workspace's settings were MAIN's when the view was last loaded."""
@@ -123,13 +106,13 @@ class View:
     """The client has no view any more; its units are removed piece by piece."""
 
     # The last load.
-    workspace: LoadedWorkspace | None = None
+    workspace: events.LoadedWorkspace | None = None
     """None before the first."""
     problem: str | None = None
     """Why the workspace cannot be loaded."""
     diagnostics: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     """The load's own diagnostics by path."""
-    found: dict[str, KernelUnits] = field(default_factory=dict)
+    found: dict[str, events.KernelUnits] = field(default_factory=dict)
     """Its kernels by name."""
 
     # What is made of it, piece by piece.
@@ -137,7 +120,7 @@ class View:
     """Names of the kernels to take over, or to compare with MAIN's."""
     taking: list[tuple[str, Unit | None]] = field(default_factory=list)
     """Units to take over of the present kernel, the last first; None for removed ones."""
-    kernels: dict[str, KernelUnits] = field(default_factory=dict)
+    kernels: dict[str, events.KernelUnits] = field(default_factory=dict)
     """The kernels taken over."""
     members: dict[str, Unit] = field(default_factory=dict)
     """The units taken over, by id."""
@@ -147,13 +130,13 @@ class View:
     """The first load is taken over: a unit that comes later was written just now."""
 
     # The present load.
-    loading: Work | None = None
+    loading: events.Work | None = None
     """The running load."""
     urgent: bool = False
     """A client waits for it."""
     load_again: bool | None = None
     """Set while a load runs and another is due; True when a client waits for that."""
-    aside: LoadedWorkspace | None = None
+    aside: events.LoadedWorkspace | None = None
     """A client's load, to be taken over after MAIN's own that is under way."""
 
     @property
@@ -173,7 +156,7 @@ class View:
 class Invalidation:
     """A unit's new input, noted but not yet acted upon."""
 
-    cause: Cause
+    cause: events.Cause
     recompile: bool
     """Equal tokens do not prove that the last result holds."""
     edit: bool
@@ -186,7 +169,7 @@ class Unwanted:
 
     scope: str
     unit: str
-    cause: Cause
+    cause: events.Cause
     pause: bool = False
     """Nor is anybody else to get it."""
     spare: bool = False
@@ -199,7 +182,7 @@ class Wanted:
 
     scope: str
     unit: str
-    cause: Cause
+    cause: events.Cause
     anew: bool = False
     """Although it was cancelled."""
 
@@ -239,7 +222,7 @@ class Focus:
     units: frozenset[str]
     everything: bool
     """It wants every unit built."""
-    auto_build: AutoBuild = AutoBuild.EDITED
+    auto_build: events.AutoBuild = events.AutoBuild.EDITED
     """Which units that its unsaved texts change are compiled without a request."""
 
 
@@ -276,18 +259,18 @@ class State:
     """Compile every unit, wanted or not."""
     passes_apart: bool = False
     """The compiler can run its host pass before the device pass, or both at a time."""
-    benchmarks: BenchmarkPolicy = field(default_factory=BenchmarkPolicy)
-    verification: VerificationPolicy = field(default_factory=VerificationPolicy)
+    benchmarks: events.BenchmarkPolicy = field(default_factory=events.BenchmarkPolicy)
+    verification: events.VerificationPolicy = field(default_factory=events.VerificationPolicy)
 
     # From earlier runs of the daemon, by unit id.
-    remembered: Mapping[str, RememberedUnit] = field(default_factory=dict)
-    remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
-    remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
+    remembered: Mapping[str, events.RememberedUnit] = field(default_factory=dict)
+    remembered_timings: Mapping[str, Mapping[str, events.ShapeTiming]] = field(default_factory=dict)
+    remembered_figures: Mapping[str, events.ArtifactFigures] = field(default_factory=dict)
     recallable: bool = False
     """Results are remembered."""
 
     # Units, and what they depend on.
-    views: dict[str, View] = field(default_factory=lambda: {MAIN: View(MAIN)})
+    views: dict[str, View] = field(default_factory=lambda: {events.MAIN: View(events.MAIN)})
     """The views by name: MAIN, and those of clients."""
     graph: DependencyGraph = field(default_factory=DependencyGraph)
     followed: int = -1
@@ -296,7 +279,7 @@ class State:
     # Running work.
     order: int = 0
     """Counts works, edits and changes of files, so that it is known which came first."""
-    running: dict[int, Work] = field(default_factory=dict)
+    running: dict[int, events.Work] = field(default_factory=dict)
     """Every task by number, those that are being stopped included."""
     cancelled: set[int] = field(default_factory=set)
     """Running tasks that are being stopped."""
@@ -312,7 +295,7 @@ class State:
     """The resource that units in QUEUED wait for."""
     compile_seconds: dict[str, float] = field(default_factory=dict)
     """By kernel, the longest compile that is known of its units."""
-    adopted: dict[int, UnitKey] = field(default_factory=dict)
+    adopted: dict[int, events.UnitKey] = field(default_factory=dict)
     """Compilers that go on for another unit than they began for, with that unit."""
     recent_changes: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     """Changed files that running work may have missed: when, by `order`, and the SHA-256."""
@@ -328,19 +311,19 @@ class State:
     # News that is still to be acted upon.
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
     """Changed files: path, SHA-256 and when."""
-    invalidated: dict[UnitKey, Invalidation] = field(default_factory=dict)
+    invalidated: dict[events.UnitKey, Invalidation] = field(default_factory=dict)
     """Units with a new input."""
     files_changed: int = 0
     """How many files have changed since all news was acted upon."""
     unrecalled: dict[str, None] = field(default_factory=dict)
     """Units of the workspace with a new input that wait for a render: a remembered result may be theirs."""
-    compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    compares: deque[tuple[str, str, events.Cause]] = field(default_factory=deque)
     """Units of clients' views that may differ from MAIN's, or not any more."""
     wants: deque[Wanted] = field(default_factory=deque)
     """Units that a client has just begun to want."""
     unwanted: deque[Unwanted] = field(default_factory=deque)
     """Units that a client has just stopped wanting."""
-    newly_settled: deque[UnitKey] = field(default_factory=deque)
+    newly_settled: deque[events.UnitKey] = field(default_factory=deque)
     """Units that may have to be timed now; empty after each step."""
     continuing: bool = False
     """`Continue` was asked for, and `Continued` has not come yet."""
@@ -354,21 +337,21 @@ class State:
     """By client."""
     editors: frozenset[str] = frozenset()
     """Clients that show places."""
-    shown: ShowRequested | None = None
+    shown: events.ShowRequested | None = None
     """The place that they were asked to show last."""
 
     # Tasks of which one runs at a time.
-    recalling: Work | None = None
+    recalling: events.Work | None = None
     """It ends when all of `recalled` has been taken over. Until then no unit of the workspace is rendered."""
-    recalled: dict[str, RecalledUnit] = field(default_factory=dict)
+    recalled: dict[str, events.RecalledUnit] = field(default_factory=dict)
     """Recalled units that are still to be taken over, by unit."""
-    scanning: Work | None = None
+    scanning: events.Work | None = None
     scan_again: bool = False
     """A scan is to follow the running one."""
     scanned: int = 0
     """The number of the last scan that has ended."""
-    analyzing: Work | None = None
-    measuring: dict[str, Work] = field(default_factory=dict)
+    analyzing: events.Work | None = None
+    measuring: dict[str, events.Work] = field(default_factory=dict)
     """One at a time on each device, by its key. Of what began when the devices were not known, or has none, the name
     that its request gave, empty for the workspace's choice."""
     devices: tuple[DeviceFacts, ...] = ()
@@ -381,10 +364,10 @@ class State:
     """Device time that automatic benchmarks have used since the last edit, the sum over all devices."""
     measure_requests: int = 0
     """The number of the last request for timings that was seen."""
-    verifying: Work | None = None
+    verifying: events.Work | None = None
     verify_requests: int = 0
     """The number of the last request for verifications that was seen."""
-    recording: Work | None = None
+    recording: events.Work | None = None
     unrecorded: dict[str, None] = field(default_factory=dict)
     """Units whose results are to be written to the history."""
     removed: dict[str, None] = field(default_factory=dict)
@@ -403,9 +386,9 @@ class State:
     @property
     def main(self) -> View:
         """The workspace as it is on disk."""
-        return self.views[MAIN]
+        return self.views[events.MAIN]
 
-    def find(self, key: UnitKey) -> UnitState | None:
+    def find(self, key: events.UnitKey) -> UnitState | None:
         """The state that exactly this view has of the unit."""
         view = self.views.get(key.scope)
         return None if view is None else view.units.get(key.unit)
@@ -425,9 +408,9 @@ class State:
     @property
     def client_views(self) -> list[View]:
         """The views of clients."""
-        return [view for view in self.views.values() if view.name != MAIN and not view.leaving]
+        return [view for view in self.views.values() if view.name != events.MAIN and not view.leaving]
 
-    def invalidate(self, keys: Iterable[UnitKey], invalidation: Invalidation) -> None:
+    def invalidate(self, keys: Iterable[events.UnitKey], invalidation: Invalidation) -> None:
         """Note that the units have a new input. What is already noted is not weakened."""
         found = dict.fromkeys(keys, invalidation)
         for key in self.invalidated.keys() & found.keys() if self.invalidated else ():
@@ -442,14 +425,14 @@ class State:
         for view in self.views.values():
             yield from view.units.values()
 
-    def at_work(self, kind: WorkKind) -> int:
+    def at_work(self, kind: events.WorkKind) -> int:
         """Tasks of this kind, those that are being stopped included."""
         return sum(work.kind is kind for work in self.running.values())
 
     @property
     def is_compiling(self) -> bool:
         """Return True if a compiler is at work, or a unit is on its way to one."""
-        running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in self.running.values())
+        running = any(work.kind in (events.WorkKind.CHECK, events.WorkKind.COMPILE) for work in self.running.values())
         return running or bool(self.compile_queue or self.render_queue or self.look_queue)
 
     @property
@@ -481,28 +464,28 @@ class State:
 
 def begin(
     state: State,
-    kind: WorkKind,
-    key: UnitKey,
+    kind: events.WorkKind,
+    key: events.UnitKey,
     generation: int = 0,
     tokens: str = "",
     memory: int = 0,
     *,
     exclusive: bool = False,
-) -> Work:
+) -> events.Work:
     """A new task, running from now on."""
-    work = Work(state.next(), kind, key, generation, tokens, memory, exclusive)
+    work = events.Work(state.next(), kind, key, generation, tokens, memory, exclusive)
     state.running[work.number] = work
     return work
 
 
-def stop(state: State, out: Effects, work: Work | None) -> None:
+def stop(state: State, out: Effects, work: events.Work | None) -> None:
     """End a task; does nothing when it has ended or is ending."""
     if work is not None and work.number in state.running and work.number not in state.cancelled:
         state.cancelled.add(work.number)
         out.append(Cancel(work))
 
 
-def release(state: State, work: Work) -> bool:
+def release(state: State, work: events.Work) -> bool:
     """Note the end of a task; whether it ran to its end without being stopped."""
     oldest = min(state.running)
     del state.running[work.number]

@@ -9,6 +9,7 @@ from ckwatch.core import (
     analysis_schedule,
     build_requests,
     clients,
+    events,
     files,
     loading,
     recall,
@@ -18,52 +19,6 @@ from ckwatch.core import (
     views,
 )
 from ckwatch.core.effects import Changed, Continue, Effect, UpdateWatches
-from ckwatch.core.events import (
-    MAIN,
-    AnalyzeFinished,
-    AnalyzeRequested,
-    AnyEvent,
-    ArtifactsLost,
-    BuildRequested,
-    CancelRequested,
-    CheckFinished,
-    ClientLost,
-    CompileFinished,
-    CompilerEnded,
-    CompilerOutput,
-    CompileStarted,
-    CompileWaits,
-    Continued,
-    DevicesFound,
-    EditorsChanged,
-    FarmChanged,
-    FarmFailed,
-    FilesChanged,
-    FocusChanged,
-    LoadFinished,
-    LookUpFinished,
-    MeasureDropped,
-    MeasureFinished,
-    MeasureRequested,
-    MemoryMeasured,
-    OptionsChanged,
-    OverlayChanged,
-    PassFinished,
-    RecallFinished,
-    RecordFinished,
-    RenderFinished,
-    RequestDropped,
-    ScanFinished,
-    ShowRequested,
-    TimingsImported,
-    VerifyDropped,
-    VerifyFinished,
-    VerifyRequested,
-    WarningChanged,
-    Work,
-    WorkAborted,
-    WorkKind,
-)
 from ckwatch.core.loading import end_load, request_load
 from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
@@ -81,7 +36,7 @@ def start(state: State) -> tuple[Effect, ...]:
     return tuple(out)
 
 
-def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
+def step(state: State, event: events.AnyEvent) -> tuple[Effect, ...]:
     """Take in one event and return what is to be done now, in this order."""
     out: Effects = []
     busy, waited_for = state.busy, state.waits_for
@@ -106,21 +61,21 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
         state.followed = state.graph.version
         out.append(UpdateWatches())
     if (state.busy, state.waits_for) != (busy, waited_for):
-        out.append(Changed(MAIN, WORKSPACE))
+        out.append(Changed(events.MAIN, WORKSPACE))
     return tuple(out)
 
 
-def _continued(state: State, out: Effects, event: Continued) -> None:  # noqa: ARG001  # `step` goes on by itself
+def _continued(state: State, out: Effects, event: events.Continued) -> None:  # noqa: ARG001  # `step` goes on by itself
     state.continuing = False
 
 
-def _unit_at(state: State, work: Work) -> UnitState | None:
+def _unit_at(state: State, work: events.Work) -> UnitState | None:
     """The unit that this is still the work of."""
     unit = state.find(state.adopted.get(work.number, work.key))
     return unit if unit is not None and unit.is_at_work(work) else None
 
 
-def _render_finished(state: State, out: Effects, event: RenderFinished) -> None:
+def _render_finished(state: State, out: Effects, event: events.RenderFinished) -> None:
     unit = _unit_at(state, event.work)
     missed = None if unit is None else files.missed_change(state, unit, event.work, event.facts)
     release(state, event.work)
@@ -137,7 +92,7 @@ def _render_finished(state: State, out: Effects, event: RenderFinished) -> None:
     views.join_views(state, out, unit, event.at)
 
 
-def _look_up_finished(state: State, out: Effects, event: LookUpFinished) -> None:
+def _look_up_finished(state: State, out: Effects, event: events.LookUpFinished) -> None:
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None:
@@ -165,7 +120,7 @@ def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Invalidati
     return True
 
 
-def _compile_finished(state: State, out: Effects, event: CompileFinished) -> None:
+def _compile_finished(state: State, out: Effects, event: events.CompileFinished) -> None:
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
@@ -177,7 +132,8 @@ def _compile_finished(state: State, out: Effects, event: CompileFinished) -> Non
     units.compiled(state, out, unit, event.work, event.facts, event.at)
 
 
-def _check_finished(state: State, out: Effects, event: CheckFinished) -> None:
+def _without_result(state: State, out: Effects, event: events.CheckFinished | events.FarmFailed) -> None:
+    """Handle the end of a host pass, or of a compile on the farm that has to be done here."""
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
@@ -185,35 +141,28 @@ def _check_finished(state: State, out: Effects, event: CheckFinished) -> None:
     release(state, event.work)
     if unit is None or _is_outdated(state, out, unit, missed):
         return
-    units.checked(state, out, unit, event.work, event.diagnostics)
-
-
-def _farm_failed(state: State, out: Effects, event: FarmFailed) -> None:
-    unit = _unit_at(state, event.work)
-    missed = None
-    if unit is not None and unit.phase is Phase.COMPILING:
-        missed = files.missed_change(state, unit, event.work, unit.render.facts)
-    release(state, event.work)
-    if unit is not None and not _is_outdated(state, out, unit, missed):
+    if isinstance(event, events.CheckFinished):
+        units.checked(state, out, unit, event.work, event.diagnostics)
+    else:
         units.farm_failed(state, out, unit)
 
 
-def _farm_changed(state: State, out: Effects, event: FarmChanged) -> None:  # noqa: ARG001  # as all handlers
+def _farm_changed(state: State, out: Effects, event: events.FarmChanged) -> None:  # noqa: ARG001  # as all handlers
     state.farm_slots = event.slots
 
 
-def _compiler_output(state: State, out: Effects, event: CompilerOutput) -> None:
+def _compiler_output(state: State, out: Effects, event: events.CompilerOutput) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None:
         units.compiler_output(out, unit, event.work, event.diagnostics)
 
 
-def _pass_finished(state: State, out: Effects, event: PassFinished) -> None:  # noqa: ARG001  # as all handlers
+def _pass_finished(state: State, out: Effects, event: events.PassFinished) -> None:  # noqa: ARG001  # as all handlers
     if event.work.number in state.running:
         state.single_pass_compiles.add(event.work.number)
 
 
-def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
+def _work_aborted(state: State, out: Effects, event: events.WorkAborted) -> None:
     work = event.work
     unit = _unit_at(state, work)
     missed = None
@@ -222,19 +171,19 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
     ran = release(state, work)
     fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
     match work.kind:
-        case WorkKind.LOAD:
+        case events.WorkKind.LOAD:
             _load_aborted(state, out, event, fault)
-        case WorkKind.SCAN:
+        case events.WorkKind.SCAN:
             files.end_scan(state, out)
-        case WorkKind.RECALL:
+        case events.WorkKind.RECALL:
             recall.recall_aborted(state, work)
-        case WorkKind.ANALYZE:
+        case events.WorkKind.ANALYZE:
             analysis_schedule.analyze_aborted(state, out, event, ran=ran)
-        case WorkKind.MEASURE:
+        case events.WorkKind.MEASURE:
             timing_schedule.measure_aborted(state, out, event, ran=ran)
-        case WorkKind.VERIFY:
+        case events.WorkKind.VERIFY:
             verification_schedule.verify_aborted(state, out, event, ran=ran)
-        case WorkKind.RECORD:
+        case events.WorkKind.RECORD:
             state.recording = None
             _set_warning(state, out, "history", fault or None)
         case _ if unit is not None:
@@ -246,60 +195,60 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
                 units.failed(state, out, unit, work, fault or "it was stopped", event.at)
 
 
-def _load_aborted(state: State, out: Effects, event: WorkAborted, fault: str) -> None:
+def _load_aborted(state: State, out: Effects, event: events.WorkAborted, fault: str) -> None:
     view = state.views.get(event.work.key.scope)
     if view is None or view.loading is not event.work:
         return
     end_load(state, out, view)
     view.problem = fault or view.problem
     out.append(Changed(view.name, WORKSPACE))
-    if view.name == MAIN:
+    if view.name == events.MAIN:
         loading.accept_views(state, out, event.at)
 
 
-def _record_finished(state: State, out: Effects, event: RecordFinished) -> None:
+def _record_finished(state: State, out: Effects, event: events.RecordFinished) -> None:
     release(state, event.work)
     state.recording = None
     state.recallable = state.recallable or event.problem is None
     _set_warning(state, out, "history", event.problem)
 
 
-def _compiler_ended(state: State, out: Effects, event: CompilerEnded) -> None:  # noqa: ARG001  # as all handlers
+def _compiler_ended(state: State, out: Effects, event: events.CompilerEnded) -> None:  # noqa: ARG001  # as all handlers
     if event.work.number in state.running:
         state.storing.add(event.work.number)
 
 
-def _load_finished(state: State, out: Effects, event: LoadFinished) -> None:
+def _load_finished(state: State, out: Effects, event: events.LoadFinished) -> None:
     release(state, event.work)
     before = state.main.workspace
     loading.load_finished(state, out, event)
     recall.workspace_loaded(state, out, before)
 
 
-def _scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
+def _scan_finished(state: State, out: Effects, event: events.ScanFinished) -> None:
     # Renders that began before the scan found the news may have missed it: noted before the work is released.
     files.scan_finished(state, out, event)
     release(state, event.work)
 
 
-def _compile_started(state: State, out: Effects, event: CompileStarted) -> None:
+def _compile_started(state: State, out: Effects, event: events.CompileStarted) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None:
         publish(out, unit)
 
 
-def _compile_waits(state: State, out: Effects, event: CompileWaits) -> None:
+def _compile_waits(state: State, out: Effects, event: events.CompileWaits) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None and unit.compile.waits_for != event.waits_for:
         unit.compile.waits_for = event.waits_for
         publish(out, unit)
 
 
-def _memory_measured(state: State, out: Effects, event: MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers
+def _memory_measured(state: State, out: Effects, event: events.MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers
     state.memory_bytes = event.capacity_bytes
 
 
-def _warning_changed(state: State, out: Effects, event: WarningChanged) -> None:
+def _warning_changed(state: State, out: Effects, event: events.WarningChanged) -> None:
     _set_warning(state, out, event.topic, event.message)
 
 
@@ -310,54 +259,54 @@ def _set_warning(state: State, out: Effects, topic: str, message: str | None) ->
         del state.warnings[topic]
     else:
         state.warnings[topic] = message
-    out.append(Changed(MAIN, WORKSPACE))
+    out.append(Changed(events.MAIN, WORKSPACE))
 
 
-def _timings_imported(state: State, out: Effects, event: TimingsImported) -> None:
+def _timings_imported(state: State, out: Effects, event: events.TimingsImported) -> None:
     state.imported_at = event.at
-    out.append(Changed(MAIN, WORKSPACE))
+    out.append(Changed(events.MAIN, WORKSPACE))
 
 
 HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
-    LoadFinished: _load_finished,
-    ScanFinished: _scan_finished,
-    RecallFinished: recall.recall_finished,
-    RenderFinished: _render_finished,
-    LookUpFinished: _look_up_finished,
-    CheckFinished: _check_finished,
-    FarmFailed: _farm_failed,
-    FarmChanged: _farm_changed,
-    CompileFinished: _compile_finished,
-    AnalyzeFinished: analysis_schedule.analyze_finished,
-    AnalyzeRequested: analysis_schedule.analyze_requested,
-    DevicesFound: timing_schedule.devices_found,
-    MeasureFinished: timing_schedule.measure_finished,
-    MeasureRequested: timing_schedule.measure_requested,
-    MeasureDropped: timing_schedule.measure_dropped,
-    VerifyFinished: verification_schedule.verify_finished,
-    VerifyRequested: verification_schedule.verify_requested,
-    VerifyDropped: verification_schedule.verify_dropped,
-    RecordFinished: _record_finished,
-    WorkAborted: _work_aborted,
-    CompileStarted: _compile_started,
-    CompileWaits: _compile_waits,
-    CompilerOutput: _compiler_output,
-    PassFinished: _pass_finished,
-    CompilerEnded: _compiler_ended,
-    FilesChanged: files.files_changed,
-    OverlayChanged: clients.overlay_changed,
-    OptionsChanged: clients.options_changed,
-    FocusChanged: clients.focus_changed,
-    EditorsChanged: clients.editors_changed,
-    ShowRequested: clients.show_requested,
-    BuildRequested: build_requests.build_requested,
-    RequestDropped: build_requests.request_dropped,
-    CancelRequested: clients.cancel_requested,
-    ClientLost: clients.client_lost,
-    MemoryMeasured: _memory_measured,
-    WarningChanged: _warning_changed,
-    TimingsImported: _timings_imported,
-    ArtifactsLost: files.artifacts_lost,
-    Continued: _continued,
+    events.LoadFinished: _load_finished,
+    events.ScanFinished: _scan_finished,
+    events.RecallFinished: recall.recall_finished,
+    events.RenderFinished: _render_finished,
+    events.LookUpFinished: _look_up_finished,
+    events.CheckFinished: _without_result,
+    events.FarmFailed: _without_result,
+    events.FarmChanged: _farm_changed,
+    events.CompileFinished: _compile_finished,
+    events.AnalyzeFinished: analysis_schedule.analyze_finished,
+    events.AnalyzeRequested: analysis_schedule.analyze_requested,
+    events.DevicesFound: timing_schedule.devices_found,
+    events.MeasureFinished: timing_schedule.measure_finished,
+    events.MeasureRequested: timing_schedule.measure_requested,
+    events.MeasureDropped: timing_schedule.measure_dropped,
+    events.VerifyFinished: verification_schedule.verify_finished,
+    events.VerifyRequested: verification_schedule.verify_requested,
+    events.VerifyDropped: verification_schedule.verify_dropped,
+    events.RecordFinished: _record_finished,
+    events.WorkAborted: _work_aborted,
+    events.CompileStarted: _compile_started,
+    events.CompileWaits: _compile_waits,
+    events.CompilerOutput: _compiler_output,
+    events.PassFinished: _pass_finished,
+    events.CompilerEnded: _compiler_ended,
+    events.FilesChanged: files.files_changed,
+    events.OverlayChanged: clients.overlay_changed,
+    events.OptionsChanged: clients.options_changed,
+    events.FocusChanged: clients.focus_changed,
+    events.EditorsChanged: clients.editors_changed,
+    events.ShowRequested: clients.show_requested,
+    events.BuildRequested: build_requests.build_requested,
+    events.RequestDropped: build_requests.request_dropped,
+    events.CancelRequested: clients.cancel_requested,
+    events.ClientLost: clients.client_lost,
+    events.MemoryMeasured: _memory_measured,
+    events.WarningChanged: _warning_changed,
+    events.TimingsImported: _timings_imported,
+    events.ArtifactsLost: files.artifacts_lost,
+    events.Continued: _continued,
 }
 """One handler for each event."""

@@ -11,19 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ckwatch.core import events
 from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Measure
-from ckwatch.core.events import (
-    MAIN,
-    DevicesFound,
-    MeasureDropped,
-    MeasureFinished,
-    MeasureRequested,
-    UnitKey,
-    Work,
-    WorkAborted,
-    WorkKind,
-)
 from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
@@ -33,7 +23,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernels import Outcome, Shape
 from ckwatch.model.targets import DEVICE_KINDS, Language, language_of
 
-DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE, WorkKind.VERIFY)
+DISTURBING_WORK = (events.WorkKind.CHECK, events.WorkKind.COMPILE, events.WorkKind.ANALYZE, events.WorkKind.VERIFY)
 """Work that would disturb a measurement on this machine's processor."""
 
 LOOKED_AT = 64
@@ -63,7 +53,7 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
     for shape in [shape for shape in unit.timing.requested if shape not in shapes and not is_written_as_sizes(shape)]:
         del unit.timing.requested[shape]
-    automatic = state.benchmarks.automatic and unit.key.scope == MAIN
+    automatic = state.benchmarks.automatic and unit.key.scope == events.MAIN
     if automatic and (unit.input.last_edit or is_in_focus(state, unit)):
         unit.timing.untimed_because = ""
         for one in unit.unit.kernel.shapes:
@@ -105,7 +95,7 @@ def is_written_as_sizes(shape: str) -> bool:
     return "=" in shape
 
 
-def measure_requested(state: State, out: Effects, event: MeasureRequested) -> None:
+def measure_requested(state: State, out: Effects, event: events.MeasureRequested) -> None:
     """A client wants timings. Known ones are measured again only by `force`."""
     state.measure_requests = event.number
     for name in event.units:
@@ -136,7 +126,7 @@ def _shapes_asked(there: tuple[Shape, ...], asked: tuple[str, ...] | None) -> li
     return [*names, *(shape for shape in asked or () if shape not in names and is_written_as_sizes(shape))]
 
 
-def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
+def measure_dropped(state: State, out: Effects, event: events.MeasureDropped) -> None:
     """Drop requested timings."""
     for name in event.units:
         unit = state.seen(event.scope, name)
@@ -172,7 +162,7 @@ def make_room(state: State, out: Effects) -> None:
 class _Turn:
     """A unit in the queue whose first shape may be timed, on the device with this key of `State.measuring`."""
 
-    unit: UnitKey
+    unit: events.UnitKey
     key: str = ""
     device: DeviceFacts | None = None
     has_others: bool = False
@@ -201,7 +191,12 @@ def start(state: State, out: Effects) -> None:
             continue
         state.measure_queue.remove(key)
         work = begin(
-            state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
+            state,
+            events.WorkKind.MEASURE,
+            key,
+            unit.input.generation,
+            unit.compile.result.artifact,
+            exclusive=exclusive,
         )
         unit.timing.work = state.measuring[turn.key] = work
         how = (timing_request.force, timing_request.device, timing_request.race, timing_request.flush_instructions)
@@ -256,7 +251,7 @@ def _last_device(unit: UnitState, shape: str) -> str:
     return "" if known is None else known.device
 
 
-def devices_found(state: State, out: Effects, event: DevicesFound) -> None:  # noqa: ARG001  # as all handlers
+def devices_found(state: State, out: Effects, event: events.DevicesFound) -> None:  # noqa: ARG001  # as all handlers
     """The devices are known, or others than before. What was begun without a device has taken the preferred one."""
     state.devices = event.devices
     state.fitting_devices.clear()
@@ -271,7 +266,7 @@ def devices_found(state: State, out: Effects, event: DevicesFound) -> None:  # n
             state.measuring[key] = state.measuring.pop(name)
 
 
-def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None:
+def measure_finished(state: State, out: Effects, event: events.MeasureFinished) -> None:
     """A measurement has ended, with a timing or without. A timing of an earlier artifact is in the history only."""
     work, timing = event.work, event.timing
     ran = release(state, work)
@@ -302,7 +297,7 @@ def _try_elsewhere(state: State, unit: UnitState, failed: str) -> bool:
     return True
 
 
-def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
+def measure_aborted(state: State, out: Effects, event: events.WorkAborted, *, ran: bool) -> None:
     """A measurement was stopped, and may still be wanted; or it failed."""
     unit = _end(state, event.work)
     if unit is None:
@@ -314,7 +309,7 @@ def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     publish(out, unit)
 
 
-def _end(state: State, work: Work) -> UnitState | None:
+def _end(state: State, work: events.Work) -> UnitState | None:
     """The unit that was being timed, if there still is one."""
     device = next(name for name, running in state.measuring.items() if running is work)
     del state.measuring[device]

@@ -9,18 +9,8 @@ from types import MappingProxyType
 from ckwatch.bench.job import Race
 from ckwatch.checks.verification_diagnostics import verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
+from ckwatch.core import events
 from ckwatch.core.effects import Verify
-from ckwatch.core.events import (
-    AnalysisDepth,
-    ArtifactFigures,
-    ArtifactVerification,
-    Cause,
-    CompileFacts,
-    RenderFacts,
-    ShapeTiming,
-    UnitKey,
-    Work,
-)
 from ckwatch.core.phases import Phase
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
@@ -54,7 +44,7 @@ class VerificationRequest:
     """Although the result is kept."""
 
 
-NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})
+NO_TIMINGS: Mapping[str, events.ShapeTiming] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -85,11 +75,11 @@ class DemandState:
 class RenderState:
     """Changes when a render begins or ends."""
 
-    facts: RenderFacts | None = None
+    facts: events.RenderFacts | None = None
     """The last render, perhaps of an earlier input."""
     tokens: str = ""
     """The tokens of the last good render."""
-    work: Work | None = None
+    work: events.Work | None = None
     """The render of the present input, while it runs."""
 
 
@@ -97,13 +87,13 @@ class RenderState:
 class CompileState:
     """Changes with look-ups in the store and compilers."""
 
-    result: CompileFacts | None = None
+    result: events.CompileFacts | None = None
     """The last compile, perhaps of an earlier input."""
     reusable: bool = False
     """Equal tokens prove that `result` holds: no header, flag or compiler has changed since."""
-    look_up: Work | None = None
+    look_up: events.Work | None = None
     """The look-up for the present input, while it runs."""
-    compiler: Work | None = None
+    compiler: events.Work | None = None
     """The running compiler. It may have begun for an earlier input, or for an unsaved text, with the same tokens."""
     host_pass_done: bool = False
     """The host pass over the present tokens has ended, and the device pass has not; only in QUEUED and COMPILING."""
@@ -119,11 +109,11 @@ class CompileState:
 class TimingState:
     """Changes when shapes are to be timed, and with measurements."""
 
-    by_shape: Mapping[str, ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
+    by_shape: Mapping[str, events.ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
     """The last timing of each shape, of the present artifact or an earlier one."""
     requested: dict[str, TimingRequest] = field(default_factory=dict)
     """The shapes to be timed, in this order; the first is being timed while `work` is set."""
-    work: Work | None = None
+    work: events.Work | None = None
     """The running measurement."""
     untimed_because: str = ""
     """Why it was not timed although it was to be."""
@@ -133,11 +123,11 @@ class TimingState:
 class FigureState:
     """Changes with analyses of the code object."""
 
-    latest: ArtifactFigures | None = None
+    latest: events.ArtifactFigures | None = None
     """The figures of the present artifact or an earlier one."""
-    depth: AnalysisDepth | None = None
+    depth: events.AnalysisDepth | None = None
     """How far to analyze the present artifact; None when that is not needed."""
-    work: Work | None = None
+    work: events.Work | None = None
     """The running analysis."""
     unreadable_artifact: str = ""
     """The artifact whose analysis has found nothing."""
@@ -147,11 +137,11 @@ class FigureState:
 class VerificationState:
     """Changes when the artifact is to be verified, and with verifications."""
 
-    latest: ArtifactVerification | None = None
+    latest: events.ArtifactVerification | None = None
     """The verification of the present artifact or an earlier one."""
     request: VerificationRequest | None = None
     """How to verify the present artifact; None when that is not needed."""
-    work: Work | None = None
+    work: events.Work | None = None
     """The running verification."""
     serving: Verify | None = None
     """As which it was begun."""
@@ -165,10 +155,10 @@ class VerificationState:
 class UnitState:
     """A unit in a view."""
 
-    key: UnitKey
+    key: events.UnitKey
     unit: Unit
     """As the kernel file has it now."""
-    cause: Cause
+    cause: events.Cause
     """Why it is in its phase."""
     phase: Phase = Phase.WAITING
     """Changed by `phases.move` only."""
@@ -195,7 +185,7 @@ class UnitState:
         return self.phase is Phase.COMPILING or (self.phase is Phase.QUEUED and between)
 
     @property
-    def present_result(self) -> CompileFacts | None:
+    def present_result(self) -> events.CompileFacts | None:
         """The result of the present input: every figure of another one is stale.
 
         None as long as it is not known, and where the input was refused before any compiler or was not compiled.
@@ -204,7 +194,7 @@ class UnitState:
         return self.compile.result if self.phase is Phase.DONE and not refused else None
 
     @property
-    def built(self) -> CompileFacts | None:
+    def built(self) -> events.CompileFacts | None:
         """The same where it is an artifact."""
         result = self.present_result
         return result if result is not None and result.outcome is Outcome.BUILT else None
@@ -238,7 +228,7 @@ class UnitState:
         known = (*self._figure_diagnostics, *self._timing_diagnostics, *self._verification_diagnostics)
         return (*found, *result.diagnostics, *known)
 
-    def is_at_work(self, work: Work) -> bool:
+    def is_at_work(self, work: events.Work) -> bool:
         """Return True if this is the unit's render, look-up or compiler."""
         return self.render.work is work or self.compile.look_up is work or self.compile.compiler is work
 

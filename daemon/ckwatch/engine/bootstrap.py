@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,26 +16,30 @@ import anyio
 from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ckwatch.bench.history.artifacts import Artifacts
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.timings import TimingRecord, Timings
+from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.compile.background_pch import BackgroundPch
 from ckwatch.compile.toolchain.discover import discover
+from ckwatch.core import events
 from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Recall, Record, Render, Scan, Verify
-from ckwatch.core.events import MAIN, DevicesFound, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.build_tools import BuildTools, FindToolchain
 from ckwatch.engine.client_requests import ClientRequests
-from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache
-from ckwatch.engine.handlers.check import CheckHandler
+from ckwatch.engine.handlers.analyze import ArtifactAnalyzer, ReportCache, code_version
 from ckwatch.engine.handlers.compile import CompileHandler
 from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot
+from ckwatch.engine.handlers.look_up import RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.handlers.recall import RecallHandler
+from ckwatch.engine.handlers.regressions import failure_diagnostic
 from ckwatch.engine.handlers.render import RenderHandler, TextCache
 from ckwatch.engine.handlers.scan import ScanHandler
-from ckwatch.engine.handlers.verify import Emulate, VerifyRunner
+from ckwatch.engine.handlers.verify import Emulate, VerifyRunner, WorkerEmulator
 from ckwatch.engine.loop import EngineLoop, Handlers
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
@@ -49,12 +54,13 @@ from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.queries.verifications import FollowedVerifications
-from ckwatch.engine.restore import remembered_figures, remembered_timings
 from ckwatch.engine.side_work import SideWork
+from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.engine.watched_files import start_watching
-from ckwatch.engine.worker_emulator import WorkerEmulator
 from ckwatch.model.errors import plain_errors
+from ckwatch.model.figures import Figures
 from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.version import __version__
 from ckwatch.system.allocator import return_free_pages
 from ckwatch.system.async_processes import Launcher, run_process
@@ -118,7 +124,7 @@ async def open_engine(
             parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
             view_loader = parts.view_loader
             log.info("loading the workspace")
-            await to_thread.run_sync(partial(view_loader.load, MAIN, {}, ViewOverrides()))
+            await to_thread.run_sync(partial(view_loader.load, events.MAIN, {}, events.ViewOverrides()))
             log.info("reading the store and the history")
             if tools.store is not None:
                 await to_thread.run_sync(tools.store.remove_leftovers)
@@ -145,9 +151,9 @@ async def open_engine(
                 log.info("beginning to watch files")
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
-                    await loop.post(WarningChanged("history", recorder.problem))
+                    await loop.post(events.WarningChanged("history", recorder.problem))
                 if (warning := priority_warning(niceness())) is not None:
-                    await loop.post(WarningChanged("priority", warning))
+                    await loop.post(events.WarningChanged("priority", warning))
                 try:
                     yield daemon
                 finally:
@@ -164,7 +170,7 @@ async def open_engine(
 def _report_shared(loop: EngineLoop, token: EventLoopToken, problem: str | None) -> None:
     """For a thread. A daemon that ends is not told."""
     with suppress(RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        from_thread.run(loop.post, WarningChanged("shared-store", problem, at=time.time()), token=token)
+        from_thread.run(loop.post, events.WarningChanged("shared-store", problem, at=time.time()), token=token)
 
 
 class _Parts:
@@ -202,9 +208,9 @@ class _Parts:
             Scan: ScanHandler(state, tools, snapshot, threads).run,
             Recall: RecallHandler(str(root), *common, recorder, threads).run,
             Render: self.renders.run,
-            LookUp: LookUpHandler(*common, snapshot, self.background_pch).run,
-            Check: CheckHandler(*common, post, threads).run,
-            Compile: self.compiles.run,
+            LookUp: self.compiles.look_up,
+            Check: self.compiles.check,
+            Compile: self.compiles.compile,
             Analyze: self._analyzer.analyze,
             Measure: self.measure.measure,
             Verify: self._verify.verify,
@@ -243,7 +249,7 @@ class _Parts:
         )
 
     async def _devices_found(self, devices: tuple[DeviceFacts, ...]) -> None:
-        await self._loop.post(DevicesFound(devices, at=time.time()))
+        await self._loop.post(events.DevicesFound(devices, at=time.time()))
 
     def _make_listings(self) -> IsaListings:
         """For a thread: its modules take a while to load."""
@@ -297,3 +303,52 @@ async def _rest(loop: EngineLoop, tools: BuildTools, sent: SentUnitCache, texts:
 def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """The history of the workspace at `root`, beside the log of its daemon. Creates nothing."""
     return endpoint_of(root, environment).log.with_name(HISTORY_FILE_NAME)
+
+
+def remembered_timings(
+    kernels: Iterable[events.KernelUnits], timings: Timings
+) -> dict[str, Mapping[str, events.ShapeTiming]]:
+    """The newest of each unit and shape that is as it was; for a thread. Nothing when the history cannot be read."""
+    found: dict[str, Mapping[str, events.ShapeTiming]] = {}
+    try:
+        for kernel in kernels:
+            shapes = {shape.name: shape for shape in kernel.kernel.shapes}
+            units = {unit.id: unit for unit in kernel.units}
+            newest: dict[tuple[str, str], TimingRecord] = {}
+            for record in timings.of_kernel(kernel.kernel.name) if shapes else ():
+                known = newest.get((record.unit, record.shape))
+                if record.unit in units and (known is None or known.id < record.id):
+                    newest[record.unit, record.shape] = record
+            for (unit, name), record in newest.items():
+                shape = shapes.get(name)
+                if shape is not None and _is_of_shape(record, shape):
+                    found[unit] = {**found.get(unit, {}), name: _shape_timing(units[unit], shape, record)}
+    except HistoryError:
+        return {}  # opening the history has warned the user
+    return found
+
+
+def _is_of_shape(record: TimingRecord, shape: Shape) -> bool:
+    return dict(record.sizes) == dict(shape.sizes) and dict(record.runtime) == dict(shape.runtime)
+
+
+def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> events.ShapeTiming:
+    rows = tuple(record_to_wire(record, record.artifact_key))
+    wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
+    raced = record.report is not None and record.report.raced
+    device = "" if record.device is None else record.device.key
+    return events.ShapeTiming(shape.name, record.artifact_key, rows, wrong, raced=raced, device=device)
+
+
+def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, events.ArtifactFigures]:
+    """The last figures of each unit; for a thread. Nothing when the history cannot be read."""
+    found: dict[str, events.ArtifactFigures] = {}
+    try:
+        for unit, (_, content) in artifacts.latest(units, form=code_version()).items():
+            known = json.loads(content)
+            warned = tuple(KernelWarning(**one) for one in known["warned"])
+            changes = {name: tuple(known["shown"][name]) for name in ("changes", "baseline_changes")}
+            found[unit] = events.ArtifactFigures(Figures(**{**known["shown"], **changes}), warned)
+    except (HistoryError, ValueError, KeyError, TypeError):
+        return found  # the user is warned of a damaged history; figures are looked up again
+    return found

@@ -9,16 +9,7 @@ from collections.abc import Sequence
 
 from anyio import to_thread
 
-from ckwatch.core.events import (
-    AutoBuild,
-    ClientLost,
-    EditorsChanged,
-    FocusChanged,
-    OptionsChanged,
-    OverlayChanged,
-    ShowRequested,
-    ViewOverrides,
-)
+from ckwatch.core import events
 from ckwatch.engine.file_diagnostics import normal_path
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.snapshot import SentUnitCache
@@ -63,10 +54,10 @@ class ClientRequests:
         self._clients.add(client)
         name = normal_path(path)
         digest = None if text is None else await _digest(text)
-        await self._loop.post(OverlayChanged(client, name, text, digest, at=time.time()))
+        await self._loop.post(events.OverlayChanged(client, name, text, digest, at=time.time()))
 
     async def focus(
-        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: AutoBuild
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: events.AutoBuild
     ) -> None:
         """Set what the client views. Raises UnknownUnitError, but not for the id of a unit, which may be gone."""
         self._clients.add(client)
@@ -84,12 +75,12 @@ class ClientRequests:
             path = normal_path(file)
             names |= {key.unit for key in state.graph.readers(path)}
             names |= {name for name, unit in state.members(client).items() if unit.kernel.path == path}
-        await self._loop.post(FocusChanged(client, frozenset(names), everything, unsaved, at=time.time()))
+        await self._loop.post(events.FocusChanged(client, frozenset(names), everything, unsaved, at=time.time()))
 
-    async def view(self, client: str, options: ViewOverrides) -> None:
+    async def view(self, client: str, options: events.ViewOverrides) -> None:
         """How the client's view differs."""
         self._clients.add(client)
-        await self._loop.post(OptionsChanged(client, options, at=time.time()))
+        await self._loop.post(events.OptionsChanged(client, options, at=time.time()))
 
     async def editor(self, client: str, *, shows: bool) -> None:
         """Set if the client is an editor that shows places."""
@@ -101,18 +92,18 @@ class ClientRequests:
         name = normal_path(path)
         await to_thread.run_sync(_require_file, name)
         told = len(self._editors)
-        await self._loop.post(ShowRequested(name, line, column, at=time.time()))
+        await self._loop.post(events.ShowRequested(name, line, column, at=time.time()))
         return told
 
     async def _set_editors(self, clients: frozenset[str]) -> None:
         if clients != self._editors:
             self._editors = clients
-            await self._loop.post(EditorsChanged(clients, at=time.time()))
+            await self._loop.post(events.EditorsChanged(clients, at=time.time()))
 
     async def forget(self, client: str) -> None:
         """The client has disconnected."""
         self._clients.discard(client)
         await self._set_editors(self._editors - {client})
-        await self._loop.post(ClientLost(client, at=time.time()))
+        await self._loop.post(events.ClientLost(client, at=time.time()))
         self._loop.feed.forget(client)
         self._sent.forget(client)

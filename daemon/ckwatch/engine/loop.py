@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from ckwatch.checks.refused_shapes import ShapeRefusals
 from ckwatch.compile.store.entries import LostArtifactError
+from ckwatch.core import events
 from ckwatch.core.effects import (
     Analyze,
     Cancel,
@@ -38,16 +39,6 @@ from ckwatch.core.effects import (
     UpdateWatches,
     Verify,
 )
-from ckwatch.core.events import (
-    MAIN,
-    AnyEvent,
-    ArtifactsLost,
-    Continued,
-    FilesChanged,
-    MemoryMeasured,
-    UnitKey,
-    WorkAborted,
-)
 from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.engine.change_feed import ChangeFeed
@@ -66,7 +57,7 @@ TIME_SLICE_S = 0.004
 WorkEffect = Load | Scan | Recall | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 """Effects that run as tasks."""
 
-Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[AnyEvent]]]
+Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[events.AnyEvent]]]
 """By the type of the effect, what performs it. A CkwatchError that it raises becomes a `WorkAborted`."""
 
 
@@ -86,18 +77,18 @@ class EngineLoop:
         self.on_notify: Callable[[list[Notify]], None] = lambda _notifications: None
         self.on_files_changed: Callable[[], None] = lambda: None
         self.on_follow: Callable[[], None] = lambda: None
-        self.on_unit_removed: Callable[[UnitKey], None] = lambda _key: None
+        self.on_unit_removed: Callable[[events.UnitKey], None] = lambda _key: None
         self.longest_step_s = 0.0
         self._handlers: Handlers = {}
-        self._send, self._inbox = anyio.create_memory_object_stream[AnyEvent](INBOX_SIZE)
+        self._send, self._inbox = anyio.create_memory_object_stream[events.AnyEvent](INBOX_SIZE)
         self._cancel_scopes: dict[int, CancelScope] = {}
         self._tasks: TaskGroup | None = None
 
-    async def post(self, event: AnyEvent) -> None:
+    async def post(self, event: events.AnyEvent) -> None:
         """Put an event into the inbox; waits while it is full."""
         await self._send.send(event)
 
-    def post_soon(self, event: AnyEvent) -> None:
+    def post_soon(self, event: events.AnyEvent) -> None:
         """Put in an event that only informs: it is dropped when the inbox is full."""
         with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._send.send_nowait(event)
@@ -117,7 +108,7 @@ class EngineLoop:
             continued = False
             while True:
                 if continued and not self._inbox.statistics().current_buffer_used:
-                    event: AnyEvent = Continued(at=time.time())
+                    event: events.AnyEvent = events.Continued(at=time.time())
                     continued = False
                     await anyio.lowlevel.checkpoint()
                     began = time.monotonic()
@@ -130,10 +121,10 @@ class EngineLoop:
                         event = self._inbox.receive_nowait()
                 continued = self._step(event) or continued
 
-    def _step(self, event: AnyEvent) -> bool:
+    def _step(self, event: events.AnyEvent) -> bool:
         """Take one step; whether the core asks to continue."""
         began = time.perf_counter()
-        if isinstance(event, FilesChanged):
+        if isinstance(event, events.FilesChanged):
             self.on_files_changed()
         effects = step(self.state, event)
         self.longest_step_s = max(self.longest_step_s, time.perf_counter() - began)
@@ -176,32 +167,32 @@ class EngineLoop:
         return continued
 
     def _mark(self, scope: str, topic: Topic) -> None:
-        key = UnitKey(scope, topic.name)
+        key = events.UnitKey(scope, topic.name)
         if topic.kind == "unit":
             unit = self.state.find(key)
             self.diagnosed.update(key, unit.published_files if unit is not None else frozenset())
             if unit is None:
                 self.on_unit_removed(key)
-        if scope != MAIN and scope not in self.state.views:
+        if scope != events.MAIN and scope not in self.state.views:
             self.diagnosed.update(key, frozenset())
         self.feed.mark(scope, topic)
 
     async def _work(self, effect: WorkEffect, scope: CancelScope) -> None:
         """Perform an effect; it ends in exactly one event, whatever happens."""
         work = effect.work
-        event: AnyEvent = WorkAborted(work, at=time.time())
+        event: events.AnyEvent = events.WorkAborted(work, at=time.time())
         try:
             with scope:
                 event = await self._handlers[type(effect)](effect)
         except LostArtifactError as error:
             log.warning("%s of %s: %s; it is built again", work.kind, work.key, error)
-            await self._send.send(ArtifactsLost(frozenset({error.artifact}), at=time.time()))
-            event = WorkAborted(work, str(error), at=time.time())
+            await self._send.send(events.ArtifactsLost(frozenset({error.artifact}), at=time.time()))
+            event = events.WorkAborted(work, str(error), at=time.time())
         except CkwatchError as error:
-            event = WorkAborted(work, str(error), at=time.time())
+            event = events.WorkAborted(work, str(error), at=time.time())
         except Exception as error:
             log.exception("%s of %s broke down", work.kind, work.key)
-            event = WorkAborted(work, f"{type(error).__name__}: {error}", at=time.time())
+            event = events.WorkAborted(work, f"{type(error).__name__}: {error}", at=time.time())
         del self._cancel_scopes[work.number]
         await self._send.send(event)
 
@@ -213,5 +204,5 @@ class EngineLoop:
             ):
                 capacity = await to_thread.run_sync(capacity_bytes)
                 if capacity is not None:
-                    self.post_soon(MemoryMeasured(capacity, at=time.time()))
+                    self.post_soon(events.MemoryMeasured(capacity, at=time.time()))
             await anyio.sleep(MEMORY_INTERVAL_S)

@@ -7,24 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ckwatch.exported import module_text
 from ckwatch.exported.description import ExportedUnit, kernel_literal, python_string
-from ckwatch.exported.module_text import (
-    ALL_PARTS,
-    LOAD,
-    NEEDS,
-    PUBLIC,
-    SHADOWED,
-    argument_tuple,
-    assembled,
-    called_function,
-    function_name,
-    module_name,
-    shared_code,
-    size_parameters,
-    unit_lines,
-    usage_lines,
-    workspace_size_function,
-)
 from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.tensors import names_in
@@ -66,16 +50,18 @@ class AutotunedKernel:
 
 def autotuned_name(kernel: str, arch: str) -> str:
     """The name of a kernel's module where none is given."""
-    name = module_name(kernel, "", arch)
-    return f"{name}_kernel" if name in SHADOWED else name
+    name = module_text.module_name(kernel, "", arch)
+    return f"{name}_kernel" if name in module_text.SHADOWED else name
 
 
 def library_names(module: str, instances: Sequence[str]) -> dict[str, str]:
     """Return a distinct file name for each instance's shared object, without `.kernel.so`."""
     found: dict[str, str] = {}
     for number, instance in enumerate(instances, 1):
-        name = module_name(module, instance, "host")
-        found[instance] = name if name not in found.values() else module_name(module, f"{instance} {number}", "host")
+        name = module_text.module_name(module, instance, "host")
+        found[instance] = (
+            name if name not in found.values() else module_text.module_name(module, f"{instance} {number}", "host")
+        )
     return found
 
 
@@ -86,14 +72,19 @@ def autotuned_text(kernel: AutotunedKernel) -> str:
         if unit.signature != first.signature:
             hint = "export them one by one: `ckwatch export UNIT`"
             raise CkwatchError(f"{first.unit} and {unit.unit} take different arguments", hint)
-    function = function_name(first)
+    function = module_text.function_name(first)
     units = ", ".join(f"{python_string(name)}: {python_string(unit.unit)}" for name, unit in kernel.units.items())
-    return assembled(
+    return module_text.assembled(
         about=_about(kernel, function),
-        public=("UNITS", *(name for name in PUBLIC if name != "UNIT"), "instances_for", function),
+        public=("UNITS", *(name for name in module_text.PUBLIC if name != "UNIT"), "instances_for", function),
         constants=(f"UNITS = {{{units}}}", f"ARCH = {python_string(first.arch)}"),
-        functions=(called_function(first, function), _instances_for(first), workspace_size_function(first), LOAD),
-        shared=shared_code(ALL_PARTS),
+        functions=(
+            module_text.called_function(first, function),
+            _instances_for(first),
+            module_text.workspace_size_function(first),
+            module_text.LOAD,
+        ),
+        shared=module_text.shared_code(module_text.ALL_PARTS),
         end=_end(kernel),
     )
 
@@ -131,7 +122,7 @@ def _about(kernel: AutotunedKernel, function: str) -> str:
     rows = shape_rows(first, kernel.shapes)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
-        *usage_lines(first, kernel.name, function),
+        *module_text.usage_lines(first, kernel.name, function),
         "",
         *textwrap.wrap(CHOICE.format(sizes=", ".join(compared) or "no sizes"), 112),
         "",
@@ -139,16 +130,16 @@ def _about(kernel: AutotunedKernel, function: str) -> str:
         "",
     ]
     for unit in kernel.units.values():
-        lines += [*unit_lines(unit), ""]
-    return "\n".join([*lines, NEEDS])
+        lines += [*module_text.unit_lines(unit), ""]
+    return "\n".join([*lines, module_text.NEEDS])
 
 
 def _instances_for(unit: ExportedUnit) -> str:
     lines = [
-        f"def instances_for({size_parameters(unit)}) -> tuple[str, ...]:",
+        f"def instances_for({module_text.size_parameters(unit)}) -> tuple[str, ...]:",
         '    """The instances in the order in which such a call tries them; the first one that takes it is used."""',
-        f"    runtime = {argument_tuple(name for name, _ in unit.runtime)}",
-        f"    return _callee.instances_for({argument_tuple(unit.sizes)}, runtime)",
+        f"    runtime = {module_text.argument_tuple(name for name, _ in unit.runtime)}",
+        f"    return _callee.instances_for({module_text.argument_tuple(unit.sizes)}, runtime)",
     ]
     return "\n".join(lines)
 

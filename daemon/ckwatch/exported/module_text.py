@@ -31,7 +31,7 @@ from ckwatch.system.user_files import read_file
 
 EXPORTED = "ckwatch.exported.runtime"
 
-PARTS = ("kernel", "dlpack", "arrays", "planning", "loading", "memory", "calling")
+PARTS = ("kernel", "arrays", "planning", "loading", "calling")
 """Modules of `ckwatch.exported.runtime`, each before those that use it."""
 
 ALL_PARTS = (*PARTS, "choosing")

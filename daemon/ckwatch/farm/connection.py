@@ -25,21 +25,7 @@ from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.bench.worker_protocol import HEAD_BYTES, GarbledError, WorkerMessage, WorkerRequest
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.store.content_hashes import ContentHashes
-from ckwatch.farm.messages import (
-    DESCRIBE,
-    INSTALL,
-    LOOK_AGAIN,
-    READY,
-    RECEIVE,
-    RECEIVED,
-    CompileOptions,
-    CompileTask,
-    FarmCompiled,
-    FarmMeasure,
-    FarmMeasured,
-    WorkerFacts,
-    compile_resource,
-)
+from ckwatch.farm import messages
 from ckwatch.farm.packing import FarmError, PackedCompile, UnfitWorkerError, pack, unpack
 from ckwatch.model.gpu_specs import DeviceFacts
 
@@ -74,7 +60,7 @@ STRANDED = "stranded"
 _T = TypeVar("_T")
 
 
-_NO_FACTS = WorkerFacts(machine="")
+_NO_FACTS = messages.WorkerFacts(machine="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +73,7 @@ class ListedWorker:
     threads: int
     resources: Mapping[str, float]
     executing: int
-    facts: WorkerFacts = _NO_FACTS
+    facts: messages.WorkerFacts = _NO_FACTS
 
 
 _Waiting = tuple["Future[Any]", frozenset[str] | None, str]
@@ -108,7 +94,7 @@ class FarmConnection:
     def __init__(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         self._loop = loop
         self._client = client
-        self._facts: dict[str, WorkerFacts] = {}
+        self._facts: dict[str, messages.WorkerFacts] = {}
         self.listed: tuple[ListedWorker, ...] = ()
         self.workers: tuple[ListedWorker, ...] = ()
         self._unfit: dict[str, tuple[str, float]] = {}
@@ -173,7 +159,7 @@ class FarmConnection:
         self.refused = {address: why for address, why in self.refused.items() if address in present}
         self.listed = tuple(self._listed(address, told) for address, told in present.items())
         listed = {one.address: one for one in self.listed if one.address not in self.refused}
-        ready = [address for address, one in listed.items() if READY in one.resources]
+        ready = [address for address, one in listed.items() if messages.READY in one.resources]
         self._facts = {address: facts for address, facts in self._facts.items() if address in listed}
         await asyncio.gather(*(self._ask(address) for address in ready if address not in self._facts))
         if waiting := list(self._waiting.items()):
@@ -201,12 +187,12 @@ class FarmConnection:
 
     async def _ask(self, address: str) -> None:
         try:
-            answer = await asyncio.wait_for(self._told(DESCRIBE, address), CONNECT_S)
+            answer = await asyncio.wait_for(self._told(messages.DESCRIBE, address), CONNECT_S)
         except (OSError, FarmError) as error:
             if "UnpicklingError" in str(error):  # of the scheduler
                 self._refuse(address, "a pickled object")
             return  # it goes, or is busy
-        facts = self._accepted(answer, WorkerFacts, address)
+        facts = self._accepted(answer, messages.WorkerFacts, address)
         if facts is not None and (problem := _problem_of(facts)) is not None:
             self._refuse(address, problem)
         elif facts is not None:
@@ -257,7 +243,7 @@ class FarmConnection:
 
     def slots(self, identity: str) -> int:
         """How many compiles of a toolchain of this identity may run at once."""
-        resource = compile_resource(identity)
+        resource = messages.compile_resource(identity)
         return sum(int(one.resources.get(resource, 0)) for one in self.workers if one.facts.machine not in self.unfit)
 
     async def give(self, worker: ListedWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
@@ -270,13 +256,13 @@ class FarmConnection:
 
     async def _give(self, worker: ListedWorker, packed: PackedToolchain, on_sent: Callable[[int], object]) -> None:
         tell = partial(self._told, address=worker.address, sha256=packed.sha256)
-        pieces = packed.pieces(int(_amount(await tell(RECEIVED))))
+        pieces = packed.pieces(int(_amount(await tell(messages.RECEIVED))))
         while (piece := await to_thread.run_sync(next, pieces, None)) is not None:
-            await tell(RECEIVE, offset=piece[0], piece=piece[1])
+            await tell(messages.RECEIVE, offset=piece[0], piece=piece[1])
             on_sent(piece[0] + len(piece[1]))
-        await tell(INSTALL, identity=packed.identity)
+        await tell(messages.INSTALL, identity=packed.identity)
         same = [one.address for one in self.workers if one.facts.machine == worker.facts.machine]
-        await asyncio.gather(*(self._told(LOOK_AGAIN, address) for address in same), return_exceptions=True)
+        await asyncio.gather(*(self._told(messages.LOOK_AGAIN, address) for address in same), return_exceptions=True)
 
     async def compile(
         self,
@@ -285,7 +271,7 @@ class FarmConnection:
         toolchain: CompilerToolchain,
         identity: str,
         contents: ContentHashes,
-        options: CompileOptions,
+        options: messages.CompileOptions,
     ) -> CompileOutcome:
         """Compile `request` on a worker; its files are in `folder` when this returns, as a compiler's here.
 
@@ -293,7 +279,7 @@ class FarmConnection:
         compiler there.
         """
         packed = await to_thread.run_sync(pack, request, toolchain, identity, options, limiter=self._packing)
-        resource = compile_resource(identity)
+        resource = messages.compile_resource(identity)
         done = await self._on_client_loop(partial(self._compile, packed, resource))
         try:
             return await to_thread.run_sync(partial(unpack, packed, done, folder, contents))
@@ -302,7 +288,7 @@ class FarmConnection:
             self._unfit[error.machine] = why, time.monotonic() + UNFIT_S
             raise
 
-    async def _compile(self, packed: PackedCompile, resource: str) -> FarmCompiled:
+    async def _compile(self, packed: PackedCompile, resource: str) -> messages.FarmCompiled:
         from ckwatch.farm.plain_data import encode
         from ckwatch.farm.worker import compile_task
 
@@ -310,13 +296,13 @@ class FarmConnection:
         contents: dict[str, bytes] = {}
         why, alone = "", False
         for _ in range(TRIES):
-            task = CompileTask(
+            task = messages.CompileTask(
                 job=replace(packed.message, key=f"ckwatch-compile-{secrets.token_hex(8)}"), contents=contents
             )
-            sent = await to_thread.run_sync(encode, task, CompileTask)
+            sent = await to_thread.run_sync(encode, task, messages.CompileTask)
             allowed = self._allowed(resource, alone=alone)
             try:
-                done = await self._run(task.job.key, resource, allowed, compile_task, sent, FarmCompiled)
+                done = await self._run(task.job.key, resource, allowed, compile_task, sent, messages.FarmCompiled)
             except _StrandedError as error:
                 why = error.message
                 continue
@@ -428,7 +414,7 @@ class FarmConnection:
                 here.call_soon_threadsafe(on_message, message)
 
         ask = worker_protocol.message(WorkerRequest.of(job, 0))[HEAD_BYTES:]
-        sent = FarmMeasure(key=key, ask=ask, artifacts=tuple(artifacts), time_limit_s=time_limit_s)
+        sent = messages.FarmMeasure(key=key, ask=ask, artifacts=tuple(artifacts), time_limit_s=time_limit_s)
         done = await self._on_client_loop(partial(self._measure, sent, device, said))
         if done.problem:
             raise FarmError(f"{device.machine}: {done.problem}")
@@ -441,8 +427,8 @@ class FarmConnection:
         return report
 
     async def _measure(
-        self, sent: FarmMeasure, device: DeviceFacts, on_message: Callable[[WorkerMessage], object] | None
-    ) -> FarmMeasured:
+        self, sent: messages.FarmMeasure, device: DeviceFacts, on_message: Callable[[WorkerMessage], object] | None
+    ) -> messages.FarmMeasured:
         from ckwatch.farm.plain_data import encode
         from ckwatch.farm.worker import device_resource, measure_task
 
@@ -456,8 +442,10 @@ class FarmConnection:
         if on_message is not None:
             self._client.subscribe_topic(sent.key, partial(self._hand_on, on_message, owners))
         try:
-            message = await to_thread.run_sync(encode, sent, FarmMeasure)
-            return await self._run(sent.key, device_resource(device), owners, measure_task, message, FarmMeasured)
+            message = await to_thread.run_sync(encode, sent, messages.FarmMeasure)
+            return await self._run(
+                sent.key, device_resource(device), owners, measure_task, message, messages.FarmMeasured
+            )
         finally:
             if on_message is not None and self._client.status == "running":
                 self._client.unsubscribe_topic(sent.key)
@@ -485,7 +473,7 @@ def _amount(told: Any) -> float:
     return told
 
 
-def _problem_of(facts: WorkerFacts) -> str | None:
+def _problem_of(facts: messages.WorkerFacts) -> str | None:
     """Return the problem with the facts that a worker reports, or None."""
     words = [facts.machine, facts.toolchain, *facts.identities]
     words += [word for one in facts.devices for word in (one.name, one.description, one.arch, one.pci or "")]

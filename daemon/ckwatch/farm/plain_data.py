@@ -20,18 +20,9 @@ from typing import Any, TypeVar, cast
 
 import msgpack
 from distributed import Client, Security
+from distributed.comm import tcp
 from distributed.comm.core import CommClosedError
 from distributed.comm.registry import backends
-from distributed.comm.tcp import (
-    TCP,
-    TLS,
-    TCPBackend,
-    TCPConnector,
-    TLSBackend,
-    TLSConnector,
-    convert_stream_closed_error,
-    read_bytes_rw,
-)
 from distributed.protocol.utils import unpack_frames
 from pydantic import TypeAdapter, ValidationError
 from tornado.iostream import StreamClosedError
@@ -197,7 +188,7 @@ class _PlainReading:
             return read_message(await _read_frames(self.stream))
         except (StreamClosedError, SSLError) as error:
             self.stream, self._closed = None, True
-            convert_stream_closed_error(self, error)
+            tcp.convert_stream_closed_error(self, error)
         except Exception as error:
             self.abort()
             raise CommClosedError(f"{self.peer_address} sent something other than a message: {error}") from error
@@ -209,9 +200,9 @@ class _PlainReading:
 async def _read_frames(stream: Any) -> list[Any]:
     (size,) = _LENGTH.unpack(await stream.read_bytes(_LENGTH.size))
     _require_size(size)
-    frames, sizes = unpack_frames(await read_bytes_rw(stream, size), partial=True)
+    frames, sizes = unpack_frames(await tcp.read_bytes_rw(stream, size), partial=True)
     _require_size(sum(sizes))
-    return [*frames, *[await read_bytes_rw(stream, one) for one in sizes]]
+    return [*frames, *[await tcp.read_bytes_rw(stream, one) for one in sizes]]
 
 
 def _require_size(size: int) -> None:
@@ -219,27 +210,27 @@ def _require_size(size: int) -> None:
         raise ValueError(f"it has {size} bytes")
 
 
-class _PlainTCP(_PlainReading, TCP):
+class _PlainTCP(_PlainReading, tcp.TCP):
     pass
 
 
-class _PlainTLS(_PlainReading, TLS):
+class _PlainTLS(_PlainReading, tcp.TLS):
     pass
 
 
-class _PlainTCPConnector(TCPConnector):
+class _PlainTCPConnector(tcp.TCPConnector):
     comm_class = _PlainTCP
 
 
-class _PlainTLSConnector(TLSConnector):
+class _PlainTLSConnector(tcp.TLSConnector):
     comm_class = _PlainTLS
 
 
-class _PlainTCPBackend(TCPBackend):
+class _PlainTCPBackend(tcp.TCPBackend):
     _connector_class = _PlainTCPConnector
 
 
-class _PlainTLSBackend(TLSBackend):
+class _PlainTLSBackend(tcp.TLSBackend):
     _connector_class = _PlainTLSConnector
 
 

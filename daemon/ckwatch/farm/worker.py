@@ -41,23 +41,8 @@ from ckwatch.compile.store.entries import ProductKind
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.farm import messages
 from ckwatch.farm.giving import given_toolchains, install_given, receive, received
-from ckwatch.farm.messages import (
-    DESCRIBE,
-    INSTALL,
-    LOOK_AGAIN,
-    READY,
-    RECEIVE,
-    RECEIVED,
-    CompileTask,
-    FarmCompile,
-    FarmCompiled,
-    FarmMeasure,
-    FarmMeasured,
-    WorkerFacts,
-    compile_resource,
-    toolchain_identity,
-)
 from ckwatch.farm.plain_data import decode, encode
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -116,7 +101,7 @@ class FarmWorker(WorkerPlugin):
         self._find_toolchain = find_toolchain
         self._launch = launch
         self._with_devices = with_devices
-        self._facts = WorkerFacts(machine=socket.gethostname())
+        self._facts = messages.WorkerFacts(machine=socket.gethostname())
         self._toolchains: dict[str, Toolchain] = {}
         self._store: ArtifactStore | None = None
         self._builders: dict[str, Builder] = {}
@@ -128,17 +113,19 @@ class FarmWorker(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Find what there is beside the registration, which does not wait."""
         worker.handlers |= {
-            DESCRIBE: self._describe,
-            LOOK_AGAIN: lambda: self.look_again(worker),
-            RECEIVED: lambda sha256: to_thread.run_sync(received, self._folder, sha256),
-            RECEIVE: lambda sha256, offset, piece: to_thread.run_sync(receive, self._folder, sha256, offset, piece),
-            INSTALL: lambda sha256, identity: install_given(self._folder, sha256, identity),
+            messages.DESCRIBE: self._describe,
+            messages.LOOK_AGAIN: lambda: self.look_again(worker),
+            messages.RECEIVED: lambda sha256: to_thread.run_sync(received, self._folder, sha256),
+            messages.RECEIVE: lambda sha256, offset, piece: to_thread.run_sync(
+                receive, self._folder, sha256, offset, piece
+            ),
+            messages.INSTALL: lambda sha256, identity: install_given(self._folder, sha256, identity),
         }
         for task in (self._announce(worker), self._clean(), self._background_pch.run()):
             self._background.add(asyncio.ensure_future(task))
 
     async def _describe(self) -> bytes:
-        return encode(await self.facts(), WorkerFacts)
+        return encode(await self.facts(), messages.WorkerFacts)
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # dask's signature
         """End what runs, compilers included."""
@@ -171,7 +158,7 @@ class FarmWorker(WorkerPlugin):
             log.error("%s cannot be used: %s", self._folder, error)
         machine = socket.gethostname()
         gpus = tuple(replace(device, machine=machine) for device in devices.devices if device.kind != "cpu")
-        self._facts = WorkerFacts(machine=machine, devices=gpus)
+        self._facts = messages.WorkerFacts(machine=machine, devices=gpus)
         self._known.set()
         while worker.status in (Status.undefined, Status.created, Status.init, Status.starting):  # noqa: ASYNC110  # dask has no event for it
             await anyio.sleep(POLL_S)
@@ -183,7 +170,7 @@ class FarmWorker(WorkerPlugin):
         found = given_toolchains(self._folder)
         with suppress(CkwatchError):
             own = self._find_toolchain()
-            identity = toolchain_identity(own, store.contents)
+            identity = messages.toolchain_identity(own, store.contents)
             found = {identity: own} | {name: one for name, one in found.items() if name != identity}
         self._toolchains = found
 
@@ -193,25 +180,25 @@ class FarmWorker(WorkerPlugin):
         if self._store is not None:
             known = self._toolchains
             await to_thread.run_sync(self._find_toolchains, self._store)
-            gone = {compile_resource(identity): 0.0 for identity in known if identity not in self._toolchains}
+            gone = {messages.compile_resource(identity): 0.0 for identity in known if identity not in self._toolchains}
             await worker.set_resources(**gone, **self.resources(worker.state.nthreads))
 
     def resources(self, threads: int) -> dict[str, float]:
-        found: dict[str, float] = {READY: float(threads)}
-        found |= {compile_resource(identity): float(threads) for identity in self._toolchains}
+        found: dict[str, float] = {messages.READY: float(threads)}
+        found |= {messages.compile_resource(identity): float(threads) for identity in self._toolchains}
         for device in self._facts.devices:
             name = device_resource(device)
             found[name] = found.get(name, 0.0) + 1.0
         return found
 
-    async def facts(self) -> WorkerFacts:
+    async def facts(self) -> messages.WorkerFacts:
         """Return the worker's facts as soon as they are known."""
         await self._known.wait()
         first = next(iter(self._toolchains.values()), None)
         version = "" if first is None else first.clang_version
         return replace(self._facts, identities=tuple(self._toolchains), toolchain=version)
 
-    async def compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
+    async def compile(self, job: messages.FarmCompile, contents: Mapping[str, bytes]) -> messages.FarmCompiled:
         """Compile, or take what the store has; a fault of this machine is a value. `contents` are those of the
         job's files, by SHA-256, that were not sent before."""
         await self._known.wait()
@@ -220,21 +207,23 @@ class FarmWorker(WorkerPlugin):
             try:
                 return await self._compile(job, contents)
             except CkwatchError as error:
-                return FarmCompiled(machine=self._facts.machine, fault=CompileFault.HOST, message=error.message)
+                return messages.FarmCompiled(
+                    machine=self._facts.machine, fault=CompileFault.HOST, message=error.message
+                )
             except OSError as error:
                 message = f"{error.filename or self._folder}: {error.strerror or error}"
-                return FarmCompiled(machine=self._facts.machine, fault=CompileFault.HOST, message=message)
+                return messages.FarmCompiled(machine=self._facts.machine, fault=CompileFault.HOST, message=message)
             finally:
                 del self._running[job.key]
-        return FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
+        return messages.FarmCompiled(machine=self._facts.machine, fault=CompileFault.KILLED, message="it was cancelled")
 
-    async def _compile(self, job: FarmCompile, contents: Mapping[str, bytes]) -> FarmCompiled:
+    async def _compile(self, job: messages.FarmCompile, contents: Mapping[str, bytes]) -> messages.FarmCompiled:
         toolchain, store = self._toolchains.get(job.identity), self._store
         if toolchain is None or store is None:
             raise CkwatchError("it no longer has a toolchain")
         tree = await to_thread.run_sync(self._tree, job, contents)
         if isinstance(tree, tuple):
-            return FarmCompiled(machine=self._facts.machine, lacks=tree)
+            return messages.FarmCompiled(machine=self._facts.machine, lacks=tree)
         folders = {name: tree / name for name in job.roots} | dict(toolchain.roots)
         roots = PathRoots(folders)
         # What is compiled speaks of the folders that the daemon has.
@@ -265,7 +254,7 @@ class FarmWorker(WorkerPlugin):
         """Return True if both passes of a compile have a core."""
         return 2 * len(self._running) <= (os.cpu_count() or 1)
 
-    def _tree(self, job: FarmCompile, contents: Mapping[str, bytes]) -> Path | tuple[str, ...]:
+    def _tree(self, job: messages.FarmCompile, contents: Mapping[str, bytes]) -> Path | tuple[str, ...]:
         """The folder with the headers of the workspace that the source may include, made of what was sent now and
         before; or the SHA-256 of contents that never were."""
         listed = [f"{name}\0{digest}\n" for name, digest in job.files]
@@ -328,18 +317,20 @@ class FarmWorker(WorkerPlugin):
 
         return StagedCompiler(toolchain, store, self._launch, precompile=lambda: precompile)
 
-    def _packed(self, result: BuildOutcome, roots: PathRoots, own: PathRoots, store: ArtifactStore) -> FarmCompiled:
+    def _packed(
+        self, result: BuildOutcome, roots: PathRoots, own: PathRoots, store: ArtifactStore
+    ) -> messages.FarmCompiled:
         """Pack a result for transport. The store knows the toolchain's folders alone, `own`, by name."""
         artifact = result.artifact
         machine = self._facts.machine
         if artifact is None:
-            return FarmCompiled(
+            return messages.FarmCompiled(
                 machine=machine, fault=result.fault or CompileFault.HOST, message=result.message, log=result.log
             )
         headers = store.header_set(artifact.headers)
         if headers is None:
             raise CkwatchError("the record of its headers has gone")
-        return FarmCompiled(
+        return messages.FarmCompiled(
             machine=machine,
             ok=artifact.ok,
             log=roots.shorten_text(result.log),
@@ -355,7 +346,7 @@ class FarmWorker(WorkerPlugin):
             },
         )
 
-    async def measure(self, sent: FarmMeasure) -> FarmMeasured:
+    async def measure(self, sent: messages.FarmMeasure) -> messages.FarmMeasured:
         """Time on a device of this machine, as the daemon there would."""
         worker = get_worker()
         ask = worker_protocol.decode(sent.ask)
@@ -371,10 +362,10 @@ class FarmWorker(WorkerPlugin):
                     time_limit_s=sent.time_limit_s,
                     on_message=lambda said: worker.log_event(sent.key, {"said": message(said)[HEAD_BYTES:]}),
                 )
-                return FarmMeasured(report=message(done)[HEAD_BYTES:])
+                return messages.FarmMeasured(report=message(done)[HEAD_BYTES:])
             finally:
                 del self._running[sent.key]
-        return FarmMeasured(problem="the measurement was cancelled")
+        return messages.FarmMeasured(problem="the measurement was cancelled")
 
     async def _clean(self) -> None:
         """Now and then, when nothing runs, keep the folder small."""
@@ -418,22 +409,22 @@ def _own(worker: Worker) -> FarmWorker:
 async def compile_task(message: bytes) -> bytes:
     """A task: `FarmWorker.compile` of a `CompileTask`; a `FarmCompiled`. Errors are answers: dask would pickle them."""
     try:
-        sent = decode(message, CompileTask)
+        sent = decode(message, messages.CompileTask)
         done = await _own(get_worker()).compile(sent.job, sent.contents)
     except Exception as error:
         log.exception("a compile has failed")
-        done = FarmCompiled(machine=socket.gethostname(), fault=CompileFault.CRASHED, message=_words(error))
-    return encode(done, FarmCompiled)
+        done = messages.FarmCompiled(machine=socket.gethostname(), fault=CompileFault.CRASHED, message=_words(error))
+    return encode(done, messages.FarmCompiled)
 
 
 async def measure_task(message: bytes) -> bytes:
     """A task: `FarmWorker.measure` of a `FarmMeasure`; a `FarmMeasured`."""
     try:
-        done = await _own(get_worker()).measure(decode(message, FarmMeasure))
+        done = await _own(get_worker()).measure(decode(message, messages.FarmMeasure))
     except Exception as error:
         log.exception("a measurement has failed")
-        done = FarmMeasured(problem=_words(error))
-    return encode(done, FarmMeasured)
+        done = messages.FarmMeasured(problem=_words(error))
+    return encode(done, messages.FarmMeasured)
 
 
 def _words(error: Exception) -> str:

@@ -287,7 +287,11 @@ class Endpoint(Generic[P, Awaited, Waited]):
         if viewer is not None:
             fields["client"] = viewer
         if self.method in ("GET", "DELETE"):
-            query = [(name, _query_text(one)) for name, value in fields.items() for one in _each(value)]
+            query = [
+                (name, str(one).lower() if isinstance(one, bool) else str(one))
+                for name, value in fields.items()
+                for one in (value if isinstance(value, list) else (value,))
+            ]
         elif body is None and self.takes_json:
             body = json.dumps(fields).encode()
         segments = [part for name in self.path.split("/")[1:] for part in parts.get(name, (name,))]
@@ -373,11 +377,3 @@ def _unit_segments(name: str) -> tuple[str, str]:
         hint = "a unit's id is KERNEL/INSTANCE@ARCH; @ARCH may be left out where there is one"
         raise UnknownUnitError(f"'{name}' is not the id of a unit", hint)
     return kernel, instance
-
-
-def _each(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else (value,)
-
-
-def _query_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

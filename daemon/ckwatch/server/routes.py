@@ -20,18 +20,10 @@ from pydantic.fields import FieldInfo
 from ckwatch.questions.clients import ClientQuestions
 from ckwatch.questions.endpoint import AnyEndpoint, Argument, UnitName
 from ckwatch.questions.table import ENDPOINTS, Answers
+from ckwatch.server import streams
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.responses import json_response
-from ckwatch.server.streams import (
-    StreamContext,
-    event_stream,
-    json_stream,
-    line_stream,
-    slow_stream,
-    snapshot_pieces,
-    units_pieces,
-)
 from ckwatch.wire.messages import OverlayRequest
 from ckwatch.wire.schema import ClientId, Request
 from ckwatch.wire.state import Snapshot, Unit
@@ -66,7 +58,7 @@ class Handlers:
     def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
         self._engine = engine
         self._clients = clients
-        self._shared = StreamContext(clients, limits)
+        self._shared = streams.StreamContext(clients, limits)
         self._stop = stop
         self._own: Answers = dict(
             (ClientQuestions.leave.answered_by(self._leave), ClientQuestions.stop.answered_by(self._end))
@@ -99,12 +91,12 @@ class Handlers:
 
     async def _respond(self, endpoint: AnyEndpoint, values: dict[str, Any], client: str | None) -> Response:
         if endpoint is ClientQuestions.events:
-            return event_stream(self._engine, self._shared, **values)
+            return streams.event_stream(self._engine, self._shared, **values)
         ask = partial(self._own.get(endpoint) or self._engine.answers[endpoint], **values)
         if endpoint.action:
-            return line_stream(ask, endpoint.answer(event="heartbeat"), self._shared, client)
+            return streams.line_stream(ask, endpoint.answer(event="heartbeat"), self._shared, client)
         if endpoint.slow:
-            return slow_stream(endpoint.sent, ask, self._shared, client)
+            return streams.slow_stream(endpoint.sent, ask, self._shared, client)
         if endpoint is ClientQuestions.leave:  # who leaves is not present
             return _response(endpoint, await ask(), self._shared)
         async with self._clients.present(client):
@@ -121,11 +113,11 @@ class Handlers:
         self._stop()
 
 
-def _response(endpoint: AnyEndpoint, answer: Any, shared: StreamContext) -> Response:
+def _response(endpoint: AnyEndpoint, answer: Any, shared: streams.StreamContext) -> Response:
     if isinstance(answer, Snapshot):
-        return json_stream(snapshot_pieces(answer, shared), shared)
+        return streams.json_stream(streams.snapshot_pieces(answer, shared), shared)
     if endpoint.answer == list[Unit]:
-        return json_stream(units_pieces(answer, shared), shared)
+        return streams.json_stream(streams.units_pieces(answer, shared), shared)
     if endpoint.answer is str:
         return PlainTextResponse(answer.encode(errors="replace"))
     if endpoint.answer is int:

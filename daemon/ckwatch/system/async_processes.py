@@ -27,19 +27,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import (
-    DEVNULL,
-    PIPE,
-    Process,
-    ProcessEnd,
-    ProcessStartError,
-    group_runs,
-    group_usage,
-    has_group,
-    niceness,
-    signal_name,
-    start,
-)
+from ckwatch.system import processes
 from ckwatch.system.time_limits import Overrun, TimeLimits
 
 AUTOGROUP_PAUSE_S = 0.1
@@ -61,7 +49,7 @@ _CHUNK_BYTES = 1 << 16
 class AsyncProcess:
     """A process that was started, and its pipes."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: processes.Process) -> None:
         self._process = process
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
@@ -76,11 +64,11 @@ class AsyncProcess:
         """Wait until the process has ended. Others of its group may run on."""
         await anyio.wait_readable(self._process.pidfd)
 
-    def poll(self) -> ProcessEnd | None:
+    def poll(self) -> processes.ProcessEnd | None:
         """How the process ended; None while it runs."""
         return self._process.poll()
 
-    def reap(self) -> ProcessEnd:
+    def reap(self) -> processes.ProcessEnd:
         """How the process ended; blocks while it runs."""
         return self._process.wait()
 
@@ -161,7 +149,7 @@ class AsyncProcess:
         return not limit.cancelled_caught
 
     async def _group_runs(self) -> bool:
-        return has_group(self.pid) and await to_thread.run_sync(group_runs, self.pid)
+        return processes.has_group(self.pid) and await to_thread.run_sync(processes.group_runs, self.pid)
 
 
 async def start_process(
@@ -169,14 +157,14 @@ async def start_process(
     *,
     environment: Mapping[str, str],
     folder: Path | None = None,
-    stdin: int = DEVNULL,
-    stderr: int | None = PIPE,
+    stdin: int = processes.DEVNULL,
+    stderr: int | None = processes.PIPE,
 ) -> AsyncProcess:
     """Start `arguments` with a pipe for its output; see `processes.start`. The caller ends and closes it.
 
     Raises ProcessStartError.
     """
-    how = partial(start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
+    how = partial(processes.start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
     # A cancellation inside would leave a process that nothing tracks.
     with anyio.CancelScope(shield=True):
         process = await to_thread.run_sync(how)
@@ -230,7 +218,7 @@ class ProcessResult:
     @property
     def signal_name(self) -> str | None:
         """`SIGKILL` and so on for a process that a signal ended."""
-        return signal_name(-self.exit_status) if self.exit_status < 0 else None
+        return processes.signal_name(-self.exit_status) if self.exit_status < 0 else None
 
 
 Launcher = Callable[..., Awaitable[ProcessResult]]
@@ -263,7 +251,7 @@ async def run_process(
     begin = time.monotonic()
     try:
         process = await start_process(arguments, environment=environment, folder=folder)
-    except ProcessStartError as error:
+    except processes.ProcessStartError as error:
         raise ToolchainError(error.message, "`ckwatch doctor` says what is missing.") from error
     stdout = _BoundedText(output_limit_bytes, None)
     stderr = _BoundedText(output_limit_bytes, on_line)
@@ -313,7 +301,7 @@ async def _enforce(
     """Cancel `limit` when a limit is exceeded, and note which."""
     while True:
         await anyio.sleep(limits.pause_s)
-        overrun = limits.overrun(await to_thread.run_sync(group_usage, group), time.monotonic())
+        overrun = limits.overrun(await to_thread.run_sync(processes.group_usage, group), time.monotonic())
         if on_used is not None:
             on_used(limits.used_s)
         if overrun is not None:
@@ -328,7 +316,7 @@ async def lower_priority(session: int, nice: int) -> None:
     if nice <= 0:
         return
     with suppress(OSError):
-        if niceness() < nice:
+        if processes.niceness() < nice:
             os.setpriority(os.PRIO_PGRP, session, nice)
         autogroup = Path("/proc", str(session), "autogroup")
         for _ in range(AUTOGROUP_TRIES):
@@ -387,7 +375,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-def _exit_reason(ended: ProcessEnd, stderr: str, overrun: Overrun | None) -> ExitReason:
+def _exit_reason(ended: processes.ProcessEnd, stderr: str, overrun: Overrun | None) -> ExitReason:
     if overrun is not None:
         return ExitReason.TIMED_OUT if overrun is Overrun.PROCESSOR else ExitReason.STALLED
     if ended.status == 0:

@@ -282,20 +282,16 @@ class TuningJournal:
     def _hold(self, number: int) -> bool:
         """Return True if the run is this process's now, and no other's."""
         path = self._lock_of(number)
-        try:
+        with self._usable():
             while (descriptor := try_lock(path)) is None:
                 if is_locked(path):  # else somebody only looked
                     return False
-        except OSError as error:
-            raise self._unusable(error) from error
         self._held[number] = descriptor
         return True
 
     def _is_running(self, number: int, ended: str) -> bool:
-        try:
+        with self._usable():
             return not ended and is_locked(self._lock_of(number))
-        except OSError as error:
-            raise self._unusable(error) from error
 
     def _drop_runs(self, database: sqlite3.Connection, last: int) -> None:
         for (number,) in database.execute("SELECT id FROM tuning_run WHERE id <= ?", (last,)).fetchall():
@@ -312,40 +308,28 @@ class TuningJournal:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._turn:
+        with self._turn, self._usable():
+            database = self._opened()
+            database.execute("BEGIN IMMEDIATE")
             try:
-                database = self._opened()
-                database.execute("BEGIN IMMEDIATE")
-                try:
-                    yield database
-                except BaseException:
-                    database.execute("ROLLBACK")
-                    raise
-                database.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
 
     def _all(self, query: str, values: tuple[object, ...]) -> list[dict[str, Any]]:
-        try:
-            with self._turn, closing(self._opened().execute(query, values)) as cursor:
-                names = [column[0] for column in cursor.description]
-                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
+        with self._usable(), self._turn, closing(self._opened().execute(query, values)) as cursor:
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _change(self, statement: str, values: tuple[object, ...]) -> None:
-        try:
-            with self._turn:
-                self._opened().execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
+        with self._usable(), self._turn:
+            self._opened().execute(statement, values)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise self._unusable(error) from error
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(_TABLES)
@@ -353,11 +337,15 @@ class TuningJournal:
             self._connection = connection
         return self._connection
 
-    def _unusable(self, error: Exception) -> CkwatchError:
-        return CkwatchError(
-            f"the results of tuning cannot be kept: {self.path}: {error}",
-            "remove the file if it is damaged: what was tuned is then searched again",
-        )
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise CkwatchError(
+                f"the results of tuning cannot be kept: {self.path}: {error}",
+                "remove the file if it is damaged: what was tuned is then searched again",
+            ) from error
 
 
 def journal_path(root: Path) -> Path:

@@ -7,13 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ckwatch.model.amounts import count, duration, time_of
-from ckwatch.tuning.importance import (
-    ParameterImportance,
-    best_so_far,
-    failure_reasons,
-    importance_of,
-    parallel_coordinates,
-)
+from ckwatch.tuning import importance
 from ckwatch.tuning.results import TuningRecord
 from ckwatch.tuning.space import SpaceCoverage
 
@@ -70,7 +64,7 @@ def html_report(record: TuningRecord) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
-def importance_text(found: Sequence[ParameterImportance]) -> str:
+def importance_text(found: Sequence[importance.ParameterImportance]) -> str:
     """Explain the shares; `found` is not empty."""
     return (
         "The share of the variance of the logarithm of the time that each parameter explains alone, from "
@@ -136,7 +130,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 
 def _importance(record: TuningRecord) -> str:
-    found = importance_of(record)
+    found = importance.importance_of(record)
     if not found:
         return "<p>Too few instances were timed.</p>"
     row, left, room = 22, 200, WIDTH - 200 - 90
@@ -151,7 +145,7 @@ def _importance(record: TuningRecord) -> str:
 
 
 def _progress(record: TuningRecord, shape: str) -> str:
-    steps = best_so_far(record, shape)
+    steps = importance.best_so_far(record, shape)
     last_order = max(point.order for point in record.points)
     last_seconds = max(record.seconds, *(point.seconds for point in record.points), 0.0)
     by_order = _steps([(step.order, step.median_us) for step in steps], 0, last_order)
@@ -185,7 +179,7 @@ def _steps(points: Sequence[tuple[float, float]], first: float, last: float) -> 
 
 
 def _parallel(record: TuningRecord, shape: str) -> str:
-    data = parallel_coordinates(record, shape)
+    data = importance.parallel_coordinates(record, shape)
     if not data.axes or not data.lines:
         return ""
     lines = data.lines[:MOST_LINES]
@@ -246,7 +240,7 @@ def _coverage(record: TuningRecord) -> str:
 
 
 def _failures(record: TuningRecord) -> str:
-    reasons = failure_reasons(record)
+    reasons = importance.failure_reasons(record)
     if not reasons:
         return "<p>None.</p>"
     rows = [[one.status.value, str(one.times), one.reason, one.instance] for one in reasons[:MOST_REASONS]]

@@ -16,15 +16,8 @@ from ckwatch.model.names import unseen_in, why_no_name
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span
 from ckwatch.system.user_files import broken_link
+from ckwatch.workspace import operations
 from ckwatch.workspace.compiler_flags import check_flags
-from ckwatch.workspace.operations import (
-    KINDS,
-    OPERATION_KEYS,
-    TEMPLATE_KINDS,
-    operation_spans,
-    outline_of,
-    read_operation,
-)
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, Section, name_at
@@ -92,7 +85,7 @@ def read_kernel(
     values = document.values
     name = PurePath(document.path).name.removesuffix(KERNEL_FILE_SUFFIX)
     elsewhere = {key: PARAMETERS_BELONG for key in values if key[:1].isupper()}
-    elsewhere |= {key: f"`{key}` belongs in [operation]" for key in OPERATION_KEYS}
+    elsewhere |= {key: f"`{key}` belongs in [operation]" for key in operations.OPERATION_KEYS}
     table = problems.validated(KernelTable, values, (), elsewhere=elsewhere)
     if table is not None:
         check_flags(problems, table.flags, ("flags",))
@@ -107,7 +100,7 @@ def read_kernel(
         return LoadedKernel(None, name, _name_span(document), tuple(problems.found))
     operation = None
     if "operation" in values:
-        operation = read_operation(problems, values["operation"], ELSEWHERE)
+        operation = operations.read_operation(problems, values["operation"], ELSEWHERE)
     shapes = []
     usable = (
         table is not None
@@ -116,7 +109,7 @@ def read_kernel(
         and operation is not None
         and not document.diagnostics
     )
-    outline = operation or outline_of(values)
+    outline = operation or operations.outline_of(values)
     if "shape" in values and outline is not None:
         shapes = read_shapes(problems, values["shape"], outline)
     chosen = _archs(problems, table, template, archs)
@@ -134,7 +127,7 @@ def read_kernel(
             template=template,
             template_span=document.span_of(("template",)),
             operation=_with_split_k(operation, values["operation"], shapes),
-            operation_spans=operation_spans(problems, values["operation"]),
+            operation_spans=operations.operation_spans(problems, values["operation"]),
             shapes=tuple(shapes),
             instances=tuple(instances),
             archs=chosen,
@@ -155,10 +148,10 @@ def _name_span(document: TomlDocument) -> Span:
 def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: TemplateSearch) -> bool:
     """Return True if a built-in template computes another kind of operation; all other errors then follow from that."""
     kind = operation.get("kind") if isinstance(operation, dict) else None
-    kinds = TEMPLATE_KINDS.get(template, ())
+    kinds = operations.TEMPLATE_KINDS.get(template, ())
     if (
         not isinstance(kind, str)
-        or kind not in KINDS
+        or kind not in operations.KINDS
         or not kinds
         or kind in kinds
         or search.find(template) != str(BUILT_IN / template)
@@ -166,7 +159,7 @@ def _is_wrong_kind(problems: Problems, operation: Any, template: str, search: Te
         return False
     place = ("operation", "kind")
     named = " or ".join(f"`{one}`" for one in kinds)
-    others = sorted(name for name, known in TEMPLATE_KINDS.items() if kind == known[0])
+    others = sorted(name for name, known in operations.TEMPLATE_KINDS.items() if kind == known[0])
     hint = f"; templates for `{kind}`: {join_names(others)}" if others else ""
     message = f"`{template}` is for operations of kind {named}, not `{kind}`{hint}"
     problems.at_value(place, "wrong-kind", message)
@@ -217,7 +210,7 @@ def _archs(
 
 def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Operation:
     """Let an operation that is timed with kBatch above 1 split K, unless the file says otherwise."""
-    if "split_k" not in KINDS[operation.kind].table.model_fields or "split_k" in table:
+    if "split_k" not in operations.KINDS[operation.kind].table.model_fields or "split_k" in table:
         return operation
     splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
     return replace(operation, settings={**operation.settings, "split_k": splits})

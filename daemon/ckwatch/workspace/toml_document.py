@@ -21,19 +21,7 @@ from typing import Any, NamedTuple
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
-from ckwatch.workspace.toml import (
-    KEY_PARTS_LIMIT,
-    KEYS_LIMIT,
-    MARKS_LIMIT,
-    KeyPart,
-    TomlPair,
-    TomlTable,
-    TomlValue,
-    long_keys,
-    parse_toml,
-    readable_end,
-    surplus_keys,
-)
+from ckwatch.workspace import toml
 from ckwatch.workspace.toml_mistakes import Failure, SyntaxProblem, problem_of_statement
 
 ERRORS_PER_FILE = 50
@@ -76,18 +64,20 @@ def parse_values(text: str, arrays: frozenset[str] = frozenset()) -> ParsedValue
 def _within_limits(text: str) -> tuple[str, list[SyntaxProblem]]:
     """The text without what is too much to read, and the problems that report it."""
     problems: list[SyntaxProblem] = []
-    end = readable_end(text)
+    end = toml.readable_end(text)
     if end < len(text):
-        message = f"the file has too many lines, keys and values; what follows the first {MARKS_LIMIT:,} is not read"
+        message = (
+            f"the file has too many lines, keys and values; what follows the first {toml.MARKS_LIMIT:,} is not read"
+        )
         shown = text[end : end + 80].partition("\n")[0]
         problems.append(SyntaxProblem(message, end, end + len(shown)))
         text = text[:end] + blank(shown)
-    for around, parts in long_keys(text):
-        message = f"the key has {len(parts)} parts; at most {KEY_PARTS_LIMIT} are allowed"
+    for around, parts in toml.long_keys(text):
+        message = f"the key has {len(parts)} parts; at most {toml.KEY_PARTS_LIMIT} are allowed"
         problems.append(SyntaxProblem(message, parts[0].start, parts[-1].end))
         text = _without(text, around.start, around.end)
-    for pair, end in surplus_keys(text):
-        message = f"the table has too many keys; at most {KEYS_LIMIT:,} are allowed"
+    for pair, end in toml.surplus_keys(text):
+        message = f"the table has too many keys; at most {toml.KEYS_LIMIT:,} are allowed"
         problems.append(SyntaxProblem(message, pair.start, pair.key_end))
         text = _without(text, pair.start, end)
     return text, problems
@@ -131,7 +121,7 @@ class _Repair:
     def __init__(self, text: str, arrays: frozenset[str], problems: list[SyntaxProblem]) -> None:
         self.text = text
         self._problems = problems
-        self._tables = parse_toml(text, cached=False).tables
+        self._tables = toml.parse_toml(text, cached=False).tables
         self._statements = list(self._read_statements())
         for number, table in enumerate(self._tables):
             if len(table.path) == 1 and table.path[0] in arrays and not table.block.double:
@@ -242,7 +232,7 @@ class TomlDocument:
         self.source = source
         self.values: dict[str, Any] = parsed.values
         self._top = _Place(None, 0, 0)
-        file = parse_toml(parsed.text, cached=False)  # a daemon reads thousands of files, and most of them once
+        file = toml.parse_toml(parsed.text, cached=False)  # a daemon reads thousands of files, and most of them once
         self._lines = file.lines
         for table in file.tables:
             self._add_table(table)
@@ -292,7 +282,7 @@ class TomlDocument:
     def _span(self, start: int, end: int) -> Span:
         return Span(self.path, self._lines.position(start), self._lines.position(end))
 
-    def _add_table(self, table: TomlTable) -> None:
+    def _add_table(self, table: toml.TomlTable) -> None:
         shift = table.shift
         place = self._top
         for part in table.block.keys:
@@ -340,11 +330,11 @@ class TomlDocument:
         return (Related("first given here", span),)
 
 
-def _bounds(part: KeyPart, shift: int) -> tuple[int, int]:
+def _bounds(part: toml.KeyPart, shift: int) -> tuple[int, int]:
     return (part.start + shift, part.end + shift)
 
 
-def _add_pair(place: _Place, pair: TomlPair, shift: int) -> None:
+def _add_pair(place: _Place, pair: toml.TomlPair, shift: int) -> None:
     value = pair.value
     if value is None or not pair.keys:
         return
@@ -358,7 +348,7 @@ def _add_pair(place: _Place, pair: TomlPair, shift: int) -> None:
     place.inner().setdefault(last.name, _place_of(value, _bounds(last, shift), shift))
 
 
-def _place_of(value: TomlValue, key: tuple[int, int] | None, shift: int) -> _Place:
+def _place_of(value: toml.TomlValue, key: tuple[int, int] | None, shift: int) -> _Place:
     place = _Place(key, value.start + shift, value.end + shift)
     if value.items:
         place.children = {index: _place_of(item, None, shift) for index, item in enumerate(value.items)}

@@ -111,11 +111,6 @@ def definition_line(text: str) -> int:
     return 0
 
 
-def defines_kernel(text: str) -> bool:
-    """Return True if the template calls `def_kernel`, as far as the text shows."""
-    return _DEFINITION.search(text) is not None
-
-
 def macros(text: str) -> list[MacroLine]:
     """The macros of a template, comments left out."""
     found = []
@@ -198,7 +193,7 @@ def landmarks(text: str) -> TemplateLandmarks:
     """Return the places of definitions in a template."""
     line = definition_line(text)
     end = len(text.split("\n", line + 1)[line].rstrip("\r"))
-    return TemplateLandmarks(Position(line, end), defines_kernel(text), tuple(macros(text)))
+    return TemplateLandmarks(Position(line, end), _DEFINITION.search(text) is not None, tuple(macros(text)))
 
 
 Found = TypeVar("Found")

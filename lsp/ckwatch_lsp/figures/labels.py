@@ -12,15 +12,7 @@ from ckwatch.model.figures import Figures
 from ckwatch.model.timings import Timing
 from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_sum, verification_words
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.figures.freshness import (
-    Freshness,
-    UnitBrief,
-    change_of,
-    failed_timing,
-    figures_freshness,
-    is_running,
-    timing_freshness,
-)
+from ckwatch_lsp.figures import freshness
 
 FIGURE_SPACE = "\u2007"
 MINUS = "\u2212"
@@ -28,7 +20,7 @@ MINUS = "\u2212"
 WIDTH = 60
 """Characters of a label: those of a sweep have two numbers for each figure."""
 
-MARKS: dict[Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
+MARKS: dict[freshness.Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
 
 STATES = frozenset({"waiting", "rendering", "looking", "queued", "compiling"})
 """Phases that are said instead of an outcome."""
@@ -47,20 +39,20 @@ def unit_label(unit: Unit, shape: str = "") -> str:
 def _figures_label(unit: Unit, shape: str) -> str:
     timing = shown_timing(unit, shape)
     if timing is not None:
-        return _filled(MARKS[timing_freshness(unit, timing)] + timing_cells(timing))
+        return _filled(MARKS[freshness.timing_freshness(unit, timing)] + timing_cells(timing))
     if unit.figures is not None:
-        return _filled(MARKS[figures_freshness(unit)] + figures_cells(unit.figures))
-    return _filled(MARKS["running" if is_running(unit) else "fresh"] + state_words(unit, shape))
+        return _filled(MARKS[freshness.figures_freshness(unit)] + figures_cells(unit.figures))
+    return _filled(MARKS["running" if freshness.is_running(unit) else "fresh"] + state_words(unit, shape))
 
 
-def sweep_label(briefs: Sequence[UnitBrief]) -> str:
+def sweep_label(briefs: Sequence[freshness.UnitBrief]) -> str:
     """The best and the worst time of a sweep's units, how many have one, and which is the best; behind it how many are
     verified, if that is known."""
     label, verified = _sweep_figures(briefs), verification_sum(brief.unit for brief in briefs)
     return f"{label}  {verified}" if verified else label
 
 
-def _sweep_figures(briefs: Sequence[UnitBrief]) -> str:
+def _sweep_figures(briefs: Sequence[freshness.UnitBrief]) -> str:
     timed = [brief for brief in briefs if brief.timing is not None]
     total = len(briefs)
     names = max(len(brief.unit.instance) for brief in briefs)
@@ -77,7 +69,7 @@ def _sweep_figures(briefs: Sequence[UnitBrief]) -> str:
 
 def timing_cells(timing: Timing) -> str:
     """`41.57 µs ±0.02 %  413 TFLOP/s   39 %   −2.1 %`: 47 characters, blank where something is not known."""
-    found = change_of(timing)
+    found = freshness.change_of(timing)
     cells = (
         f"{_right(time_of(timing.median_us), 8)} {_right(error_cell(timing.relative_error), 7)}",
         _left(rate_cell(timing), 12),
@@ -110,7 +102,7 @@ def state_words(unit: Unit, shape: str = "") -> str:
     """Describe the state of a unit without figures."""
     if unit.phase in STATES:
         return unit.phase
-    failure = failed_timing(unit, shape)
+    failure = freshness.failed_timing(unit, shape)
     if failure is not None:
         return f"not timed on {failure.shape}: {failure.failure}"
     if unit.outcome in ("failed", "faulted"):
@@ -146,7 +138,7 @@ def trimmed(label: str) -> str:
     return "  ".join(cell for cell in cells if cell)
 
 
-def _best(timed: Sequence[UnitBrief], total: int) -> str:
+def _best(timed: Sequence[freshness.UnitBrief], total: int) -> str:
     best = min(timed, key=lambda brief: brief.median_us)
     worst = max(brief.median_us for brief in timed)
     mark = MARKS["running" if any(brief.freshness == "running" for brief in timed) else best.freshness]
@@ -154,7 +146,7 @@ def _best(timed: Sequence[UnitBrief], total: int) -> str:
     return f"{mark}{times}  {_right(len(timed), len(str(total)))} of {total}  {best.unit.instance}"
 
 
-def _ranges(known: Sequence[UnitBrief]) -> str:
+def _ranges(known: Sequence[freshness.UnitBrief]) -> str:
     """Like a unit's, with the least and the most of each figure."""
     figures = [brief.unit.figures for brief in known if brief.unit.figures is not None]
     kinds = {brief.freshness for brief in known}
@@ -201,7 +193,7 @@ def _lens(title: str, command: str, **about: str) -> types.Command:
     return types.Command(title, f"ckwatch.{command}", arguments=[about])
 
 
-def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[types.Command]:
+def unit_lenses(brief: freshness.UnitBrief, uri: str, *, choosable: bool = False) -> list[types.Command]:
     """Those of one unit: only what can be done. `choosable`: there are more to choose from."""
     about = {"uri": uri, "unit": brief.unit.id}
     lenses = [_lens("run", "run", **about)]
@@ -221,7 +213,7 @@ def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[
     return lenses
 
 
-def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[types.Command]:
+def sweep_lenses(sweep: str, briefs: Sequence[freshness.UnitBrief], uri: str) -> list[types.Command]:
     """Those of a sweep: they mean all of its units."""
     first = briefs[0].unit
     about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(briefs) > 1 else first.id}

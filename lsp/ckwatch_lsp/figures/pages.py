@@ -11,19 +11,8 @@ from itertools import islice
 from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
 from ckwatch.model.figures import Figures
 from ckwatch.model.timings import Timing
+from ckwatch.wire import figures_text
 from ckwatch.wire.analysis import ShapePrediction
-from ckwatch.wire.figures_text import (
-    NO_FIGURES,
-    best_imported,
-    clock_of,
-    comparison_with,
-    error_of,
-    imported_on,
-    imported_words,
-    is_figure,
-    rate_of,
-    verification_words,
-)
 from ckwatch.wire.imported_timings import ImportedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
@@ -144,7 +133,9 @@ def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY, imported: Sequence[Im
     blocks: list[PageBlock] = [PageTitle(unit.id, _state(unit)), *_verification(unit)]
     if unit.timings:
         blocks.append(timing_table(unit))
-        blocks += [PageLine(f"{each.shape}: {_failure(each)}") for each in unit.timings if not is_figure(each)]
+        blocks += [
+            PageLine(f"{each.shape}: {_failure(each)}") for each in unit.timings if not figures_text.is_figure(each)
+        ]
     blocks += _history(past)
     if unit.figures is not None:
         blocks += _resources(unit, unit.figures)
@@ -163,7 +154,7 @@ def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY, imported: Sequence[Im
 
 def _verification(unit: Unit) -> list[PageBlock]:
     """Describe the unit's verification by an emulator: never a time."""
-    words, found = verification_words(unit), unit.verification
+    words, found = figures_text.verification_words(unit), unit.verification
     if not words:
         return [PageLine(f"not verified: {unit.unverified}")] if unit.unverified else []
     tried = "" if found is None or unit.verifying else f": {count(found.problems, 'shape')} tried"
@@ -198,10 +189,14 @@ def _imported(imported: Sequence[ImportedTiming], arch: str, instance: str = "")
     """For each shape the fastest that others measured, and what they measured of an instance."""
     lines = []
     for shape in dict.fromkeys(one.shape for one in imported):
-        here = imported_on(imported, shape, arch)
-        found = best_imported(here)
-        found += [one for one in best_imported(one for one in here if instance in one.instances) if one not in found]
-        lines += [f"{shape}: {imported_words(one, instance)}" for one in found]
+        here = figures_text.imported_on(imported, shape, arch)
+        found = figures_text.best_imported(here)
+        found += [
+            one
+            for one in figures_text.best_imported(one for one in here if instance in one.instances)
+            if one not in found
+        ]
+        lines += [f"{shape}: {figures_text.imported_words(one, instance)}" for one in found]
     if len(lines) > SHOWN_IMPORTED:
         lines[SHOWN_IMPORTED:] = [f"and {len(lines) - SHOWN_IMPORTED} more"]
     return [PageLine("\n".join([f"measured by others on {arch}:", *lines]))] if lines else []
@@ -210,7 +205,7 @@ def _imported(imported: Sequence[ImportedTiming], arch: str, instance: str = "")
 def timing_table(unit: Unit) -> PageTable:
     """A row for each timing that has figures."""
     rows = []
-    shown = [each for each in unit.timings if is_figure(each)]
+    shown = [each for each in unit.timings if figures_text.is_figure(each)]
     several = len({each.cache for each in shown}) > 1
     for each in shown:
         freshness = timing_freshness(unit, each)
@@ -218,9 +213,9 @@ def timing_table(unit: Unit) -> PageTable:
             (
                 each.shape + (f", {each.cache} cache" if several else ""),
                 time_of(each.median_us),
-                error_of(each),
-                clock_of(each),
-                rate_of(each),
+                figures_text.error_of(each),
+                figures_text.clock_of(each),
+                figures_text.rate_of(each),
                 "" if each.bound_us is None else time_of(each.bound_us),
                 _percent(each),
                 *(_compared(each, kind) for kind in COMPARED),
@@ -246,7 +241,7 @@ def _state(unit: Unit) -> str:
 
 def _failure(timing: Timing) -> str:
     if timing.failure is None:
-        return NO_FIGURES
+        return figures_text.NO_FIGURES
     return f"{timing.failure}: {timing.message}" if timing.message else timing.failure
 
 
@@ -258,7 +253,7 @@ def _percent(timing: Timing) -> str:
 
 
 def _compared(timing: Timing, kind: str) -> str:
-    found = comparison_with(timing.comparisons, kind)
+    found = figures_text.comparison_with(timing.comparisons, kind)
     return "" if found is None else f"{change_cell(found.ratio)} {found.verdict}"
 
 

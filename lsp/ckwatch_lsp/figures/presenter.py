@@ -14,20 +14,11 @@ from ckwatch.model.timings import Timing
 from ckwatch.wire.analysis import ShapePrediction
 from ckwatch.wire.figures_text import is_figure
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures import pages
 from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors
 from ckwatch_lsp.figures.freshness import UnitBrief, brief_of
 from ckwatch_lsp.figures.imported import ImportedTimingsCache, shape_at
 from ckwatch_lsp.figures.labels import sweep_label, unit_label
-from ckwatch_lsp.figures.pages import (
-    NO_HISTORY,
-    PageBlock,
-    UnitHistory,
-    about_shape,
-    about_sweep,
-    about_unit,
-    markdown,
-    plain,
-)
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -49,14 +40,14 @@ class UnitHistories(SessionListener):
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
         self._active = active
-        self._kept = KeptAnswers[UnitHistory](session, KEPT)
+        self._kept = KeptAnswers[pages.UnitHistory](session, KEPT)
         self._turns = anyio.CapacityLimiter(2)
 
-    def history(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
+    def history(self, folder: WorkspaceFolder, unit: Unit) -> pages.UnitHistory:
         """Return the known history; if it is not of the unit as it is, it is requested, and known the next time."""
         if not (unit.timings or unit.figures):
-            return NO_HISTORY
-        return self._kept.known((folder, unit.id), _stamp(unit), lambda: self._ask(folder, unit)) or NO_HISTORY
+            return pages.NO_HISTORY
+        return self._kept.known((folder, unit.id), _stamp(unit), lambda: self._ask(folder, unit)) or pages.NO_HISTORY
 
     def opened(self, document: TextDocument) -> None:
         """Fetch the history of its active unit."""
@@ -71,13 +62,13 @@ class UnitHistories(SessionListener):
             if name in active and name in folder.units:
                 self.history(folder, folder.units[name])
 
-    async def _ask(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
+    async def _ask(self, folder: WorkspaceFolder, unit: Unit) -> pages.UnitHistory:
         async with self._turns:
             client = folder.ready
             medians = medians_of(await client.timings(unit, limit=LIMIT)) if unit.timings else {}
             predictions = await _predictions(client, unit)
         folder.mark_changed("history")
-        return UnitHistory(medians, predictions)
+        return pages.UnitHistory(medians, predictions)
 
 
 def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
@@ -149,9 +140,11 @@ class FigurePresenter(SessionListener):
             if kept is not None:
                 return kept
             briefs = [self.brief(unit) for unit in units]
-            blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape, imported)
+            blocks = pages.about_sweep(
+                f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape, imported
+            )
         else:
-            blocks = about_unit(units[0], self._histories.history(folder, units[0]), imported)
+            blocks = pages.about_unit(units[0], self._histories.history(folder, units[0]), imported)
         text = self._written(blocks)
         if anchor.sweep:
             self._pages[document.uri, anchor.sweep] = text
@@ -168,10 +161,10 @@ class FigurePresenter(SessionListener):
         if not imported:
             return ""
         archs = tuple(dict.fromkeys(unit.arch for unit in units))
-        return self._written(about_shape(units[0].kernel, imported[0].shape, archs, imported))
+        return self._written(pages.about_shape(units[0].kernel, imported[0].shape, archs, imported))
 
-    def _written(self, blocks: Sequence[PageBlock]) -> str:
-        return markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
+    def _written(self, blocks: Sequence[pages.PageBlock]) -> str:
+        return pages.markdown(blocks) if self._session.capabilities.markdown else pages.plain(blocks)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: Topics) -> None:
         """Forget sweeps, which may have changed, and removed units."""

@@ -15,18 +15,10 @@ from ckwatch.model.delays import REFRESH
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.figures_text import shown_timing, verification_words
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures import labels
 from ckwatch_lsp.figures.affected_units import AffectedUnits
 from ckwatch_lsp.figures.anchors import FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
-from ckwatch_lsp.figures.labels import (
-    LENSES_LIMIT,
-    affected_lens,
-    sweep_lenses,
-    timing_cells,
-    trimmed,
-    tune_lens,
-    unit_lenses,
-)
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -57,7 +49,9 @@ def information(session: Session, presenter: FigurePresenter, path: str) -> Sequ
     found = []
     for anchor, label in presenter.labels(document):
         units = presenter.anchors.units(document, anchor)
-        messages = [(TIMING, trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
+        messages = (
+            [(TIMING, labels.trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
+        )
         found += [_diagnostic(document, anchor, code, text) for code, text in messages]
     return found
 
@@ -68,7 +62,7 @@ def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
     timing = shown_timing(unit, shape)
     if timing is not None:
         freshness = timing_freshness(unit, timing)
-        text = f"{unit.instance} on {timing.shape}: {trimmed(timing_cells(timing))}"
+        text = f"{unit.instance} on {timing.shape}: {labels.trimmed(labels.timing_cells(timing))}"
         found.append((TIMING, text if freshness == "fresh" else f"{text} ({freshness})"))
     verified = verification_words(unit)
     if unit.figures is not None:
@@ -152,7 +146,7 @@ class FiguresProvider(LanguageProvider):
         anchors = self._presenter.anchors.of(document)
         active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
-        crowded = len(anchors) > LENSES_LIMIT
+        crowded = len(anchors) > labels.LENSES_LIMIT
         for anchor in anchors:
             if crowded and active is not None and active.id not in anchor.units:
                 continue
@@ -160,11 +154,11 @@ class FiguresProvider(LanguageProvider):
             if not briefs:
                 continue
             if anchor.sweep:
-                lenses = sweep_lenses(anchor.sweep, briefs, document.uri)
+                lenses = labels.sweep_lenses(anchor.sweep, briefs, document.uri)
             else:
-                lenses = unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
+                lenses = labels.unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
             found += [(anchor.end.line, lens) for lens in lenses]
-        found += [(line, tune_lens(document.uri)) for line in self._presenter.anchors.tuned(document)]
+        found += [(line, labels.tune_lens(document.uri)) for line in self._presenter.anchors.tuned(document)]
         return found + self._affected_lenses(document) if is_template else found
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
@@ -193,12 +187,12 @@ class FiguresProvider(LanguageProvider):
             return []
         macros = self._presenter.anchors.landmarks(document).macros
         found = [
-            (macro.line, affected_lens(self._affected.count(document, macro.name, units), document.uri))
+            (macro.line, labels.affected_lens(self._affected.count(document, macro.name, units), document.uri))
             for macro in macros
         ]
         if self._presenter.anchors.shows_kernel(document) or any(macro.line == 0 for macro in macros):
             return found
-        return [(0, affected_lens(units, document.uri)), *found]
+        return [(0, labels.affected_lens(units, document.uri)), *found]
 
     def _hint(self, document: TextDocument, anchor: FigureAnchor, label: str, *, at_once: bool) -> types.InlayHint:
         return types.InlayHint(

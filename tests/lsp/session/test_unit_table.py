@@ -5,7 +5,7 @@ from __future__ import annotations
 from ckwatch.client.events import UnitInBrief
 from ckwatch.wire.encoding import to_json
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.session.unit_table import UnitTable, place_of
+from ckwatch_lsp.session.folders import UnitTable, place_of
 from fakes.fake_engine import unit_of
 
 

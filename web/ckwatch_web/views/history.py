@@ -14,16 +14,7 @@ from anyio import to_thread
 
 from ckwatch import CkwatchError
 from ckwatch.model.amounts import FLAT, count, short_commit, time_of, timestamp
-from ckwatch.wire.figures_text import (
-    bound_of,
-    clock_of,
-    comparison_words,
-    device_words,
-    doubts,
-    interval_of,
-    is_figure,
-    rate_of,
-)
+from ckwatch.wire import figures_text
 from ckwatch_web.choices import choose, chosen_unit, unit_choice
 from ckwatch_web.content import ID, PLACE, UNIT, Block, Choice, Column, Content, Facts, Note, Plot, Row, Table
 from ckwatch_web.plots import COLOURS, NAME_TIP, Option, axis, base, legend
@@ -61,7 +52,7 @@ def by_shape(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
     device gives no timings."""
     found: dict[str, list[Timing]] = {}
     for timing in sorted(timings, key=lambda timing: timing.id):
-        if timing.failure is not None or is_figure(timing):
+        if timing.failure is not None or figures_text.is_figure(timing):
             found.setdefault(timing.shape, []).append(timing)
     return dict(sorted(found.items(), key=lambda each: -each[1][-1].id))
 
@@ -72,7 +63,7 @@ def plot_of(shape: str, timings: Sequence[Timing], verdicts: Verdicts, at: int =
     timed = [timing for timing in timings if timing.failure is None]
     groups: dict[tuple[str, str], list[Timing]] = {}
     for timing in timed:
-        groups.setdefault((timing.cache, device_words(timing)), []).append(timing)
+        groups.setdefault((timing.cache, figures_text.device_words(timing)), []).append(timing)
     several = len({device for _, device in groups}) > 1
     series: list[Option] = []
     names: list[str] = []
@@ -159,7 +150,7 @@ def _failures(failed: Sequence[Timing], low: float) -> Option:
 def _clock(timings: Sequence[Timing]) -> Option:
     data = [
         {
-            "name": f"{timestamp(timing.taken_at)}\n{clock_of(timing)}",
+            "name": f"{timestamp(timing.taken_at)}\n{figures_text.clock_of(timing)}",
             "value": [1000 * timing.taken_at, timing.clock_mhz],
         }
         for timing in timings
@@ -185,16 +176,16 @@ def _change_lines(changes: Sequence[Timing]) -> Option:
 
 def tip_of(timing: Timing, verdicts: Verdicts) -> str:
     """Describe a point."""
-    compared = map(comparison_words, verdicts.get((timing.id, timing.cache), ()))
+    compared = map(figures_text.comparison_words, verdicts.get((timing.id, timing.cache), ()))
     standing = "" if timing.standing == "fresh" else timing.standing
     commit = short_commit(timing.commit)
     lines = (
         f"{timestamp(timing.taken_at)}, {timing.cache} cache",
-        f"{time_of(timing.median_us)}, {interval_of(timing)}",
-        ", ".join(filter(None, (rate_of(timing), bound_of(timing)))),
-        clock_of(timing),
+        f"{time_of(timing.median_us)}, {figures_text.interval_of(timing)}",
+        ", ".join(filter(None, (figures_text.rate_of(timing), figures_text.bound_of(timing)))),
+        figures_text.clock_of(timing),
         ", ".join(filter(None, (f"artifact {timing.artifact_key[:12]}", commit and f"commit {commit}", standing))),
-        ", ".join((*compared, *doubts(timing))),
+        ", ".join((*compared, *figures_text.doubts(timing))),
     )
     return "\n".join(filter(None, lines))
 
@@ -206,7 +197,7 @@ def summary_of(timings: Sequence[Timing], verdicts: Verdicts, changes: int) -> s
     if timed:
         number = timed[-1].id
         for last in (timing for timing in timed if timing.id == number):
-            compared = map(comparison_words, verdicts.get((last.id, last.cache), ()))
+            compared = map(figures_text.comparison_words, verdicts.get((last.id, last.cache), ()))
             words = ", ".join((f"the last, {last.cache} cache: {time_of(last.median_us)}", *compared))
             parts.append(words[:1].upper() + words[1:])
     if failed := len(timings) - len(timed):
@@ -255,20 +246,21 @@ def _row(unit: UnitRow, timing: Timing, verdicts: Verdicts) -> Row:
     row: Row = {
         ID: f"{timing.id} {timing.cache}", UNIT: unit.id, PLACE: unit.place.text, "taken": timestamp(timing.taken_at),
         "shape": timing.shape, "cache": timing.cache, "standing": timing.standing,
-        "commit": short_commit(timing.commit), "artifact": timing.artifact_key[:12], "device": device_words(timing),
+        "commit": short_commit(timing.commit), "artifact": timing.artifact_key[:12],
+        "device": figures_text.device_words(timing),
         "toolchain": timing.toolchain,
     }  # fmt: skip
     if timing.failure is not None:
         return {**row, "compared": timing.failure, "doubts": timing.message.partition("\n")[0]}
-    if not is_figure(timing):
+    if not figures_text.is_figure(timing):
         return {**row, "compared": "a stand-in for a device: no figures"}
     return {
         **row, "median": timing.median_us, "minimum": timing.minimum_us, "q3": timing.q3_us,
         "error": 100 * timing.relative_error, "tflops": timing.tflops, "gbps": timing.gbps,
         "bound": timing.bound_percent, "observed": timing.observed_percent, "clock": timing.clock_mhz,
         "cycles": timing.cycles, "limited": ", ".join(timing.limited_by), "samples": timing.samples,
-        "doubts": ", ".join(doubts(timing)),
-        "compared": ", ".join(map(comparison_words, verdicts.get((timing.id, timing.cache), ()))),
+        "doubts": ", ".join(figures_text.doubts(timing)),
+        "compared": ", ".join(map(figures_text.comparison_words, verdicts.get((timing.id, timing.cache), ()))),
     }  # fmt: skip
 
 

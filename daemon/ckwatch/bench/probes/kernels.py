@@ -1,15 +1,48 @@
-"""The interface of a device's probe kernels, and a search for those of a runtime."""
+"""The interface of a device's probe kernels, a search for those of a runtime, and the processor's: numpy reads, and a
+thread of ours spins or faults."""
 
 from __future__ import annotations
 
+import ctypes
+import time
 from typing import TYPE_CHECKING, TypeAlias
 
-from ckwatch.bench.runtimes.device_runtime import DeviceRuntime
+import numpy as np
+
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 
 if TYPE_CHECKING:
-    from ckwatch.bench.probes.cpu import CpuProbes
     from ckwatch.bench.probes.cuda import CudaProbes
     from ckwatch.bench.probes.hip import HipProbes
+
+_NOWHERE = 0x10
+_CYCLES_PER_S = 2e9
+
+
+class CpuProbes:
+    """The probes on the processor. Everything has ended when a method returns."""
+
+    def read(self, address: int, size_bytes: int, passes: int) -> None:
+        """One thread reads."""
+        words = np.ctypeslib.as_array((ctypes.c_uint64 * (size_bytes // 8)).from_address(address))
+        for _ in range(passes):
+            np.bitwise_xor.reduce(words)
+
+    def spin(self, cycles: int) -> None:
+        """The clock is not looked at: a processor of 2 GHz is supposed."""
+        end = time.monotonic() + cycles / _CYCLES_PER_S
+        while time.monotonic() < end:
+            pass
+
+    def fault(self) -> None:
+        """A segmentation fault."""
+        ctypes.memset(_NOWHERE, 1, 4)
+
+    def flush_instructions(self) -> None:
+        """BenchmarkError: there is no such code for the processor."""
+        raise BenchmarkError(FailureKind.BROKEN, "the processor's instruction cache cannot be flushed")
+
 
 SPIN_CYCLES = 60_000_000_000
 """Half a minute at 2 GHz: for a probe that does not end by itself while somebody watches, and ends at last."""
@@ -38,7 +71,5 @@ def probe_kernels(runtime: DeviceRuntime, shared_object: bytes | None) -> ProbeK
 
         return HipProbes(shared_object, runtime.stream, runtime.facts.compute_units)
     if kind == "cpu":
-        from ckwatch.bench.probes.cpu import CpuProbes
-
         return CpuProbes()
     return f"there are none for {kind} devices"

@@ -22,6 +22,7 @@ from dataclasses import replace
 from ckwatch.checks.ck_findings import CkFinding, find_ck_finding
 from ckwatch.checks.ck_parameters import InstanceParameters
 from ckwatch.checks.clang_output import TRANSIENT_KINDS, ClangMessage, ClangSeverity, MessageKind, transient_kind
+from ckwatch.checks.compiler import locate
 from ckwatch.checks.compiler.clarify import as_unterminated, clarified, with_brace, with_column
 from ckwatch.checks.compiler.fixes import flag_fixes, parameter_fixes, text_fixes
 from ckwatch.checks.compiler.joining import (
@@ -31,16 +32,6 @@ from ckwatch.checks.compiler.joining import (
     Placed,
     without_consequences,
     without_repeats,
-)
-from ckwatch.checks.compiler.locate import (
-    ZERO,
-    blamed_parameter,
-    inclusion,
-    instantiation,
-    kernel_file_place,
-    place_in_own_header,
-    place_in_text,
-    symbol_place,
 )
 from ckwatch.checks.compiler.sources import NO_INPUTS, CompilerInputs, Sources
 from ckwatch.checks.flag_places import blamed_flag
@@ -221,25 +212,25 @@ def _about_instance(message: ClangMessage, parameters: InstanceParameters, sourc
 def _about_text(message: ClangMessage, parameters: InstanceParameters, sources: Sources) -> Placed:
     """A message at its place in the user's text, or at the parameter that printed what it is about."""
     unterminated = as_unterminated(message, sources)
-    message, place = unterminated or (with_column(message, sources), symbol_place(message, sources))
+    message, place = unterminated or (with_column(message, sources), locate.symbol_place(message, sources))
     related: tuple[Related, ...] = ()
     cause = ErrorCause.TEXT
     if place is not None:
         pass
     elif sources.rendered.is_at(message.path):
-        place = place_in_text(message, sources)
+        place = locate.place_in_text(message, sources)
     elif sources.is_own_header(message.path):
-        place = place_in_own_header(message, sources)
+        place = locate.place_in_own_header(message, sources)
     elif message.path:
-        place = instantiation(message, sources)
+        place = locate.instantiation(message, sources)
         cause = ErrorCause.VAGUE if place is None else ErrorCause.ELSEWHERE
-        place = place or inclusion(message, sources)
+        place = place or locate.inclusion(message, sources)
         related = _header_related(message, sources)
-    place = place or kernel_file_place(message, sources)
+    place = place or locate.kernel_file_place(message, sources)
     built_in = sources.is_built_in(place.span.path)
     blamed = None
-    if message.is_error or ZERO.search(message.text):
-        blamed = blamed_parameter(message, place, parameters, sources)
+    if message.is_error or locate.ZERO.search(message.text):
+        blamed = locate.blamed_parameter(message, place, parameters, sources)
     if blamed is not None:
         named = (Related(shorten(message.text), place.span), *place.chain)
         diagnostic = _built(message, SourcePlace(parameters.spans[blamed], named), sources, related)
@@ -304,7 +295,7 @@ def _of_finding(
         printed = sources.rendered.argument_place(name)
         if printed is not None:
             related.append(Related(f"{text}, printed here", printed))
-    led = instantiation(message, sources)
+    led = locate.instantiation(message, sources)
     if led is not None:
         related.append(Related("instantiated here", led.span))
     return Diagnostic(

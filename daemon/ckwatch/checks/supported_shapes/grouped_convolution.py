@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from ckwatch.checks.supported_shapes import universal_gemm
 from ckwatch.checks.supported_shapes.family import Parameters, Refusal, ShapeRules
-from ckwatch.checks.supported_shapes.universal_gemm import (
-    TWO_GIB,
-    GemmCase,
-    gemm_case,
-    too_few_rounds,
-    too_wide,
-    unpadded_depth,
-)
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 
 MOST_GROUPS = 65535
@@ -26,14 +19,14 @@ CDE_VECTOR = "CDEBlockTransferScalarPerVector_NPerBlock"
 
 def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal]:
     """Why an instance does not support a problem, whose operation is a convolution."""
-    case = gemm_case(parameters, problem)
+    case = universal_gemm.gemm_case(parameters, problem)
     sizes = {one.name: int(one.value) for one in problem.arguments if one.buffer is None and one.value is not None}
     if case is None or "GroupCount" not in sizes:
         return
     yield from _specialization(str(parameters.get("ConvForwardSpecialization")), sizes)
     yield from _vectors(case, sizes)
-    yield from unpadded_depth(case)
-    yield from too_few_rounds(case)
+    yield from universal_gemm.unpadded_depth(case)
+    yield from universal_gemm.too_few_rounds(case)
     grid = case.grid
     if not case.pads("N") and grid.n % grid.tile.n:
         yield case.unpadded(f"{grid.n} output channels per group are", f"NPerBlock = {grid.tile.n}", "N", "them")
@@ -44,7 +37,7 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
         ("pixels × taps × channels of X", grid.m * grid.k * case.x.size_bytes),
         ("pixels × channels of Y", grid.m * grid.n * case.y.size_bytes),
     ):
-        if size_bytes > TWO_GIB:
+        if size_bytes > universal_gemm.TWO_GIB:
             yield Refusal(f"{what} are more than 2 GiB: CK counts them as those of a matrix")
 
 
@@ -69,7 +62,7 @@ def _specialization(word: str, sizes: Mapping[str, int]) -> Iterator[Refusal]:
                 yield Refusal(f"{word} needs {key} = {value}, and it is {size}", fix)
 
 
-def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[Refusal]:
+def _vectors(case: universal_gemm.GemmCase, sizes: Mapping[str, int]) -> Iterator[Refusal]:
     groups = sizes["GroupCount"]
     channels, filters = sizes["NInChannels"] // groups, sizes["NOutChannels"] // groups
     rows = [
@@ -87,7 +80,7 @@ def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[Refusal]:
         ]
     for size, what, name in rows:
         if size % case.number(name):
-            yield too_wide(f"{size} {what} are", size, name, case.number(name))
+            yield universal_gemm.too_wide(f"{size} {what} are", size, name, case.number(name))
 
 
 def _is_transposed(gemm: Gemm) -> bool:

@@ -17,20 +17,9 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from ckwatch.codeobject import llvm_mca
 from ckwatch.codeobject.disassembly import DisassembledFunction, InstructionKind, functions, traits
 from ckwatch.codeobject.kernel_names import is_helper
-from ckwatch.codeobject.llvm_mca import (
-    LoopCycles,
-    McaAnswer,
-    clocks_per_cycle,
-    loop_cycles_of,
-    mca_arguments,
-    mca_source,
-    parse_answer,
-    rejected_instructions,
-    unknown_cpu,
-    unmodelled_matrix,
-)
 from ckwatch.codeobject.main_loop import FoundLoop, main_loop
 from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
@@ -42,7 +31,7 @@ from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, 
 _TIME_LIMIT_S = 30.0
 _ATTEMPTS = 3
 _REJECTED_SHOWN = 3
-_PredictedCycles = tuple[LoopCycles | None, tuple[str, ...]]
+_PredictedCycles = tuple[llvm_mca.LoopCycles | None, tuple[str, ...]]
 """A prediction, and what is to be noted."""
 _NOT_PREDICTED: _PredictedCycles = (None, ())
 _PROCESSES = max(2, min(4, os.cpu_count() or 2))
@@ -126,7 +115,9 @@ class _Analysis:
             loop = found.loop
             if prediction is not None and loop is not None:
                 loop = replace(
-                    loop, clocks=prediction.cycles * clocks_per_cycle(self._arch), matrix_use=prediction.matrix_use
+                    loop,
+                    clocks=prediction.cycles * llvm_mca.clocks_per_cycle(self._arch),
+                    matrix_use=prediction.matrix_use,
                 )
             reports.append(
                 KernelReport(resources=resources, occupancy=occupancy, loop=loop, notes=(*found.notes, *notes))
@@ -139,7 +130,7 @@ class _Analysis:
         """llvm-mca's predictions for loops, by their numbers."""
         predicted: dict[int, _PredictedCycles] = {}
         if len(loops) > 1:
-            source = "".join(mca_source(found.body, name=f"-{number}") for number, found in loops.items())
+            source = "".join(llvm_mca.mca_source(found.body, name=f"-{number}") for number, found in loops.items())
             finished, _ = await self._mca(mca, source, "loops.s", folder)
             if finished is not None and _answers(finished):
                 return await anyio.to_thread.run_sync(self._read_all, finished.stdout, loops)
@@ -158,15 +149,15 @@ class _Analysis:
         """llvm-mca's prediction for a loop, without the instructions that it rejects, which the notes name."""
         left_out: dict[int, str] = {}
         for attempt in range(_ATTEMPTS):
-            source = mca_source(found.body, left_out)
+            source = llvm_mca.mca_source(found.body, left_out)
             finished, why = await self._mca(mca, source, f"loop-{number}-{attempt}.s", folder)
             if finished is None:
                 return None, (why,)
-            if unknown_cpu(finished.stderr):
+            if llvm_mca.unknown_cpu(finished.stderr):
                 return None, (f"llvm-mca does not know {self._arch}: no cycles are predicted",)
             if _answers(finished):
                 return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
-            more = rejected_instructions(finished.stderr, found.body, left_out)
+            more = llvm_mca.rejected_instructions(finished.stderr, found.body, left_out)
             if not more or finished.exit_reason is not ExitReason.EXITED:
                 return None, (f"llvm-mca failed, no cycles are predicted: {failure_text(finished)}",)
             left_out |= more
@@ -174,26 +165,26 @@ class _Analysis:
 
     async def _mca(self, mca: Path, source: str, name: str, folder: Path) -> tuple[ProcessResult | None, str]:
         await anyio.to_thread.run_sync((folder / name).write_text, source)
-        return await self._run([str(mca), *mca_arguments(self._arch, name)], folder)
+        return await self._run([str(mca), *llvm_mca.mca_arguments(self._arch, name)], folder)
 
     def _read_all(self, output: str, loops: Mapping[int, FoundLoop]) -> dict[int, _PredictedCycles]:
         try:
-            answer = parse_answer(output)
+            answer = llvm_mca.parse_answer(output)
         except ValueError as error:
             return dict.fromkeys(loops, (None, (str(error),)))
         return {number: self._read(answer, found, {}, name=f"-{number}") for number, found in loops.items()}
 
     def _read(
-        self, output: str | McaAnswer, found: FoundLoop, left_out: Mapping[int, str], *, name: str = ""
+        self, output: str | llvm_mca.McaAnswer, found: FoundLoop, left_out: Mapping[int, str], *, name: str = ""
     ) -> _PredictedCycles:
         if any(traits(found.body[place].mnemonic).kind is InstructionKind.MFMA for place in left_out):
             return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
         notes = (f"the predicted cycles are without some: {_rejections(found, left_out)}",) if left_out else ()
         try:
-            prediction = loop_cycles_of(output, found.body, left_out, name=name)
+            prediction = llvm_mca.loop_cycles_of(output, found.body, left_out, name=name)
         except ValueError as error:
             return None, (*notes, str(error))
-        if unmodelled_matrix(prediction, found.body):
+        if llvm_mca.unmodelled_matrix(prediction, found.body):
             note = f"LLVM's model of {self._arch} does not tell how long matrix instructions take: no cycles"
             return None, (*notes, f"{note} are predicted")
         return prediction, notes
@@ -207,7 +198,7 @@ class _Analysis:
 
 def _answers(finished: ProcessResult) -> bool:
     """Return True if llvm-mca accepted all instructions for the requested processor."""
-    return finished.succeeded and not unknown_cpu(finished.stderr)
+    return finished.succeeded and not llvm_mca.unknown_cpu(finished.stderr)
 
 
 def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:

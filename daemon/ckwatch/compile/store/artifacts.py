@@ -18,20 +18,8 @@ from typing import Self
 
 import platformdirs
 
+from ckwatch.compile.store import entries
 from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot
-from ckwatch.compile.store.entries import (
-    LOG,
-    META,
-    Artifact,
-    ArtifactRecord,
-    LostArtifactError,
-    StoredFile,
-    StoreError,
-    artifact_to_json,
-    read_entry,
-    storing_in,
-    verified,
-)
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.system.durable_files import flush_folder, flushed_if_holding, replace_file, take_flushed, write_flushed
 from ckwatch.system.file_locks import is_in_place, try_lock, unlock
@@ -99,7 +87,7 @@ class ArtifactStore:
 
     def work_folder(self) -> Path:
         """A new folder on the store's file system for one compile; the caller removes it. Raises StoreError."""
-        with storing_in(self.folder):
+        with entries.storing_in(self.folder):
             return self._run_folder().new_folder()
 
     def disturbed(self, folder: Path) -> bool:
@@ -109,7 +97,7 @@ class ArtifactStore:
             run = self._run
         return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
 
-    def lookup(self, key: str, roots: PathRoots, look: ContentSnapshot | None = None) -> Artifact | None:
+    def lookup(self, key: str, roots: PathRoots, look: ContentSnapshot | None = None) -> entries.Artifact | None:
         """The entry for `key` (`keys.request_key`) whose headers are as they were; None if there is none.
 
         A damaged entry is removed. `look` spares looking at the same headers again within one build.
@@ -137,7 +125,7 @@ class ArtifactStore:
             holds = look.held[headers.key] = headers.holds(look, roots)
         return holds
 
-    def entry(self, key: str, headers: str) -> Artifact | None:
+    def entry(self, key: str, headers: str) -> entries.Artifact | None:
         """The entry for `key` whose headers were those, whatever they are now; None if it has gone."""
         artifact = self._read(self.entry_folder(key, headers))
         return artifact if artifact is not None and self._is_whole(artifact) else None
@@ -149,10 +137,10 @@ class ArtifactStore:
         StoreError for a damaged one that cannot be removed.
         """
         try:
-            return verified(path)
-        except LostArtifactError:
+            return entries.verified(path)
+        except entries.LostArtifactError:
             if not self._discard(path.parent):
-                raise StoreError(
+                raise entries.StoreError(
                     f"{path} is damaged, and the store cannot be written", "Delete it, or name another folder."
                 ) from None
             raise
@@ -168,9 +156,9 @@ class ArtifactStore:
         """Keep what was worked out from an entry, as long as the entry is there. It can be worked out again: where it
         cannot be written it is not kept."""
         entry = self.entry_folder(key, headers)
-        if not (entry / META).exists():
+        if not (entry / entries.META).exists():
             return
-        with suppress(OSError, StoreError):
+        with suppress(OSError, entries.StoreError):
             temporary = self._run_folder().new_name()
             write_flushed(temporary, content)
             temporary.replace(entry / name)
@@ -179,14 +167,14 @@ class ArtifactStore:
         self,
         key: str,
         headers: HeaderSet,
-        record: ArtifactRecord,
+        record: entries.ArtifactRecord,
         *,
         source: bytes,
         log: str,
         products: Mapping[str, Path],
         work_folder: Path | None = None,
         replace_existing: bool = False,
-    ) -> Artifact:
+    ) -> entries.Artifact:
         """Store a finished compile; the files in `products` are moved into the store.
 
         A `work_folder` of this store (`work_folder()`) that holds them becomes the entry itself; what else is in it
@@ -195,7 +183,7 @@ class ArtifactStore:
         If the same entry has been published meanwhile, that one is returned, unless it is to be replaced. Raises
         StoreError when the store cannot be written or is full; nothing of the entry can be found then.
         """
-        with storing_in(self.folder):
+        with entries.storing_in(self.folder):
             if replace_existing:
                 self._discard(self.entry_folder(key, headers.key))
             run = self._run_folder()
@@ -203,11 +191,11 @@ class ArtifactStore:
             try:
                 if staging is work_folder:
                     _remove_others(staging, {record.source, *(path.name for path in products.values())})
-                texts = {record.source: source} | ({LOG: log.encode("utf-8", "replace")} if log else {})
+                texts = {record.source: source} | ({entries.LOG: log.encode("utf-8", "replace")} if log else {})
                 files = _staged(staging, texts, products)
                 named = {name: path.name for name, path in products.items()}
-                artifact = Artifact(key, headers.key, staging, record, files, named)
-                write_flushed(staging / META, artifact_to_json(artifact))
+                artifact = entries.Artifact(key, headers.key, staging, record, files, named)
+                write_flushed(staging / entries.META, entries.artifact_to_json(artifact))
                 flush_folder(staging)
                 self._write_header_set(headers, run)
                 return self._install(replace(artifact, folder=self.entry_folder(key, headers.key)), staging)
@@ -215,7 +203,7 @@ class ArtifactStore:
                 if staging is not work_folder:
                     shutil.rmtree(staging, ignore_errors=True)
 
-    def _install(self, artifact: Artifact, staging: Path) -> Artifact:
+    def _install(self, artifact: entries.Artifact, staging: Path) -> entries.Artifact:
         entry = artifact.folder
         entry.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -312,14 +300,14 @@ class ArtifactStore:
         with suppress(OSError):
             os.utime(entry)
 
-    def _read(self, entry: Path) -> Artifact | None:
+    def _read(self, entry: Path) -> entries.Artifact | None:
         try:
-            artifact = read_entry(entry)
+            artifact = entries.read_entry(entry)
         except (OSError, ValueError):
             return None
         return artifact if (artifact.key, artifact.headers) == (entry.parent.name, entry.name) else None
 
-    def _is_whole(self, artifact: Artifact) -> bool:
+    def _is_whole(self, artifact: entries.Artifact) -> bool:
         return _matches(artifact, self.contents.digest)
 
     def _discard(self, entry: Path) -> bool:
@@ -331,7 +319,7 @@ class ArtifactStore:
             entry.rename(away)
         except FileNotFoundError:
             return True
-        except (OSError, StoreError):
+        except (OSError, entries.StoreError):
             return False
         shutil.rmtree(away, ignore_errors=True)
         with suppress(OSError):
@@ -408,7 +396,7 @@ def folder_size(folder: Path) -> int:
     return size
 
 
-def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
+def _matches(artifact: entries.Artifact, digest: Callable[[str], str | None]) -> bool:
     """Return True if the entry's files have the recorded sizes and hashes; `digest` reads or remembers a hash."""
     for name, file in artifact.files.items():
         path = artifact.folder / name
@@ -420,17 +408,17 @@ def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:
     return True
 
 
-def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Path]) -> dict[str, StoredFile]:
+def _staged(folder: Path, texts: Mapping[str, bytes], products: Mapping[str, Path]) -> dict[str, entries.StoredFile]:
     """Put the files of an entry into a folder, by their names."""
     files = {}
     for name, text in texts.items():
-        files[name] = StoredFile(len(text), hashlib.sha256(text).hexdigest())
+        files[name] = entries.StoredFile(len(text), hashlib.sha256(text).hexdigest())
         if not flushed_if_holding(folder / name, text):
             write_flushed(folder / name, text)
     for path in products.values():
         target = folder / path.name
         take_flushed(path, target)
-        files[path.name] = StoredFile(target.stat().st_size, digest_file(target))
+        files[path.name] = entries.StoredFile(target.stat().st_size, digest_file(target))
     return dict(sorted(files.items()))
 
 

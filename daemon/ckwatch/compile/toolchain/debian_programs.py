@@ -18,20 +18,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.toolchain import install_steps
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
-from ckwatch.compile.toolchain.install_steps import (
-    InstallStep,
-    OnProgress,
-    archive,
-    check_space,
-    download,
-    move_in,
-    sweep,
-    tree_name,
-    try_program,
-    unpack,
-    writing,
-)
 from ckwatch.compile.toolchain.installations import remove_tree
 from ckwatch.compile.toolchain.relocate import relocate, settle
 from ckwatch.model.errors import ToolchainError
@@ -73,7 +61,7 @@ def find_trees(folder: Path, package: str) -> tuple[Path, ...]:
 async def fetch_program(
     folder: Path,
     wanted: DebianProgram,
-    progress: OnProgress = lambda _: None,
+    progress: install_steps.OnProgress = lambda _: None,
     *,
     mirror: str | None = None,
     force: bool = False,
@@ -85,8 +73,8 @@ async def fetch_program(
     present = None if force else _present(folder, wanted)
     if present is not None:
         return present
-    sources = await archive(mirror)
-    async with writing(folder, progress):
+    sources = await install_steps.archive(mirror)
+    async with install_steps.writing(folder, progress):
         present = None if force else _present(folder, wanted)  # the one that held the lock may have fetched it
         return present or await _build(folder, wanted, sources, progress)
 
@@ -106,26 +94,26 @@ def _is_complete(tree: Path) -> bool:
     return True
 
 
-async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress) -> Path:
+async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: install_steps.OnProgress) -> Path:
     downloads = folder / ".downloads"
     apt, suite = await _archive_with(wanted.package, sources, downloads, progress)
-    progress(InstallStep("Choosing packages"))
+    progress(install_steps.InstallStep("Choosing packages"))
     packages = await apt.locate(await apt.resolve([wanted.package], suite))
-    check_space(folder, packages, apt.archives, wanted.tree_bytes)
-    await download(apt, packages, progress)
-    await anyio.to_thread.run_sync(sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
+    install_steps.check_space(folder, packages, apt.archives, wanted.tree_bytes)
+    await install_steps.download(apt, packages, progress)
+    await anyio.to_thread.run_sync(install_steps.sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
-    final = folder / tree_name(wanted.package, _LAYOUT, packages)
+    final = folder / install_steps.tree_name(wanted.package, _LAYOUT, packages)
     older = find_trees(folder, wanted.package)
     try:
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
-        await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
-        progress(InstallStep("Relocating"))
+        await install_steps.unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
+        progress(install_steps.InstallStep("Relocating"))
         await anyio.to_thread.run_sync(relocate, work, final)
-        await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
-        progress(InstallStep(f"Trying {Path(wanted.path).name}"))
+        await anyio.to_thread.run_sync(install_steps.move_in, work, final, _MANIFEST)
+        progress(install_steps.InstallStep(f"Trying {Path(wanted.path).name}"))
         program = final / wanted.path
-        await try_program(program, program.name, "Please report this.")
+        await install_steps.try_program(program, program.name, "Please report this.")
         await anyio.to_thread.run_sync(_complete, final, packages)
     finally:
         with anyio.CancelScope(shield=True):
@@ -152,13 +140,13 @@ def _tidy(work: Path, final: Path) -> None:
 
 
 async def _archive_with(
-    package: str, sources: AptSources, downloads: Path, progress: OnProgress
+    package: str, sources: AptSources, downloads: Path, progress: install_steps.OnProgress
 ) -> tuple[PrivateApt, str]:
     """The first suite that has the package, with its index read. Raises `ToolchainError` when none has it."""
     looked: list[str] = []
     hint = None
     for suites in _SUITES:
-        progress(InstallStep(f"Reading the package index of Debian {suites[0]}"))
+        progress(install_steps.InstallStep(f"Reading the package index of Debian {suites[0]}"))
         apt = PrivateApt(downloads / "apt", replace(sources, suites=suites))
         try:
             await apt.update()

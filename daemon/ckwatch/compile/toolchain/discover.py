@@ -16,13 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ckwatch.compile.toolchain import installations, relocate
-from ckwatch.compile.toolchain.composable_kernel import (
-    CK_VERSION,
-    SOURCES_ORIGIN,
-    ComposableKernelSources,
-    find_sources,
-)
+from ckwatch.compile.toolchain import composable_kernel, installations, relocate
 from ckwatch.compile.toolchain.installations import ToolchainManifest
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
@@ -45,7 +39,7 @@ def _find_headers(
     configured: Path | None,
     rocm: Path,
     installed: ToolchainManifest | None,
-    sources: ComposableKernelSources | None,
+    sources: composable_kernel.ComposableKernelSources | None,
 ) -> HeaderLibrary | None:
     """The folder that holds `ck/` or `ck_tile/`, or None when there is none.
 
@@ -74,7 +68,7 @@ def _find_headers(
         return HeaderLibrary(folder, _ck_version(folder), "installed by ckwatch")
     if sources is not None:
         folder = sources.ck if name == "ck" else sources.ck_tile
-        return HeaderLibrary(folder, CK_VERSION, SOURCES_ORIGIN)
+        return HeaderLibrary(folder, composable_kernel.CK_VERSION, composable_kernel.SOURCES_ORIGIN)
     return None
 
 
@@ -241,7 +235,7 @@ def _assemble(
     if library is not None:  # else Debian's hipcc makes the relative folder `lib` a search path of the linker
         environment["HIP_LIB_PATH"] = str(library.parent)
     installed = installations.current(installations.toolchains_folder(env))
-    sources = find_sources(installations.cache_folder(env))
+    sources = composable_kernel.find_sources(installations.cache_folder(env))
     ck_tile = choice.ck_tile
     if ck_tile is None and choice.ck is not None:  # a checkout brings its own
         ck_tile = next((one for one in _include_folders(choice.ck) if (one / CK_TILE_PROBE).is_file()), None)

@@ -17,24 +17,10 @@ from pathlib import Path
 import anyio
 import anyio.from_thread
 
-from ckwatch.compile.toolchain import composable_kernel, debian, installations
+from ckwatch.compile.toolchain import composable_kernel, debian, install_steps, installations
 from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
 from ckwatch.compile.toolchain.debian import AptSources, PrivateApt
 from ckwatch.compile.toolchain.host_distribution import add_host_parts
-from ckwatch.compile.toolchain.install_steps import (
-    InstallStep,
-    OnProgress,
-    archive,
-    check_space,
-    download,
-    move_in,
-    require_space,
-    sweep,
-    tree_name,
-    try_program,
-    unpack,
-    writing,
-)
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.model.errors import ToolchainError
@@ -45,7 +31,7 @@ _TREE_BYTES = 800_000_000
 
 
 async def install(
-    *, mirror: str | None = None, force: bool = False, progress: OnProgress = lambda _: None
+    *, mirror: str | None = None, force: bool = False, progress: install_steps.OnProgress = lambda _: None
 ) -> installations.ToolchainManifest:
     """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
 
@@ -58,8 +44,8 @@ async def install(
     present = installations.current(folder)
     if present is not None and not force:
         return present
-    sources = await archive(mirror)
-    async with writing(folder, progress):
+    sources = await install_steps.archive(mirror)
+    async with install_steps.writing(folder, progress):
         present = installations.current(folder)  # the one that held the lock may have built it
         if present is not None and not force:
             return present
@@ -67,7 +53,7 @@ async def install(
 
 
 async def install_composable_kernel(
-    *, force: bool = False, progress: OnProgress = lambda _: None
+    *, force: bool = False, progress: install_steps.OnProgress = lambda _: None
 ) -> ComposableKernelSources:
     """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
     are there already and no `force`, nothing is done.
@@ -79,22 +65,22 @@ async def install_composable_kernel(
     if present is not None and not force:
         return present
     folder = composable_kernel.sources_folder(cache).parent
-    async with writing(folder, progress):
+    async with install_steps.writing(folder, progress):
         present = composable_kernel.find_sources(cache)
         if present is not None and not force:
             return present
-        require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
+        install_steps.require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
         title = "Downloading Composable Kernel"
-        progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
+        progress(install_steps.InstallStep(title, 0, AITER.size_bytes, "bytes"))
         fetched = folder / AITER.file_name
 
         def arrived(count: int) -> None:
             anyio.from_thread.check_cancelled()
-            progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
+            progress(install_steps.InstallStep(title, count, AITER.size_bytes, "bytes"))
 
         def add() -> ComposableKernelSources:
             fetch(AITER, fetched, pip_index(), checkpoint=arrived)
-            progress(InstallStep("Unpacking Composable Kernel"))
+            progress(install_steps.InstallStep("Unpacking Composable Kernel"))
             made = composable_kernel.unpack(fetched, cache, checkpoint=anyio.from_thread.check_cancelled)
             fetched.unlink(missing_ok=True)
             return made
@@ -102,39 +88,41 @@ async def install_composable_kernel(
         return await anyio.to_thread.run_sync(add)
 
 
-async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> installations.ToolchainManifest:
+async def _build(
+    folder: Path, sources: AptSources, progress: install_steps.OnProgress
+) -> installations.ToolchainManifest:
     downloads = folder / ".downloads"
     apt = PrivateApt(downloads / "apt", sources)
-    progress(InstallStep("Reading the package indexes"))
+    progress(install_steps.InstallStep("Reading the package indexes"))
     await apt.update()
-    progress(InstallStep("Choosing packages"))
+    progress(install_steps.InstallStep("Choosing packages"))
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
     packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
     rocm = next(_upstream(package.version) for package in packages if package.name == "hipcc")
-    name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
-    check_space(folder, packages, apt.archives, _TREE_BYTES)
+    name = install_steps.tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
+    install_steps.check_space(folder, packages, apt.archives, _TREE_BYTES)
 
-    await download(apt, packages, progress)
-    sweep(folder, "rocm-*", installations.MANIFEST)
+    await install_steps.download(apt, packages, progress)
+    install_steps.sweep(folder, "rocm-*", installations.MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
     final = folder / name
     try:
-        await unpack(work, [apt.archives / package.file_name for package in packages], progress)
+        await install_steps.unpack(work, [apt.archives / package.file_name for package in packages], progress)
         major = _llvm_major(work)
         _complete_layout(work, major)
-        progress(InstallStep("Relocating"))
+        progress(install_steps.InstallStep("Relocating"))
         await anyio.to_thread.run_sync(relocate, work, final)
-        await anyio.to_thread.run_sync(move_in, work, final, installations.MANIFEST)
+        await anyio.to_thread.run_sync(install_steps.move_in, work, final, installations.MANIFEST)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    progress(InstallStep("Trying the compiler"))
+    progress(install_steps.InstallStep("Trying the compiler"))
     hint = "Please report this to ckwatch, with the output of `ckwatch doctor`."
-    await try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
-    progress(InstallStep("Completing it for this machine"))
+    await install_steps.try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
+    progress(install_steps.InstallStep("Completing it for this machine"))
     missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
-        progress(InstallStep(f"Without {problem}"))
+        progress(install_steps.InstallStep(f"Without {problem}"))
     versions = {package.name: _upstream(package.version) for package in packages}
     manifest = installations.ToolchainManifest(
         layout=installations.LAYOUT,

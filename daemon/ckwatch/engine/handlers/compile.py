@@ -1,4 +1,8 @@
-"""Compile: compiles a unit, and reports diagnostics while the compiler still runs."""
+"""LookUp, Check and Compile of a unit.
+
+A look-up asks the store for what a unit compiles to. A check runs the host pass, whose errors are known long before the
+device pass ends. A compile reports diagnostics while the compiler still runs.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +15,16 @@ from typing import assert_never
 
 from anyio import CapacityLimiter, to_thread
 
+from ckwatch.compile import build_events
 from ckwatch.compile.background_pch import BackgroundPch
-from ckwatch.compile.build_events import (
-    BuildEvent,
-    BuildOptions,
-    BuildStored,
-    BuildWaits,
-    CompilerSaid,
-    CompilersEnded,
-    CompilerStarting,
-    OnePassLeft,
-    ProcessorUsed,
-)
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
-from ckwatch.compile.request import BuildOutcome, CompileFault
+from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.slow_compile import SlowCompile, processor_wait
-from ckwatch.core.effects import Compile
-from ckwatch.core.events import (
-    CompileFacts,
-    CompileFinished,
-    CompilerEnded,
-    CompileStarted,
-    CompileWaits,
-    FarmFailed,
-    PassFinished,
-    WarningChanged,
-    Work,
-)
-from ckwatch.engine.build_tools import BuildTools
+from ckwatch.core import events
+from ckwatch.core.effects import Check, Compile, LookUp
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
 from ckwatch.engine.handlers.compile_facts import facts_of
-from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PostEvent, placing, reporting_for
+from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, PlaceLog, PostEvent, placing, reporting_for
 from ckwatch.engine.handlers.farm_link import FarmLink
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.look_up import RecentSnapshot
@@ -50,9 +34,18 @@ from ckwatch.model.kernels import Outcome
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    compiler: CompilerWithStore
+    request: CompileRequest
+    place: PlaceLog
+    take: Callable[[BuildOutcome], events.CompileFacts]
+    """Makes the core's facts of an outcome; for a thread."""
+
+
 @dataclass(eq=False)
 class CompileHandler:
-    """Runs compilers. `compiled` counts the compiles so far."""
+    """Runs compilers, and finds results in the store. `compiled` counts the compiles so far."""
 
     _tools: BuildTools
     _view_loader: ViewLoader
@@ -65,91 +58,124 @@ class CompileHandler:
     _disk_full: str | None = field(default=None, init=False)
     compiled: int = field(default=0, init=False)
 
-    async def run(self, effect: Compile) -> CompileFinished | FarmFailed:
-        """Compile a unit, here or on the farm, or take what the store has by now. Raises CkwatchError when the host
-        cannot."""
-        if not effect.on_farm:
-            return await self._run(effect)
-        from ckwatch.farm.packing import FarmError
-
-        try:
-            return await self._run(effect)
-        except FarmError as error:
-            log.info("%s is compiled here: %s", effect.unit.id, error)
-            return FarmFailed(effect.work, error.message, at=time.time())
-
-    async def _run(self, effect: Compile) -> CompileFinished:
+    async def _prepared(self, effect: LookUp | Check | Compile) -> _Prepared | None:
+        """None when the unit's text changed meanwhile: that event is on its way."""
         compiler = self._tools.require_compiler()
         text = await self._renders.text_of(effect)
         if text is None:
-            # A template changed in the meantime; that event is on its way.
-            facts = CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
-            return CompileFinished(effect.work, facts, at=time.time())
-        scope = effect.work.key.scope
+            return None
+        scope, unit = effect.work.key.scope, effect.unit
         workspace = self._view_loader.workspace(scope)
-        request = compile_request(workspace, effect.unit, text, awaited=effect.awaited)
+        request = compile_request(workspace, unit, text, awaited=not isinstance(effect, LookUp) and effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        inputs = compiler_inputs(workspace, effect.unit, text)
+        inputs = compiler_inputs(workspace, unit, text)
         take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
-        slow = SlowCompile(request, effect.unit.instance.span, effect.usual_s)
-        async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
+        return _Prepared(compiler, request, placing(effect, text, header_warnings, inputs), take)
+
+    async def look_up(self, effect: LookUp) -> events.LookUpFinished:
+        """Look up the unit in the store; nothing when the unit's text changed meanwhile."""
+        unit = await self._prepared(effect)
+        if unit is None:
+            return events.LookUpFinished(effect.work, None, at=time.time())
+        facts = await unit.compiler.builder.find_and(unit.request, unit.take, self._snapshot.of(unit.compiler))
+        found = facts is not None and facts.outcome is Outcome.BUILT
+        self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=found, compiled=False)
+        return events.LookUpFinished(effect.work, facts, at=time.time())
+
+    async def check(self, effect: Check) -> events.CheckFinished:
+        """The errors of the host pass. Raises CkwatchError when the host cannot run it."""
+        unit = await self._prepared(effect)
+        if unit is None:
+            return events.CheckFinished(effect.work, at=time.time())  # `compile` comes next and reports it
+        async with reporting_for(effect, unit.place, self._post) as lines:
+            result = await unit.compiler.builder.check(
+                unit.request,
+                lambda event: (
+                    lines.add_line(event.side, event.line) if isinstance(event, build_events.CompilerSaid) else None
+                ),
+            )
+        if result is None or result.ok or result.transient:
+            return events.CheckFinished(effect.work, at=time.time())
+        found = await to_thread.run_sync(unit.place, result.log, limiter=self._threads)
+        return events.CheckFinished(effect.work, found, at=time.time())
+
+    async def compile(self, effect: Compile) -> events.CompileFinished | events.FarmFailed:
+        """Compile a unit, here or on the farm, or take what the store has by now. Raises CkwatchError when the host
+        cannot."""
+        if not effect.on_farm:
+            return await self._compile(effect)
+        from ckwatch.farm.packing import FarmError
+
+        try:
+            return await self._compile(effect)
+        except FarmError as error:
+            log.info("%s is compiled here: %s", effect.unit.id, error)
+            return events.FarmFailed(effect.work, error.message, at=time.time())
+
+    async def _compile(self, effect: Compile) -> events.CompileFinished:
+        unit = await self._prepared(effect)
+        if unit is None:
+            facts = events.CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
+            return events.CompileFinished(effect.work, facts, at=time.time())
+        slow = SlowCompile(unit.request, effect.unit.instance.span, effect.usual_s)
+        async with reporting_for(effect, unit.place, self._post) as lines:
             on_farm = partial(self._farm.compile, unit=effect.unit.id, waiting=effect.waiting, force=effect.force)
-            options = BuildOptions(
-                look=self._snapshot.of(compiler),
+            options = build_events.BuildOptions(
+                look=self._snapshot.of(unit.compiler),
                 force=effect.force,
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,
                 elsewhere=on_farm if effect.on_farm else None,
             )
-            progress = _Progress(effect.work, self._post, lines, slow, take)
-            result = await compiler.builder.build(request, options, progress.tell)
+            progress = _Progress(effect.work, self._post, lines, slow, unit.take)
+            result = await unit.compiler.builder.build(unit.request, options, progress.tell)
         self.compiled += 1
-        self._background_pch.note(request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
+        self._background_pch.note(unit.request, effect.unit.id, self._tools.ladder_of, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full
-            self._post(WarningChanged("store", disk_full, at=time.time()))
+            self._post(events.WarningChanged("store", disk_full, at=time.time()))
         stored = progress.stored
-        facts = stored if stored is not None else await to_thread.run_sync(take, result, limiter=self._threads)
-        return CompileFinished(effect.work, facts, at=time.time())
+        facts = stored if stored is not None else await to_thread.run_sync(unit.take, result, limiter=self._threads)
+        return events.CompileFinished(effect.work, facts, at=time.time())
 
 
 @dataclass(slots=True)
 class _Progress:
     """Passes on what a build tells, and what it has stored."""
 
-    work: Work
+    work: events.Work
     post: PostEvent
     lines: LiveDiagnostics
     slow: SlowCompile
-    take: Callable[[BuildOutcome], CompileFacts]
-    stored: CompileFacts | None = None
+    take: Callable[[BuildOutcome], events.CompileFacts]
+    stored: events.CompileFacts | None = None
     _waits_for: str = ""
     _begun: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def tell(self, event: BuildEvent) -> None:
+    def tell(self, event: build_events.BuildEvent) -> None:
         match event:
-            case CompilerSaid(side, line):
+            case build_events.CompilerSaid(side, line):
                 self.lines.add_line(side, line)
-            case ProcessorUsed(stage, seconds):
+            case build_events.ProcessorUsed(stage, seconds):
                 self._used(stage, seconds)
-            case BuildWaits(what):
+            case build_events.BuildWaits(what):
                 self._waits(what)
-            case BuildStored(outcome):
+            case build_events.BuildStored(outcome):
                 self.stored = self.stored or self.take(outcome)
-            case CompilerStarting():
-                self.post(CompileStarted(self.work, at=time.time()))
-            case OnePassLeft():
-                self.post(PassFinished(self.work, at=time.time()))
-            case CompilersEnded():
-                self.post(CompilerEnded(self.work, at=time.time()))
+            case build_events.CompilerStarting():
+                self.post(events.CompileStarted(self.work, at=time.time()))
+            case build_events.OnePassLeft():
+                self.post(events.PassFinished(self.work, at=time.time()))
+            case build_events.CompilersEnded():
+                self.post(events.CompilerEnded(self.work, at=time.time()))
             case _:
                 assert_never(event)
 
     def _waits(self, what: str) -> None:
         if what != self._waits_for:
             self._waits_for = what
-            self.post(CompileWaits(self.work, what, at=time.time()))
+            self.post(events.CompileWaits(self.work, what, at=time.time()))
 
     def _used(self, stage: str, seconds: float) -> None:
         now = time.monotonic()

@@ -15,7 +15,7 @@ from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
 from ckwatch.compile.request import BuildOutcome
 from ckwatch.compile.store.entries import META
-from ckwatch.core.effects import Compile, LookUp
+from ckwatch.core.effects import Check, Compile, LookUp
 from ckwatch.core.events import CompileFacts
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compiler_messages import line_reader
@@ -78,7 +78,7 @@ def _shared_entry(
 
 def facts_of(
     tools: BuildTools,
-    effect: LookUp | Compile,
+    effect: LookUp | Check | Compile,
     text: Rendered,
     header_warnings: bool,
     inputs: CompilerInputs,

@@ -13,7 +13,7 @@ from ckwatch.checks.compiler.sources import CompilerInputs
 from ckwatch.checks.places import ReadLine
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
-from ckwatch.core.effects import Check, Compile
+from ckwatch.core.effects import Check, Compile, LookUp
 from ckwatch.core.events import AnyEvent, CompilerOutput
 from ckwatch.model.delays import COMPILER_MESSAGES, COMPILER_REPORTS
 from ckwatch.model.diagnostics import Diagnostic
@@ -89,7 +89,9 @@ async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEven
         yield live
 
 
-def placing(effect: Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs) -> PlaceLog:
+def placing(
+    effect: LookUp | Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs
+) -> PlaceLog:
     """Return a function that makes diagnostics of a log of the effect's compiler."""
     read_line = line_reader(effect.overlays)
 

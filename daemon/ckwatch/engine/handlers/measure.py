@@ -62,15 +62,10 @@ LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
 
 
-def device_kind(unit: Unit) -> str:
-    """`hip`, `cuda` or `cpu`."""
-    return DEVICE_KINDS[language_of(unit.kernel.template)]
-
-
 def suitable_devices(found: Devices, unit: Unit, wanted: str) -> tuple[DeviceFacts, ...] | str:
     """The devices that the unit may be timed on, all alike, or why there is none. `wanted` is `[bench] device`; it
     chooses among devices of the kind that it names."""
-    kind = device_kind(unit)
+    kind = DEVICE_KINDS[language_of(unit.kernel.template)]
     suitable = devices_for(found.devices, kind, unit.arch, wanted)
     if suitable:
         return suitable
@@ -427,7 +422,7 @@ class MeasureRunner:
         self, effect: Measure, record: TimingRecord, shape: Shape, device: DeviceFacts, settings: BenchSection
     ) -> BenchmarkReport | BenchmarkFailure:
         """Have the unit's artifact measured, and the vendor's library beside it. Raises CkwatchError."""
-        own = Contestant(name=record.contestant, artifact=0, symbol=_symbol(effect))
+        own = Contestant(name=record.contestant, artifact=0, symbol=effect.result.symbol)
         assert record.problem is not None  # noqa: S101  # `measure` has just set it
         comparable = settings.library and record.problem.gemm is not None and effect.race is None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
@@ -563,7 +558,7 @@ class MeasureRunner:
             return None
         contents = [await to_thread.run_sync(self._tools.load_product, _shared_object(effect)), before]
         contestants = (
-            Contestant(name=effect.unit.id, artifact=0, symbol=_symbol(effect)),
+            Contestant(name=effect.unit.id, artifact=0, symbol=effect.result.symbol),
             Contestant(name=PREVIOUS_CONTESTANT, artifact=1, symbol=theirs.record.exports[0]),
         )
         settings = self.settings
@@ -578,10 +573,6 @@ class MeasureRunner:
 
 def _shared_object(effect: Measure) -> Path:
     return Path(effect.result.products[ProductKind.SHARED_OBJECT.value])
-
-
-def _symbol(effect: Measure) -> str:
-    return effect.result.tokens.partition(":")[0]
 
 
 def _sentence(failure: BenchmarkFailure) -> str:

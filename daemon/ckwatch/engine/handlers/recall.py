@@ -27,7 +27,7 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
-from ckwatch.engine.handlers.remembered_results import UnitInputs, is_remembered, symbol_of
+from ckwatch.engine.handlers.remembered_results import UnitInputs, is_remembered
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.model.kernels import Outcome
 from ckwatch.workspace.writers import Writers
@@ -119,8 +119,7 @@ class _Files:
         if products.stamp != result.stamp:
             return None
         self._store.use(folder)
-        render = RenderFacts(True, (), files.reads, missed, result.tokens, symbol_of(result.tokens))
-        return render, CompileFacts(
+        compiled = CompileFacts(
             *(Outcome.BUILT, result.tokens, result.key, (), products, headers),
             from_store=True,
             without_output=True,
@@ -128,6 +127,7 @@ class _Files:
             peak_memory_bytes=result.peak_memory_bytes,
             finished_at=result.finished_at,
         )
+        return RenderFacts(True, (), files.reads, missed, result.tokens, compiled.symbol), compiled
 
     def _of(self, files: ResultFiles) -> tuple[HeaderFacts, frozenset[str]] | None:
         """The set of headers and the paths at which no template was, if all files are what they were."""

@@ -110,8 +110,3 @@ def code_identity() -> str:
     files = sorted((Path(__file__).parents[1] / "compile").rglob("*.py"))
     states = [(str(file), (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
     return repr((renderer_identity(), states))
-
-
-def symbol_of(tokens: str) -> str:
-    """The exported function's name in `RenderFacts.tokens`."""
-    return tokens.partition(":")[0]

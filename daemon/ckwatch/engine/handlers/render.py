@@ -110,25 +110,6 @@ class SharedReads:
         return known
 
 
-class PassedParameters:
-    """The parameters with which units last had no error, by unit: what differs from them was changed since."""
-
-    def __init__(self, limit: int = UNITS_KEPT) -> None:
-        self._limit = limit
-        self._parameters: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
-
-    def put(self, unit: str, parameters: Mapping[str, ParameterValue]) -> None:
-        """The unit has no error with these."""
-        self._parameters[unit] = parameters
-        self._parameters.move_to_end(unit)
-        while len(self._parameters) > self._limit:
-            self._parameters.popitem(last=False)
-
-    def get(self, unit: str) -> Mapping[str, ParameterValue] | None:
-        """The last ones, if they are known."""
-        return self._parameters.get(unit)
-
-
 class RenderHandler:
     """Renders units for the core, for the other handlers, and for queries."""
 
@@ -137,7 +118,8 @@ class RenderHandler:
         self._view_loader = view_loader
         self._threads = threads
         self._reads = SharedReads()
-        self._passed = PassedParameters()
+        self._passed: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
+        """The parameters with which units last had no error: what differs from them was changed since."""
         self.text_cache = TextCache()
 
     async def run(self, effect: Render) -> RenderFinished:
@@ -165,7 +147,10 @@ class RenderHandler:
 
     def note_passed(self, unit: Unit) -> None:
         """The unit has no error with the parameters that it has now."""
-        self._passed.put(unit.id, passed_values(unit))
+        self._passed[unit.id] = passed_values(unit)
+        self._passed.move_to_end(unit.id)
+        if len(self._passed) > UNITS_KEPT:
+            self._passed.popitem(last=False)
 
     async def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
         compiler = self._tools.compiler

@@ -9,8 +9,10 @@ present text.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +21,10 @@ from typing import Protocol
 import anyio
 from anyio import to_thread
 
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.compile.store.entries import ProductKind
+from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.core.effects import Verify
 from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State
@@ -34,8 +39,9 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.model.trials import Trial
 from ckwatch.model.verification import Verification, VerificationDepth
 from ckwatch.system.code_version import version_of
-from ckwatch.verification.library import source_files
+from ckwatch.verification.library import FOLDER, build_library, source_files
 from ckwatch.verification.problems import trials_of
+from ckwatch.verification.session import VERIFIER, verify
 from ckwatch.workspace.settings import VerifySection
 
 VERIFICATIONS = DerivedFile("verification.json", Verification)
@@ -157,7 +163,7 @@ class VerifyRunner:
         path = Path(result.products[ProductKind.SHARED_OBJECT.value])
         run = EmulatorRun(
             arch=unit.arch,
-            symbol=result.tokens.partition(":")[0],
+            symbol=result.symbol,
             trials=tuple(trials),
             artifact=await to_thread.run_sync(self._tools.load_product, path),
             checked=checked,
@@ -230,3 +236,42 @@ def verification_key(trials: Sequence[Trial], *, checked: bool, instruction_limi
     """Equal where the same would be done with an artifact, by the same code; blocks, call from a worker thread."""
     done = (code_version(), checked, instruction_limit, tuple(trials))
     return hashlib.sha256(repr(done).encode()).hexdigest()
+
+
+class WorkerEmulator:
+    """Fits `ckwatch.engine.handlers.verify.Emulate`. A worker runs in the folder `root`."""
+
+    def __init__(self, tools: BuildTools, root: Path) -> None:
+        self._tools = tools
+        self._root = root
+        self._building = anyio.Lock()
+
+    async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification:
+        """Execute a run. Raises CkwatchError without the toolchain's disassembler, or a compiler for the emulator."""
+        compiler, store = self._tools.compiler, self._tools.store
+        toolchain = None if compiler is None else compiler.toolchain
+        if store is None or not isinstance(toolchain, Toolchain):
+            problem = self._tools.problem or "there is no ROCm here"
+            raise CkwatchError(f"the emulator needs the disassembler of a ROCm toolchain: {problem}")
+        async with self._building:
+            on_stage("building the emulator")
+            library = await build_library(store.folder / FOLDER, toolchain.clang)
+        job = VerifyJob(
+            arch=run.arch,
+            symbol=run.symbol,
+            trials=run.trials,
+            library=str(library),
+            objdump=str(toolchain.objdump),
+            checked=run.checked,
+            instruction_limit=run.instruction_limit,
+        )
+
+        def report(message: WorkerMessage) -> None:
+            if isinstance(message, WorkerHello) and run.nice:
+                with suppress(OSError):  # it may have ended
+                    os.setpriority(os.PRIO_PGRP, message.pid, run.nice)
+            elif isinstance(message, WorkerStage):
+                on_stage(message.name)
+
+        start = replace(VERIFIER, folder=self._root)
+        return await verify(job, run.artifact, start, time_limit_s=run.time_limit_s, on_message=report)

@@ -35,7 +35,7 @@ from ckwatch.wire.cpp import CppAnswer, CppRequest, Side
 
 if TYPE_CHECKING:  # what the daemon loads with the first question
     from ckwatch.cpp.asking import AskedSource, UnitSource
-    from ckwatch.cpp.clangds import Clangds
+    from ckwatch.cpp.supervisor import Clangds
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class CppQueries:
 
     def _asked(self, unit: UnitState, source: UnitSource) -> AskedSource:
         from ckwatch.cpp.asking import AskedSource
-        from ckwatch.cpp.clangds import Clangds
+        from ckwatch.cpp.supervisor import Clangds
 
         if self._clangds is None:
             assert self._tasks is not None  # noqa: S101  # `run` runs as long as the daemon answers

@@ -21,7 +21,7 @@ from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
 from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_instructions, transfer_call_chains
-from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
+from ckwatch.codeobject.tools.llvm_tools import disassemble, source_lines_of
 from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileRequest

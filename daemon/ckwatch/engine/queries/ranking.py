@@ -1,4 +1,4 @@
-"""Ranks the instances of a kernel on each shape, and says why others have no rank."""
+"""Ranks the instances of a kernel on each shape, and says why others have no rank; the SOL score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ckwatch.bench.report import KERNEL_FAILURES, ContestantResult
 from ckwatch.engine.comparison import LIBRARY, compare_results, floor_of, other_device
 from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
 from ckwatch.model.roofline import CacheState
-from ckwatch.model.sol_score import sol_score
 from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import RankedTiming
 
@@ -169,3 +168,19 @@ def _why_not(own: list[TimingRecord], failed: TimingRecord | None, newest: Timin
 
 def _instance(unit: str) -> str:
     return unit.partition("/")[2].rpartition("@")[0]
+
+
+def sol_score(time_us: float, baseline_us: float, bound_us: float) -> float | None:
+    """The score of NVIDIA's SOL-ExecBench: S = 1 / (1 + (T_k − T_SOL) / (T_b − T_SOL)).
+
+    T_k is the kernel's time, T_b the baseline's, and T_SOL the bound ("speed of light"), all in the same unit. A kernel
+    as fast as its baseline has 0.5, one at the bound 1, and one that is twice as far from it as the baseline a third.
+    None where it is not defined: the baseline at the bound or below it, the kernel below it.
+
+    Source: "SOL-ExecBench: Speed-of-Light Benchmarking for Real-World GPU Kernels Against Hardware Limits",
+    arXiv:2603.19173, section 4.3, and `src/sol_execbench/sol_score.py` of https://github.com/NVIDIA/SOL-ExecBench.
+    There the bound is SOLAR's; here it is the roofline's (`ckwatch.model.roofline`).
+    """
+    if bound_us <= 0 or baseline_us <= bound_us or time_us < bound_us:
+        return None
+    return 1 / (1 + (time_us - bound_us) / (baseline_us - bound_us))

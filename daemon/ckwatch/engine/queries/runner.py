@@ -7,29 +7,69 @@ from pathlib import Path
 
 from anyio import TemporaryDirectory, to_thread
 
-from ckwatch.bench.numerics.tolerance import (
-    EPILOGUE_MANTISSA,
-    LARGEST,
-    compute_mantissa,
-    epilogue_roundings,
-    half_subnormal,
-    range_of,
-    tolerance_floor,
-)
+from ckwatch.bench.numerics import tolerance
 from ckwatch.compile.request import CompilerToolchain
-from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import ProductKind, verified
 from ckwatch.engine.render_pool import RenderPool
 from ckwatch.model.contractions import Contraction
-from ckwatch.model.errors import CkwatchError, TemplateError
+from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments, scale_tensors
 from ckwatch.model.kernels import Operation, ParameterValue, Unit
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.tensors import DTYPES, evaluate_size
+from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.messages import Artifact
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
+
+TIMEOUT_S = 600.0
+_FLAGS = ("-std=c++20", "-O2", "-fPIE", "-D__HIP_PLATFORM_AMD__=1")
+# The HIP library of a private toolchain wants a newer C library than the one linked here; it resolves at run time.
+_LINK_FLAGS = ("-pie", "-pthread", "-Wl,--allow-shlib-undefined")
+
+
+async def build_runner(
+    source: str, language: Language, object_file: Path, toolchain: CompilerToolchain, *, folder: Path, output: Path
+) -> None:
+    """Compile `source` in the empty folder `folder` and link it with `object_file` into the program `output`.
+
+    The runner is plain C++ that calls the HIP runtime and the unit's exported function; no device code is compiled. It
+    is linked with the object, not with the shared object, so that it is one file to copy to another machine.
+
+    Raises ToolchainError when the runner, which is ours, does not compile or link.
+    """
+    await to_thread.run_sync((folder / "runner.cpp").write_text, source)
+    hip = language is Language.HIP
+    arguments = toolchain.hip_arguments if hip else toolchain.cpp_arguments
+    compiler = [str(toolchain.clangxx), *arguments]
+    rocm = toolchain.roots.get("rocm") if hip else None
+    includes = [] if rocm is None else ["-isystem", str(rocm / "include")]
+    compiled = await run_process(
+        [*compiler, "-x", "c++", *_FLAGS, *includes, "-c", "runner.cpp", "-o", "runner.o"],
+        environment=toolchain.environment,
+        folder=folder,
+        timeout_s=TIMEOUT_S,
+    )
+    _require(compiled, "the runner does not compile")
+    libraries = ["-lamdhip64"] if hip else (["-fopenmp"] if toolchain.openmp else [])
+    linker = [str(toolchain.clangxx), *toolchain.cpp_arguments]
+    linked = await run_process(
+        [*linker, *_LINK_FLAGS, "runner.o", str(object_file), *toolchain.link_arguments, *libraries, "-o", str(output)],
+        environment=toolchain.environment,
+        folder=folder,
+        timeout_s=TIMEOUT_S,
+    )
+    _require(linked, "the runner does not link")
+
+
+def _require(finished: ProcessResult, what: str) -> None:
+    if not finished.succeeded:
+        lines = [line for line in finished.stderr.splitlines() if "error" in line] or finished.stderr.splitlines()
+        raise ToolchainError(
+            f"{what}: {lines[0] if lines else finished.exit_reason.value}", finished.stderr[-2000:] or None
+        )
+
 
 TEMPLATES = {Language.HIP: "runner/runner.hip.j2", Language.CPP: "runner/runner.cpp.j2"}
 USUAL_EXTENT = 1024
@@ -131,37 +171,39 @@ def _numerics(
     contraction = computation
     dtypes = {tensor.name: tensor.dtype for tensor in operation.tensors}
     output = dtypes[contraction.y.tensor]
-    low, high = range_of(output, fnuz)
+    low, high = tolerance.range_of(output, fnuz)
     return {
         "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits,
-        "mantissa_compute": compute_mantissa(dtypes[axes.tensor] for axes in (contraction.x, contraction.w)),
+        "mantissa_compute": tolerance.compute_mantissa(dtypes[axes.tensor] for axes in (contraction.x, contraction.w)),
         "mantissa_output": DTYPES[output].mantissa_bits,
-        "mantissa_epilogue": EPILOGUE_MANTISSA,
-        "epilogue_roundings": epilogue_roundings(contraction),
-        "tolerance_floor": repr(tolerance_floor(operation.accumulator, output, epilogue_roundings(contraction), fnuz)),
+        "mantissa_epilogue": tolerance.EPILOGUE_MANTISSA,
+        "epilogue_roundings": tolerance.epilogue_roundings(contraction),
+        "tolerance_floor": repr(
+            tolerance.tolerance_floor(operation.accumulator, output, tolerance.epilogue_roundings(contraction), fnuz)
+        ),
         "lowest_output": _cpp_double(low),
         "highest_output": _cpp_double(high),
-        "infinite_beyond": _cpp_double(LARGEST.get(output, float("inf"))),
+        "infinite_beyond": _cpp_double(tolerance.LARGEST.get(output, float("inf"))),
     }
 
 
 def _numerics_of_rows(operation: Operation, computation: RowComputation, *, fnuz: bool) -> dict[str, ParameterValue]:
     roles = {name: role for role, name in computation.tensors.items()}
     outputs = [(roles[name], tensor.dtype) for name, tensor in operation.outputs if name in roles]
-    ranges = [range_of(dtype, fnuz) for _, dtype in outputs]
+    ranges = [tolerance.range_of(dtype, fnuz) for _, dtype in outputs]
     mantissas = [DTYPES[dtype].mantissa_bits for _, dtype in outputs]
     return {
-        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits or EPILOGUE_MANTISSA,
+        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits or tolerance.EPILOGUE_MANTISSA,
         "mantissa_compute": DTYPES[computation.compute].mantissa_bits,
         "output_roles": tuple(role for role, _ in outputs),
         "output_mantissas": tuple(mantissas),
         "output_floors": tuple(
-            repr(half_subnormal(dtype, fnuz) if bits else 1.0)
+            repr(tolerance.half_subnormal(dtype, fnuz) if bits else 1.0)
             for bits, (_, dtype) in zip(mantissas, outputs, strict=True)
         ),
         "lowest_outputs": tuple(_cpp_double(low) for low, _ in ranges),
         "highest_outputs": tuple(_cpp_double(high) for _, high in ranges),
-        "infinite_beyond": tuple(_cpp_double(LARGEST.get(dtype, float("inf"))) for _, dtype in outputs),
+        "infinite_beyond": tuple(_cpp_double(tolerance.LARGEST.get(dtype, float("inf"))) for _, dtype in outputs),
     }
 
 

@@ -18,6 +18,7 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
+from ckwatch.engine import to_wire
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
@@ -27,13 +28,6 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.following import NOT_BUILT
 from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import (
-    causes_to_wire,
-    slow_compile,
-    unit_to_wire,
-    unit_verification,
-    verification_to_wire,
-)
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
@@ -66,7 +60,7 @@ class UnitQueries:
         instance = state.unit.instance
         artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
         return UnitDetail(
-            unit=unit_to_wire(state),
+            unit=to_wire.unit_to_wire(state),
             parameters=dict(instance.parameters),
             parameter_places=dict(instance.spans),
             template=state.unit.kernel.template,
@@ -76,7 +70,7 @@ class UnitQueries:
             headers=self._loop.state.graph.header_count(state.key),
             token_key=None if render is None else render.tokens or None,
             standing=status_text(state, self._toolchain_problem(state)),
-            cause=causes_to_wire(state.cause),
+            cause=to_wire.causes_to_wire(state.cause),
             diagnostics=tuple(replace(one, stale=not state.settled) for one in state.diagnostics),
             command=() if artifact is None else artifact.commands,
             peak_memory_bytes=0 if state.compile.result is None else state.compile.result.peak_memory_bytes,
@@ -127,12 +121,12 @@ class UnitQueries:
     async def verification(self, client: str | None, unit: str) -> UnitVerification:
         """Return the verification of the unit's present artifact: nothing is executed."""
         state = await self._lookup.one(client or MAIN, unit)
-        found, built, name = verification_to_wire(state), state.built, state.key.unit
+        found, built, name = to_wire.verification_to_wire(state), state.built, state.key.unit
         if found is not None:
             return found
         kept = None if built is None else await self._verify.kept(state.unit, built.artifact)
         if kept is not None and built is not None:
-            return unit_verification(name, built.artifact, kept)
+            return to_wire.unit_verification(name, built.artifact, kept)
         why = state.verification.unverified_because or why_not_emulated(state.unit) or NOT_EXECUTED
         return UnitVerification(unit=name, outcome="not verified", summary=NOT_BUILT if built is None else why)
 
@@ -246,7 +240,7 @@ def _planned(unit: UnitState, toolchain_problem: str | None) -> PlannedUnit:
     elif unit.settled and unit.outcome is Outcome.FAULTED:
         step = "compile"
     why = status_text(unit, toolchain_problem)
-    return PlannedUnit(unit=unit.key.unit, step=step, why=why, cause=causes_to_wire(unit.cause))
+    return PlannedUnit(unit=unit.key.unit, step=step, why=why, cause=to_wire.causes_to_wire(unit.cause))
 
 
 def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
@@ -260,7 +254,7 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
             return "waiting for a free compiler"
         case Phase.COMPILING:
             waits = f"waits for {unit.compile.waits_for}" if unit.compile.waits_for else ""
-            return "; ".join(filter(None, ("being compiled", slow_compile(unit) or waits)))
+            return "; ".join(filter(None, ("being compiled", to_wire.slow_compile(unit) or waits)))
         case Phase.IDLE if unit.render.facts is not None and unit.render.facts.lacks:
             return f"checked; {unit.render.facts.lacks}"
         case Phase.IDLE if toolchain_problem is not None:

@@ -10,21 +10,8 @@ from pydantic import Field
 from ckwatch.model.diagnostics import Related
 from ckwatch.model.kernels import Operation, Tensor
 from ckwatch.model.tensors import contiguous_strides, names_in
+from ckwatch.workspace.operations import tables
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import (
-    ACCUMULATOR,
-    DTYPE,
-    LAYOUT,
-    SAME_AS,
-    Dtype,
-    Identifier,
-    Layout,
-    RuntimeType,
-    SettingsTable,
-    Size,
-    buffer_owners,
-    template_settings,
-)
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems, did_you_mean, join_names
 from ckwatch.workspace.settings import Section
@@ -39,36 +26,36 @@ _TENSOR_STRIDES = "of each axis, as sizes are written; without them there are no
 class CustomInputTable(Section):
     """`[[operation.input]]`."""
 
-    name: Identifier = Field(description=_TENSOR_NAME)
-    dtype: Dtype | None = Field(None, description=DTYPE)
-    layout: Layout = Field("row", description=LAYOUT)
-    sizes: list[Size] | None = Field(None, description=_TENSOR_SIZES)
-    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
-    same_as: str | None = Field(None, description=SAME_AS)
+    name: tables.Identifier = Field(description=_TENSOR_NAME)
+    dtype: tables.Dtype | None = Field(None, description=tables.DTYPE)
+    layout: tables.Layout = Field("row", description=tables.LAYOUT)
+    sizes: list[tables.Size] | None = Field(None, description=_TENSOR_SIZES)
+    strides: list[tables.Size] | None = Field(None, description=_TENSOR_STRIDES)
+    same_as: str | None = Field(None, description=tables.SAME_AS)
     absent: bool = Field(False, description="the template names this input, this kernel does not have it")
 
 
 class CustomOutputTable(Section):
     """`[[operation.output]]`."""
 
-    name: Identifier = Field(description=_TENSOR_NAME)
-    dtype: Dtype = Field(description=DTYPE)
-    layout: Layout = Field("row", description=LAYOUT)
-    sizes: list[Size] = Field(description=_TENSOR_SIZES)
-    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
+    name: tables.Identifier = Field(description=_TENSOR_NAME)
+    dtype: tables.Dtype = Field(description=tables.DTYPE)
+    layout: tables.Layout = Field("row", description=tables.LAYOUT)
+    sizes: list[tables.Size] = Field(description=_TENSOR_SIZES)
+    strides: list[tables.Size] | None = Field(None, description=_TENSOR_STRIDES)
 
 
-class CustomTable(SettingsTable):
+class CustomTable(tables.SettingsTable):
     """`[operation]` of kind `custom`."""
 
     kind: Literal["custom"] = Field(description=ABOUT)
-    sizes: list[Identifier] = Field(description="the `int32_t` size arguments")
+    sizes: list[tables.Identifier] = Field(description="the `int32_t` size arguments")
     input: list[CustomInputTable] = Field([], description="a tensor that is read")
     output: Annotated[list[CustomOutputTable], Field(min_length=1)] = Field(description="a tensor that is written")
-    accumulator: Dtype = Field("f32", description=ACCUMULATOR)
-    runtime: dict[Identifier, Annotated[RuntimeType, Field(description="the C type of this runtime argument")]] = Field(
-        {}, description="runtime arguments and their C types"
-    )
+    accumulator: tables.Dtype = Field("f32", description=tables.ACCUMULATOR)
+    runtime: dict[
+        tables.Identifier, Annotated[tables.RuntimeType, Field(description="the C type of this runtime argument")]
+    ] = Field({}, description="runtime arguments and their C types")
 
 
 def read_custom(problems: Problems, table: CustomTable) -> Operation:
@@ -80,7 +67,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
     for index, name in enumerate(result.name for result in table.output):
         places.setdefault(name, ("operation", "output", index))
     known = {tensor.name: tensor for tensor in table.input if not tensor.absent}
-    owners = buffer_owners(problems, {name: tensor.same_as for name, tensor in known.items()}, places)
+    owners = tables.buffer_owners(problems, {name: tensor.same_as for name, tensor in known.items()}, places)
     inputs: list[tuple[str, Tensor | None]] = []
     for tensor in table.input:
         if tensor.absent:
@@ -109,7 +96,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         size_arguments=tuple(table.sizes),
         runtime_arguments=tuple(table.runtime),
         runtime_types=dict(table.runtime),
-        settings=template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
+        settings=tables.template_settings(problems, table, {}, tuple(tensor.name for tensor in table.input)),
     )
 
 

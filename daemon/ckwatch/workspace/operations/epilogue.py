@@ -13,20 +13,7 @@ from pydantic import Field
 
 from ckwatch.model.contractions import EpilogueStep, MatrixAxes, usual_steps
 from ckwatch.model.kernels import ParameterValue, Tensor
-from ckwatch.workspace.operations.tables import (
-    ACCUMULATOR,
-    ACTIVATIONS,
-    DTYPE,
-    LAYOUT,
-    Activation,
-    Dtype,
-    Factor,
-    Identifier,
-    Layout,
-    OperandTable,
-    SettingsTable,
-    template_settings,
-)
+from ckwatch.workspace.operations import tables
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import Section
@@ -50,10 +37,10 @@ _DOES = "what is done with the value"
 _FACTOR = "of its elements"
 
 
-class ResidualTable(OperandTable):
+class ResidualTable(tables.OperandTable):
     """`residual`."""
 
-    factor: Factor = Field(1.0, description=_FACTOR)
+    factor: tables.Factor = Field(1.0, description=_FACTOR)
 
 
 class EpilogueOperandTable(Section):
@@ -63,18 +50,18 @@ class EpilogueOperandTable(Section):
     per: Literal["tensor", "row", "column", "element"] = Field(
         description="one value, one for each row or column of Y, or one for each element"
     )
-    dtype: Dtype = Field(description=DTYPE)
-    layout: Layout = Field("row", description=f"{LAYOUT}, where there is a value for each element")
-    factor: Factor = Field(1.0, description=_FACTOR)
+    dtype: tables.Dtype = Field(description=tables.DTYPE)
+    layout: tables.Layout = Field("row", description=f"{tables.LAYOUT}, where there is a value for each element")
+    factor: tables.Factor = Field(1.0, description=_FACTOR)
 
 
-class ComputedTable(SettingsTable):
+class ComputedTable(tables.SettingsTable):
     """The keys of a sum of products and of what follows it."""
 
-    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
-    alpha: Factor = Field(1.0, description="factor of the product")
-    beta: Factor = Field(1.0, description="factor of the bias")
-    activation: Activation = Field("none", description="applied to the sum")
+    accumulator: tables.Dtype | None = Field(None, description=tables.ACCUMULATOR)
+    alpha: tables.Factor = Field(1.0, description="factor of the product")
+    beta: tables.Factor = Field(1.0, description="factor of the bias")
+    activation: tables.Activation = Field("none", description="applied to the sum")
     epilogue: list[str] | None = Field(None, description=EPILOGUE)
 
     def settings_for(
@@ -86,7 +73,7 @@ class ComputedTable(SettingsTable):
     ) -> dict[str, ParameterValue]:
         """`operation.settings`: what all sums of products have, and the kind's `own`; as `template_settings`."""
         usual = {"activation": self.activation, "alpha": self.alpha, "beta": self.beta, **own}
-        found = template_settings(problems, self, usual, inputs, ("epilogue", *reserved))
+        found = tables.template_settings(problems, self, usual, inputs, ("epilogue", *reserved))
         return found if self.epilogue is None else {**found, "epilogue": tuple(self.epilogue)}
 
 
@@ -94,14 +81,14 @@ class EpilogueTable(ComputedTable):
     """The keys of an epilogue, of matrix products."""
 
     residual: ResidualTable | None = Field(None, description=_RESIDUAL)
-    operands: dict[Identifier, EpilogueOperandTable] = Field({}, description=_OPERANDS)
+    operands: dict[tables.Identifier, EpilogueOperandTable] = Field({}, description=_OPERANDS)
 
 
 class ConvolutionResidualTable(Section):
     """`residual` of a convolution: it lies in memory as Y does."""
 
-    dtype: Dtype | None = Field(None, description=DTYPE)
-    factor: Factor = Field(1.0, description=_FACTOR)
+    dtype: tables.Dtype | None = Field(None, description=tables.DTYPE)
+    factor: tables.Factor = Field(1.0, description=_FACTOR)
 
 
 class ConvolutionOperandTable(Section):
@@ -111,15 +98,15 @@ class ConvolutionOperandTable(Section):
     per: Literal["tensor", "channel", "element"] = Field(
         description="one value, one for each channel of Y, or one for each element"
     )
-    dtype: Dtype = Field(description=DTYPE)
-    factor: Factor = Field(1.0, description=_FACTOR)
+    dtype: tables.Dtype = Field(description=tables.DTYPE)
+    factor: tables.Factor = Field(1.0, description=_FACTOR)
 
 
 class ConvolutionEpilogueTable(ComputedTable):
     """The keys of an epilogue, of convolutions."""
 
     residual: ConvolutionResidualTable | None = Field(None, description=_RESIDUAL)
-    operands: dict[Identifier, ConvolutionOperandTable] = Field({}, description=_OPERANDS)
+    operands: dict[tables.Identifier, ConvolutionOperandTable] = Field({}, description=_OPERANDS)
 
 
 Steps = tuple[EpilogueStep[str], ...]
@@ -153,20 +140,20 @@ def check_epilogue(
                 message = f'`{name}` is a step of an epilogue: add `epilogue = ["{name}"]` to [operation]'
                 problems.at_key(place, "inconsistent-epilogue", message)
         return
-    tables = table.model_fields_set
-    if "activation" in tables:
+    given = table.model_fields_set
+    if "activation" in given:
         message = 'an activation is a word of `epilogue`, as in `epilogue = ["bias", "gelu"]`: leave this key out'
         problems.at_key(("operation", "activation"), "inconsistent-epilogue", message)
-    known = (*(name for name in ACTIVATIONS if name != "none"), *scales, *places)
+    known = (*(name for name in tables.ACTIVATIONS if name != "none"), *scales, *places)
     for at, word in enumerate(words):
         place = ("operation", "epilogue", at)
         if word not in known:
             what = f"`{word}` is no step of an epilogue, and no [operation.operands.{word}] makes it one"
             problems.unknown_name(place, "unknown-step", what, word, known)
-        elif word not in ACTIVATIONS and word in words[:at]:
+        elif word not in tables.ACTIVATIONS and word in words[:at]:
             message = f"`{word}` is a step already: a tensor is used once"
             problems.at_value(place, "inconsistent-epilogue", message)
-        elif word in scales and word not in tables:
+        elif word in scales and word not in given:
             message = f"`{word}` needs a table [operation.{word}]"
             problems.at_value(place, "inconsistent-epilogue", message)
     for name, place in there.items():
@@ -177,7 +164,7 @@ def check_epilogue(
 
 def _check_name(problems: Problems, name: str, scales: Collection[str], arguments: Collection[str]) -> None:
     place = ("operation", "operands", name)
-    if name in ACTIVATIONS or name in scales or name in ("bias", "residual"):
+    if name in tables.ACTIVATIONS or name in scales or name in ("bias", "residual"):
         problems.at_key(place, "reserved-name", f"`{name}` is a step itself; call the operand differently")
     elif name in RESERVED or name in _ARGUMENTS or name in arguments or name.startswith(("LD_", "BatchStride")):
         message = f"`{name}` means something else in templates; call the operand differently"
@@ -211,7 +198,7 @@ def _steps(words: Sequence[str], table: AnyEpilogueTable) -> Iterator[EpilogueSt
         elif word in table.operands:
             operand = table.operands[word]
             yield EpilogueStep(kind=operand.does, operand=word, factor=operand.factor)
-        elif word in ACTIVATIONS:
+        elif word in tables.ACTIVATIONS:
             yield EpilogueStep(kind="activation", activation=word)
 
 

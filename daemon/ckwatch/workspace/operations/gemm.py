@@ -14,37 +14,14 @@ from pydantic import Field, PositiveInt
 from ckwatch.model.contractions import Contraction, MatrixAxes
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import DTYPES
+from ckwatch.workspace.operations import epilogue, tables
 from ckwatch.workspace.operations.block_scales import SETTING, block_scale, check_blocks, scale_axes, scale_block
-from ckwatch.workspace.operations.epilogue import (
-    RESIDUAL,
-    EpilogueTable,
-    ResidualTable,
-    Steps,
-    check_epilogue,
-    further_matrices,
-    has_step,
-    leading_dimension,
-    operand_names,
-    steps_of,
-    with_operands,
-)
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.shuffles import (
     SHUFFLED_WEIGHTS,
     axes_of_weights,
     preshuffled_scales,
     preshuffled_weights,
-)
-from ckwatch.workspace.operations.tables import (
-    DTYPE,
-    Dtype,
-    OperandDtype,
-    OperandTable,
-    OutputTable,
-    Scaling,
-    accumulator_for,
-    buffer_owners,
-    check_both_scales,
 )
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import Section
@@ -71,7 +48,7 @@ SHAPE_DOCS = {
 }
 
 
-class BiasTable(OperandTable):
+class BiasTable(tables.OperandTable):
     """`bias`."""
 
     full: bool = Field(False, description="an M×N matrix instead of a vector")
@@ -80,8 +57,8 @@ class BiasTable(OperandTable):
 class ScaleTable(Section):
     """`scale_a` or `scale_b`."""
 
-    dtype: Dtype = Field("f32", description=DTYPE)
-    per: Scaling = Field(
+    dtype: tables.Dtype = Field("f32", description=tables.DTYPE)
+    per: tables.Scaling = Field(
         "tensor",
         description="one value (`tensor`), one per row of X and one per column of W (`row`), or one per `block`; equal "
         "for both scales",
@@ -97,12 +74,12 @@ class ScaleTable(Section):
 SCALES = "scales of X and W, both or none"
 
 
-class MatrixProductTable(EpilogueTable):
+class MatrixProductTable(epilogue.EpilogueTable):
     """The keys that all kinds of matrix products share."""
 
-    a: OperandTable = Field(description="X, M×K")
-    b: OperandTable = Field(description="W, K×N")
-    c: OutputTable = Field(description="Y, M×N")
+    a: tables.OperandTable = Field(description="X, M×K")
+    b: tables.OperandTable = Field(description="W, K×N")
+    c: tables.OutputTable = Field(description="Y, M×N")
     bias: BiasTable | None = Field(
         None, description="one value per column of Y (`row`), per row of Y (`col`), or with `full` an M×N matrix"
     )
@@ -113,10 +90,10 @@ class MatrixProductTable(EpilogueTable):
     )
 
 
-class FactorTable(OperandTable):
+class FactorTable(tables.OperandTable):
     """`a` of a GEMM."""
 
-    dtype: OperandDtype | None = Field(None, description=DTYPE)
+    dtype: tables.OperandDtype | None = Field(None, description=tables.DTYPE)
 
 
 class WeightTable(FactorTable):
@@ -219,7 +196,7 @@ def gemm_operation(
     tensors: Mapping[str, Tensor | None],
     accumulator: str,
     settings: Mapping[str, ParameterValue],
-    steps: Steps = (),
+    steps: epilogue.Steps = (),
 ) -> Operation:
     """A GEMM of these tensors: `INPUTS`, and `Y`. A preshuffled W has no leading dimension."""
     w = _present(tensors, "W")
@@ -233,12 +210,12 @@ def product_operation(
     accumulator: str,
     settings: Mapping[str, ParameterValue],
     sizes: tuple[str, ...],
-    steps: Steps,
+    steps: epilogue.Steps,
     batch_strides: Mapping[str, str] | None = None,
 ) -> Operation:
     """A matrix product of these tensors, whose size arguments are `sizes`, and the leading dimensions of what else the
     epilogue reads. `batch_strides`: those between matrices that are arguments, by their tensors."""
-    further = {leading_dimension(name): name for name in further_matrices(tensors, (*INPUTS, "Y"))}
+    further = {epilogue.leading_dimension(name): name for name in epilogue.further_matrices(tensors, (*INPUTS, "Y"))}
     last = max(at for at, name in enumerate(sizes) if name in LEADING) + 1
     sizes = (*sizes[:last], *further, *sizes[last:])
     leading = {**LEADING, **further}
@@ -263,7 +240,7 @@ MATRICES = {
     "a": ("X", "M", "K", "LDA"),
     "b": ("W", "K", "N", "LDB"),
     "bias": ("Bias", "M", "N", "LDD"),
-    "residual": (RESIDUAL, "M", "N", leading_dimension(RESIDUAL)),
+    "residual": (epilogue.RESIDUAL, "M", "N", epilogue.leading_dimension(epilogue.RESIDUAL)),
 }
 """Tensor, rows, columns and leading dimension of the operands that may share a buffer, by their keys."""
 
@@ -290,28 +267,28 @@ def product_tensors(problems: Problems, table: MatrixProductTable) -> dict[str, 
             found[name] = block_scale(name, scale.dtype, placed[of].layout, placed[of].sizes, block)
         elif scale is not None:
             found[name] = Tensor(name, scale.dtype, "row", (size if scale.per == "row" else "1",), ("1",), name)
-    for name in operand_names(table):
-        found[name] = placed["residual"] if name == RESIDUAL else _further(table, name)
+    for name in epilogue.operand_names(table):
+        found[name] = placed["residual"] if name == epilogue.RESIDUAL else _further(table, name)
     found["Y"] = _matrix("Y", table.c.dtype, table.c.layout, "M", "N", "LDC", "Y")
     return found
 
 
-def _operands(table: MatrixProductTable) -> dict[str, OperandTable]:
+def _operands(table: MatrixProductTable) -> dict[str, tables.OperandTable]:
     """The operands that may share a buffer; a step without a table has the usual one."""
-    found: dict[str, OperandTable] = {"a": table.a, "b": table.b}
-    if table.bias is not None or has_step(table, "bias"):
+    found: dict[str, tables.OperandTable] = {"a": table.a, "b": table.b}
+    if table.bias is not None or epilogue.has_step(table, "bias"):
         found["bias"] = table.bias or BiasTable(dtype=table.c.dtype, layout="row", same_as=None, full=False)
-    if has_step(table, "residual"):
-        given = table.residual or ResidualTable(dtype=None, layout=None, same_as=None, factor=1.0)
+    if epilogue.has_step(table, "residual"):
+        given = table.residual or epilogue.ResidualTable(dtype=None, layout=None, same_as=None, factor=1.0)
         usual = {"dtype": given.dtype or table.c.dtype, "layout": given.layout or table.c.layout}
         found["residual"] = given if given.same_as is not None else given.model_copy(update=usual)
     return found
 
 
-def _placed(problems: Problems, operands: Mapping[str, OperandTable]) -> dict[str, Tensor] | None:
+def _placed(problems: Problems, operands: Mapping[str, tables.OperandTable]) -> dict[str, Tensor] | None:
     """The operands as matrices in their buffers; None where a dtype is missing."""
     places: dict[str, KeyPath] = {key: ("operation", key) for key in operands}
-    owners = buffer_owners(problems, {key: operand.same_as for key, operand in operands.items()}, places)
+    owners = tables.buffer_owners(problems, {key: operand.same_as for key, operand in operands.items()}, places)
     found = {}
     for key, operand in operands.items():
         owner = operands[owners[key]]
@@ -332,7 +309,7 @@ def _further(table: MatrixProductTable, name: str) -> Tensor:
     """A tensor that only the epilogue reads; a vector's layout is that of a Bias."""
     given = table.operands[name]
     if given.per == "element":
-        return _matrix(name, given.dtype, given.layout, "M", "N", leading_dimension(name), name)
+        return _matrix(name, given.dtype, given.layout, "M", "N", epilogue.leading_dimension(name), name)
     size = {"tensor": "1", "row": "M", "column": "N"}[given.per]
     return Tensor(name, given.dtype, "col" if given.per == "row" else "row", (size,), ("1",), name)
 
@@ -340,7 +317,7 @@ def _further(table: MatrixProductTable, name: str) -> Tensor:
 def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str, ParameterValue]:
     """Return the values of `operation.settings` for templates. Reports mistakes in the epilogue, too."""
     names = (*INPUTS, "Y", *SIZES, "B", *RUNTIME)
-    check_epilogue(problems, table, scales=_scale_words(table), arguments=names)
+    epilogue.check_epilogue(problems, table, scales=_scale_words(table), arguments=names)
     for name, scale in (("scale_a", table.scale_a), ("scale_b", table.scale_b)):
         if scale is not None and scale.preshuffled is not None and not isinstance(table, GemmTable):
             message = "only a product of kind `gemm` has shuffled scales"
@@ -350,13 +327,13 @@ def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str,
     block = scale_block(*(scale.block if scale is not None and scale.per == "block" else None for scale in scales))
     if block is not None:
         own[SETTING] = block
-    return table.settings_for(problems, own, (*INPUTS, *operand_names(table)), (SETTING,))
+    return table.settings_for(problems, own, (*INPUTS, *epilogue.operand_names(table)), (SETTING,))
 
 
-def product_steps(table: MatrixProductTable) -> Steps:
+def product_steps(table: MatrixProductTable) -> epilogue.Steps:
     """The steps that follow the product."""
     scales = [word for word in _scale_words(table) if getattr(table, word) is not None]
-    return steps_of(table, scales, bias=table.bias is not None)
+    return epilogue.steps_of(table, scales, bias=table.bias is not None)
 
 
 def _scale_words(table: MatrixProductTable) -> tuple[str, ...]:
@@ -368,7 +345,7 @@ def _scale_words(table: MatrixProductTable) -> tuple[str, ...]:
 def accumulator_of(table: MatrixProductTable, tensors: Mapping[str, Tensor | None]) -> str:
     """The type of sums: what the table says, or the usual one of its operands."""
     x = tensors["X"]
-    return table.accumulator or accumulator_for("" if x is None else x.dtype)
+    return table.accumulator or tables.accumulator_for("" if x is None else x.dtype)
 
 
 def product_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:
@@ -400,7 +377,7 @@ def _least_batch_stride(tensor: Tensor | None) -> str:
 
 
 def _contraction(
-    tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue], steps: Steps
+    tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue], steps: epilogue.Steps
 ) -> Contraction:
     x, w, y = (_axes(_present(tensors, name)) for name in ("X", "W", "Y"))
     found = {name: scale_axes(tensors[name], settings, y.batch) for name in ("inv_scale_x", "inv_scale_w")}
@@ -437,7 +414,7 @@ def _contraction(
         vector = ("0", "1") if tensor.layout == "row" else ("1", "0")
         return repeated(tensor.name, *vector) if len(tensor.sizes) < 2 else _axes(tensor)
 
-    return Contraction(x=x, w=w, y=y, x_scale=x_scale, w_scale=w_scale, steps=with_operands(steps, operand))
+    return Contraction(x=x, w=w, y=y, x_scale=x_scale, w_scale=w_scale, steps=epilogue.with_operands(steps, operand))
 
 
 def _present(tensors: Mapping[str, Tensor | None], name: str) -> Tensor:
@@ -460,7 +437,7 @@ def _scaling(problems: Problems, table: MatrixProductTable) -> str:
     given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
     if table.scale_a is None and table.scale_b is None:
         return "none"
-    check_both_scales(problems, table.scale_a, table.scale_b)
+    tables.check_both_scales(problems, table.scale_a, table.scale_b)
     for key in ("per", "dtype"):
         first, second = getattr(table.scale_a, key, None), getattr(table.scale_b, key, None)
         if table.scale_a and table.scale_b and first != second:

@@ -19,15 +19,7 @@ from pydantic import AfterValidator, Field
 from ckwatch.model.contractions import AxisExpressions, Contraction, MatrixAxes, WindowExpressions
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import is_atom
-from ckwatch.workspace.operations.epilogue import (
-    ConvolutionEpilogueTable,
-    Steps,
-    check_epilogue,
-    has_step,
-    operand_names,
-    steps_of,
-    with_operands,
-)
+from ckwatch.workspace.operations import epilogue
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import DTYPE, Dtype, Factor, accumulator_for, one_of
 from ckwatch.workspace.problems import Problems, join_names
@@ -117,7 +109,7 @@ class ChannelBiasTable(Section):
     dtype: Dtype = Field(description=DTYPE)
 
 
-class GroupedConvolutionTable(ConvolutionEpilogueTable):
+class GroupedConvolutionTable(epilogue.ConvolutionEpilogueTable):
     """`[operation]` of kind `grouped_convolution`."""
 
     kind: Literal["grouped_convolution"] = Field(description=f"`grouped_convolution`: {ABOUT}")
@@ -144,17 +136,17 @@ def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable)
             problems.at_value(("operation", key, "layout"), "dimension-mismatch", message)
             layouts[key] = fitting[0]
     names = (*INPUTS, "Y", *size_arguments(table.dimensions))
-    check_epilogue(problems, table, scales=(), arguments=names)
-    settings = table.settings_for(problems, {"dimensions": table.dimensions}, (*INPUTS, *operand_names(table)))
+    epilogue.check_epilogue(problems, table, scales=(), arguments=names)
+    settings = table.settings_for(problems, {"dimensions": table.dimensions}, (*INPUTS, *epilogue.operand_names(table)))
     return convolution_operation(
         table.dimensions,
         {"X": table.a.dtype, "W": table.b.dtype, "Y": table.c.dtype},
         {"X": layouts["a"], "W": layouts["b"], "Y": layouts["c"]},
-        table.bias.dtype if table.bias is not None else table.c.dtype if has_step(table, "bias") else None,
+        table.bias.dtype if table.bias is not None else table.c.dtype if epilogue.has_step(table, "bias") else None,
         table.accumulator or accumulator_for(table.a.dtype),
         settings,
         _operands(table),
-        steps_of(table, bias=table.bias is not None),
+        epilogue.steps_of(table, bias=table.bias is not None),
     )
 
 
@@ -162,7 +154,7 @@ def _operands(table: GroupedConvolutionTable) -> dict[str, tuple[str, str]]:
     """The dtype of what only the epilogue reads, and what it has a value for: `tensor`, `channel` or `element`."""
     found = {name: (operand.dtype, operand.per) for name, operand in table.operands.items()}
     dtype = table.residual.dtype if table.residual is not None else None
-    return {name: found.get(name, (dtype or table.c.dtype, "element")) for name in operand_names(table)}
+    return {name: found.get(name, (dtype or table.c.dtype, "element")) for name in epilogue.operand_names(table)}
 
 
 def convolution_operation(
@@ -173,7 +165,7 @@ def convolution_operation(
     accumulator: str,
     settings: Mapping[str, ParameterValue],
     operands: Mapping[str, tuple[str, str]] | None = None,
-    steps: Steps = (),
+    steps: epilogue.Steps = (),
 ) -> Operation:
     """A convolution of tensors with these dtypes and layouts, with a bias of the dtype `bias`.
 
@@ -223,11 +215,6 @@ class _Strided(NamedTuple):
     channels: str
     total: str
 
-    @property
-    def is_merged(self) -> bool:
-        """Return True if the channels of all groups are one axis."""
-        return f"G{self.channels}" in self.layout
-
     def axes(self, letters: str) -> AxisExpressions:
         """Size and stride of these axes."""
         return tuple((self.extents[letter], self.strides[letter]) for letter in letters)
@@ -269,7 +256,7 @@ def _tensor(strided: _Strided, dtype: str) -> Tensor:
     spatial = "".join(letter for letter in strided.layout if letter not in "GNCK")
     letters = ("KC" if strided.name == "W" else f"N{strided.channels}") + spatial
     axes = strided.axes(letters)
-    if strided.is_merged:
+    if f"G{strided.channels}" in strided.layout:
         axes = tuple(
             (strided.total if letter == strided.channels else size, stride)
             for letter, (size, stride) in zip(letters, axes, strict=True)
@@ -286,7 +273,7 @@ def _contraction(
     y: _Strided,
     dimensions: int,
     operands: Mapping[str, str],
-    chain: Steps,
+    chain: epilogue.Steps,
 ) -> Contraction:
     """`operands`: what the tensors of the epilogue have a value for, by their names."""
     image, taps, axes = IMAGE[dimensions], FILTER[dimensions], range(dimensions)
@@ -330,7 +317,7 @@ def _contraction(
         ),
         w=MatrixAxes(tensor="W", batch=w.axes("G"), rows=w.axes(f"{taps}C"), columns=w.axes("K")),
         y=MatrixAxes(tensor="Y", batch=y.axes("G"), rows=rows, columns=y.axes("K")),
-        steps=with_operands(chain, operand),
+        steps=epilogue.with_operands(chain, operand),
     )
 
 

@@ -14,30 +14,8 @@ from pydantic import Field
 
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
-from ckwatch.workspace.operations.epilogue import (
-    RESIDUAL,
-    SCALES,
-    EpilogueTable,
-    Steps,
-    check_epilogue,
-    has_step,
-    leading_dimension,
-    operand_names,
-    steps_of,
-)
+from ckwatch.workspace.operations import epilogue, tables
 from ckwatch.workspace.operations.kind import OperationKind
-from ckwatch.workspace.operations.tables import (
-    DTYPE,
-    Dtype,
-    OperandTable,
-    OutputTable,
-    Scaling,
-    accumulator_for,
-    buffer_owners,
-    check_both_scales,
-    dense,
-    extent,
-)
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import Section
 
@@ -74,21 +52,21 @@ _SCALES = "scales of X and W, both or none"
 class GroupScaleTable(Section):
     """`scale_a` or `scale_b` of groups."""
 
-    dtype: Dtype = Field("f32", description=DTYPE)
-    per: Scaling = Field(
+    dtype: tables.Dtype = Field("f32", description=tables.DTYPE)
+    per: tables.Scaling = Field(
         "tensor",
         description="one value (`tensor`), or one per row of X and one per group and column of W (`row`)",
     )
 
 
-class GroupedGemmTable(EpilogueTable):
+class GroupedGemmTable(epilogue.EpilogueTable):
     """`[operation]` of kind `grouped_gemm`."""
 
     kind: Literal["grouped_gemm"] = Field(description=f"`grouped_gemm`: {ABOUT}")
-    a: OperandTable = Field(description="X, M×K, row-major")
-    b: OperandTable = Field(description="W, G×K×N")
-    c: OutputTable = Field(description="Y, M×N, row-major")
-    bias: OperandTable | None = Field(None, description="one value per group and column of Y")
+    a: tables.OperandTable = Field(description="X, M×K, row-major")
+    b: tables.OperandTable = Field(description="W, G×K×N")
+    c: tables.OutputTable = Field(description="Y, M×N, row-major")
+    bias: tables.OperandTable | None = Field(None, description="one value per group and column of Y")
     scale_a: GroupScaleTable | None = Field(None, description=_SCALES)
     scale_b: GroupScaleTable | None = Field(None, description=_SCALES)
 
@@ -96,12 +74,12 @@ class GroupedGemmTable(EpilogueTable):
 def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation | None:
     """The operation of a table; of use only where `problems` got no new error."""
     _check_layouts(problems, table)
-    check_both_scales(problems, table.scale_a, table.scale_b)
+    tables.check_both_scales(problems, table.scale_a, table.scale_b)
     arguments = (*INPUTS, "Y", *SIZES)
-    check_epilogue(problems, table, scales=tuple(SCALES), arguments=arguments)
+    epilogue.check_epilogue(problems, table, scales=tuple(epilogue.SCALES), arguments=arguments)
     dtypes = _dtypes(problems, table)
     own: dict[str, ParameterValue] = {"scaling": "none" if table.scale_a is None else table.scale_a.per}
-    settings = table.settings_for(problems, own, (*INPUTS, *operand_names(table)))
+    settings = table.settings_for(problems, own, (*INPUTS, *epilogue.operand_names(table)))
     return None if dtypes is None else _made(table, dtypes, settings)
 
 
@@ -115,17 +93,17 @@ def _check_layouts(problems: Problems, table: GroupedGemmTable) -> None:
 
 def _dtypes(problems: Problems, table: GroupedGemmTable) -> dict[str, str] | None:
     """Those of `a`, `b`, `bias` and `residual`, which have buffers of their own."""
-    operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
-    usual = OperandTable(dtype=table.c.dtype, layout=None, same_as=None)
+    operands: dict[str, tables.OperandTable] = {"a": table.a, "b": table.b}
+    usual = tables.OperandTable(dtype=table.c.dtype, layout=None, same_as=None)
     for name, given in (("bias", table.bias), ("residual", table.residual)):
         if given is not None:
             operands[name] = (
                 given if given.dtype or name == "bias" else given.model_copy(update={"dtype": table.c.dtype})
             )
-        elif has_step(table, name):
+        elif epilogue.has_step(table, name):
             operands[name] = usual
     places = {name: ("operation", name) for name in operands}
-    buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, dict(places))
+    tables.buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, dict(places))
     found = {}
     for name, operand in operands.items():
         if operand.same_as is not None:
@@ -140,20 +118,22 @@ def _dtypes(problems: Problems, table: GroupedGemmTable) -> dict[str, str] | Non
 
 def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[str, ParameterValue]) -> Operation:
     tensors = _tensors(table, dtypes)
-    accumulator = table.accumulator or accumulator_for(dtypes["a"])
+    accumulator = table.accumulator or tables.accumulator_for(dtypes["a"])
     roles = {role: name for role, name in ROLES.items() if tensors.get(name) is not None}
-    roles |= {f"operand_{name}": name for name in operand_names(table)}
+    roles |= {f"operand_{name}": name for name in epilogue.operand_names(table)}
     steps = _steps(table, tensors, {name: role for role, name in roles.items()})
     per = tuple((step.operand, _per(tensors[roles[step.operand]])) for step in steps if step.operand is not None)
     w = tensors["W"]
     output = Tensor("Y", table.c.dtype, "row", ("M", "N"), ("LDC", "1"), "Y")
     matrices = {
-        name: tensor for name in operand_names(table) if (tensor := tensors[name]) and _per(tensor) == "element"
+        name: tensor
+        for name in epilogue.operand_names(table)
+        if (tensor := tensors[name]) and _per(tensor) == "element"
     }
-    leading = {leading_dimension(name): "N" if one.layout == "row" else "M" for name, one in matrices.items()}
+    leading = {epilogue.leading_dimension(name): "N" if one.layout == "row" else "M" for name, one in matrices.items()}
     return Operation(
         kind="grouped_gemm",
-        inputs=tuple((name, tensors[name]) for name in (*INPUTS, *operand_names(table))),
+        inputs=tuple((name, tensors[name]) for name in (*INPUTS, *epilogue.operand_names(table))),
         outputs=(("Y", output),),
         accumulator=accumulator,
         size_arguments=(*SIZES, *leading),
@@ -173,10 +153,10 @@ def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[
     )
 
 
-def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles: Mapping[str, str]) -> Steps:
+def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles: Mapping[str, str]) -> epilogue.Steps:
     """Return the steps that follow the product, with the roles of operands."""
-    words = [word for word, name in SCALES.items() if tensors[name] is not None]
-    named = steps_of(table, words, bias=table.bias is not None)
+    words = [word for word, name in epilogue.SCALES.items() if tensors[name] is not None]
+    named = epilogue.steps_of(table, words, bias=table.bias is not None)
     return tuple(step.with_operand(None if step.operand is None else roles[step.operand]) for step in named)
 
 
@@ -193,7 +173,7 @@ def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Te
     found: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
     found["X"] = Tensor("X", dtypes["a"], "row", ("M", "K"), ("LDA", "1"), "X")
     found["W"] = Tensor("W", dtypes["b"], layout, ("G", "K", "N"), w_strides, "W")
-    found["Offsets"] = dense("Offsets", "i32", ("G",))
+    found["Offsets"] = tables.dense("Offsets", "i32", ("G",))
     if table.scale_a is not None:
         per = "row" if table.scale_a.per == "row" else "tensor"
         found["inv_scale_x"] = _operand("inv_scale_x", table.scale_a.dtype, per)
@@ -202,8 +182,8 @@ def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Te
         found["inv_scale_w"] = _operand("inv_scale_w", table.scale_b.dtype, per)
     if "bias" in dtypes:
         found["Bias"] = _operand("Bias", dtypes["bias"], "column")
-    for name in operand_names(table):
-        if name == RESIDUAL:
+    for name in epilogue.operand_names(table):
+        if name == epilogue.RESIDUAL:
             layout = "row" if table.residual is None else table.residual.layout or "row"
             found[name] = _operand(name, dtypes["residual"], "element", layout)
         else:
@@ -215,14 +195,14 @@ def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Te
 def _operand(name: str, dtype: str, per: str, layout: str = "row") -> Tensor:
     sizes = _SIZES_OF_OPERANDS[per]
     if per == "element":
-        leading = leading_dimension(name)
+        leading = epilogue.leading_dimension(name)
         return Tensor(name, dtype, layout, sizes, (leading, "1") if layout == "row" else ("1", leading), name)
     return Tensor(name, dtype, "row", sizes, ("N", "1") if per == "column" else ("1",), name)
 
 
 def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
     """By what they are called, the sizes that an instance is verified on: about its tile, in few and many groups."""
-    m, n, k = (extent(parameters, f"Tile{axis}", usual) for axis, usual in (("M", 128), ("N", 128), ("K", 32)))
+    m, n, k = (tables.extent(parameters, f"Tile{axis}", usual) for axis, usual in (("M", 128), ("N", 128), ("K", 32)))
     vector = 16  # elements: sizes that are contiguous are whole vectors of any dtype
 
     def whole(size: int) -> int:

@@ -18,13 +18,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import LanguageProvider, NoAnswerError
 from ckwatch_lsp.session.session import Session
-from ckwatch_lsp.templates.adapter.conversion import (
-    complete,
-    locations,
-    matching_symbols,
-    replacements,
-    signature_information,
-)
+from ckwatch_lsp.templates.adapter import conversion
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
 from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues
 from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateTarget
@@ -99,13 +93,13 @@ class TemplateProvider(LanguageProvider):
         unit = self._active.unit(document)
         if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
             parameters = {name: toml_value(value) for name, value in detail.parameters.items()}
-        return await to_thread.run_sync(complete, document, templates, file, position, parameters, context)
+        return await to_thread.run_sync(conversion.complete, document, templates, file, position, parameters, context)
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The macro, hook or filter that is being called."""
         _, templates, file = await self._library.of(document)
         calls = await to_thread.run_sync(signatures, templates.index, file.path, position)
-        return signature_information(calls) if calls else None
+        return conversion.signature_information(calls) if calls else None
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
         """Return the places that give a name its value: in templates, or for a parameter in the kernel file."""
@@ -119,7 +113,7 @@ class TemplateProvider(LanguageProvider):
                 places += await self._given(document, folder, templates, entity)
             else:
                 places += [(each.path, each.range) for each in templates.index.definitions(entity)]
-        return await locations(self._session, places)
+        return await conversion.locations(self._session, places)
 
     async def references(
         self, document: TextDocument, position: Position, *, declaration: bool
@@ -133,7 +127,7 @@ class TemplateProvider(LanguageProvider):
             if isinstance(entity, InstanceParameter):
                 in_files = await kernel_places(self._session, folder, templates, entity.name, entity.templates)
                 places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
-        return await locations(self._session, places)
+        return await conversion.locations(self._session, places)
 
     async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
         """Return the name to rename."""
@@ -155,7 +149,7 @@ class TemplateProvider(LanguageProvider):
         built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
         if built_in is not None:
             raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' uses this name too")
-        return self._session.workspace_edit(await replacements(self._session, places, name))
+        return self._session.workspace_edit(await conversion.replacements(self._session, places, name))
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
         """Names of other templates."""
@@ -182,7 +176,7 @@ class TemplateProvider(LanguageProvider):
         for folder in list(self._session.folders.values()):
             templates = await self._library.templates(folder)
             for name, kind, container, path, reach in await to_thread.run_sync(
-                matching_symbols, templates, query, str(folder.root)
+                conversion.matching_symbols, templates, query, str(folder.root)
             ):
                 if path not in documents:
                     documents[path] = await self._session.text_at(path)

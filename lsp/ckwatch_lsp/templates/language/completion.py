@@ -314,18 +314,13 @@ def _of_statement(
     """Return the completions of a statement at a place that takes no expression."""
     last = before[-1] if before else ""
     depth = sum(text in ("(", "[", "{") for text in before) - sum(text in (")", "]", "}") for text in before)
-    if keyword in ("macro", "block") and len(before) == 1:
-        return "nothing", ()
-    if keyword == "macro" and last in ("(", ",") and depth == 1:
-        return "nothing", ()
-    if keyword == "set" and len(before) == 1:
+    names = keyword in ("macro", "block", "set", "endblock") and len(before) == 1
+    if names or (keyword == "macro" and last in ("(", ",") and depth == 1):
         return "nothing", ()
     if keyword == "for" and "in" not in before:
         return ("nothing", ()) if last in ("for", ",", "(") else ("operator", keyword_candidates(("in",)))
     if keyword == "for" and _is_value(last) and depth == 0:
         return "operator", keyword_candidates(("if", "recursive", *_OPERATORS))
-    if keyword == "endblock" and len(before) == 1:
-        return "nothing", ()
     if keyword in ("include", "import", "from") and len(before) > 1 and depth == 0:
         if keyword == "from" and "import" in before:
             if last in ("import", ","):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.model.sol_score import sol_score
+from ckwatch.engine.queries.ranking import sol_score
 
 
 @pytest.mark.parametrize(
