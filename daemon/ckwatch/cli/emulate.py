@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.toolchain import trusted_workspace
 from ckwatch.codeobject.kernel_names import readable_names
 from ckwatch.compile.store.artifacts import default_folder
@@ -43,8 +44,9 @@ def run(options: argparse.Namespace) -> int:
     if root is not None:
         settings = load_workspace(root).settings
         choice, store = settings.toolchain, settings.store.folder or store
-    toolchain = discover(choice)
-    library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
+    toolchain = dependency(options, "discover", discover)(choice)
+    build = dependency(options, "build_library", build_library)
+    library = anyio.run(partial(build, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
     folders = [str(library.parent), *filter(None, [os.environ.get(LIBRARIES_VARIABLE)])]
     with tempfile.NamedTemporaryFile(prefix="ckwatch-findings-") as report:
         told = {

@@ -52,9 +52,9 @@ def in_order(trials: Sequence[AssumptionTrial]) -> list[AssumptionTrial]:
     return sorted(trials, key=lambda trial: order[trial.assumption])
 
 
-def without_places(text: str) -> str:
+def without_places(text: str, host: str | None = None) -> str:
     """A text with names of folders, of this machine and of its user left out."""
-    named = {platform.node(): "HOST", os.environ.get("USER", ""): "USER", Path.home().name: "USER"}
+    named = {host or platform.node(): "HOST", os.environ.get("USER", ""): "USER", Path.home().name: "USER"}
     text = _PATH.sub(r"…/\1", text)
     for name, stands in named.items():
         if len(name) > 2 and name not in ("root", "cuda", "hip"):

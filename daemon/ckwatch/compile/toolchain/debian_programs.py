@@ -20,7 +20,9 @@ import anyio.to_thread
 
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
 from ckwatch.compile.toolchain.install_steps import (
+    USUAL_TOOLS,
     InstallStep,
+    InstallTools,
     OnProgress,
     archive,
     check_space,
@@ -33,7 +35,7 @@ from ckwatch.compile.toolchain.install_steps import (
     writing,
 )
 from ckwatch.compile.toolchain.installations import remove_tree
-from ckwatch.compile.toolchain.relocate import relocate, settle
+from ckwatch.compile.toolchain.relocate import settle
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
@@ -77,6 +79,7 @@ async def fetch_program(
     *,
     mirror: str | None = None,
     force: bool = False,
+    tools: InstallTools = USUAL_TOOLS,
 ) -> Path:
     """Fetch a program into `folder`, unless it is there and no `force`; returns where the program is.
 
@@ -85,10 +88,10 @@ async def fetch_program(
     present = None if force else _present(folder, wanted)
     if present is not None:
         return present
-    sources = await archive(mirror)
+    sources = await archive(mirror, tools)
     async with writing(folder, progress):
         present = None if force else _present(folder, wanted)  # the one that held the lock may have fetched it
-        return present or await _build(folder, wanted, sources, progress)
+        return present or await _build(folder, wanted, sources, progress, tools)
 
 
 def _present(folder: Path, wanted: DebianProgram) -> Path | None:
@@ -106,9 +109,11 @@ def _is_complete(tree: Path) -> bool:
     return True
 
 
-async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress) -> Path:
+async def _build(
+    folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress, tools: InstallTools
+) -> Path:
     downloads = folder / ".downloads"
-    apt, suite = await _archive_with(wanted.package, sources, downloads, progress)
+    apt, suite = await _archive_with(wanted.package, sources, downloads, progress, tools)
     progress(InstallStep("Choosing packages"))
     packages = await apt.locate(await apt.resolve([wanted.package], suite))
     check_space(folder, packages, apt.archives, wanted.tree_bytes)
@@ -121,7 +126,7 @@ async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progr
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
         await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
         progress(InstallStep("Relocating"))
-        await anyio.to_thread.run_sync(relocate, work, final)
+        await anyio.to_thread.run_sync(tools.relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
         progress(InstallStep(f"Trying {Path(wanted.path).name}"))
         program = final / wanted.path
@@ -152,14 +157,14 @@ def _tidy(work: Path, final: Path) -> None:
 
 
 async def _archive_with(
-    package: str, sources: AptSources, downloads: Path, progress: OnProgress
+    package: str, sources: AptSources, downloads: Path, progress: OnProgress, tools: InstallTools
 ) -> tuple[PrivateApt, str]:
     """The first suite that has the package, with its index read. Raises `ToolchainError` when none has it."""
     looked: list[str] = []
     hint = None
     for suites in _SUITES:
         progress(InstallStep(f"Reading the package index of Debian {suites[0]}"))
-        apt = PrivateApt(downloads / "apt", replace(sources, suites=suites))
+        apt = tools.open_apt(downloads / "apt", replace(sources, suites=suites))
         try:
             await apt.update()
         except ToolchainError as error:

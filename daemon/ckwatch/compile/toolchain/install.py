@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -19,10 +20,11 @@ import anyio.from_thread
 
 from ckwatch.compile.toolchain import composable_kernel, debian, installations
 from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
-from ckwatch.compile.toolchain.debian import AptSources, PrivateApt
-from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.debian import AptSources
 from ckwatch.compile.toolchain.install_steps import (
+    USUAL_TOOLS,
     InstallStep,
+    InstallTools,
     OnProgress,
     archive,
     check_space,
@@ -36,16 +38,20 @@ from ckwatch.compile.toolchain.install_steps import (
     writing,
 )
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
-from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
-_TREE_BYTES = 800_000_000
+TREE_BYTES = 800_000_000
 
 
 async def install(
-    *, mirror: str | None = None, force: bool = False, progress: OnProgress = lambda _: None
+    *,
+    mirror: str | None = None,
+    force: bool = False,
+    progress: OnProgress = lambda _: None,
+    tools: InstallTools = USUAL_TOOLS,
+    tree_bytes: int = TREE_BYTES,
 ) -> installations.ToolchainManifest:
     """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
 
@@ -58,16 +64,16 @@ async def install(
     present = installations.current(folder)
     if present is not None and not force:
         return present
-    sources = await archive(mirror)
+    sources = await archive(mirror, tools)
     async with writing(folder, progress):
         present = installations.current(folder)  # the one that held the lock may have built it
         if present is not None and not force:
             return present
-        return await _build(folder, sources, progress)
+        return await _build(folder, sources, progress, tools, tree_bytes)
 
 
 async def install_composable_kernel(
-    *, force: bool = False, progress: OnProgress = lambda _: None
+    *, force: bool = False, progress: OnProgress = lambda _: None, fetch: Callable[..., None] = fetch
 ) -> ComposableKernelSources:
     """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
     are there already and no `force`, nothing is done.
@@ -102,18 +108,20 @@ async def install_composable_kernel(
         return await anyio.to_thread.run_sync(add)
 
 
-async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> installations.ToolchainManifest:
+async def _build(
+    folder: Path, sources: AptSources, progress: OnProgress, tools: InstallTools, tree_bytes: int
+) -> installations.ToolchainManifest:
     downloads = folder / ".downloads"
-    apt = PrivateApt(downloads / "apt", sources)
+    apt = tools.open_apt(downloads / "apt", sources)
     progress(InstallStep("Reading the package indexes"))
     await apt.update()
     progress(InstallStep("Choosing packages"))
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
-    packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
+    packages = await apt.locate([*tools.select(await apt.describe(closure)), (openmp, None)])
     rocm = next(_upstream(package.version) for package in packages if package.name == "hipcc")
     name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
-    check_space(folder, packages, apt.archives, _TREE_BYTES)
+    check_space(folder, packages, apt.archives, tree_bytes)
 
     await download(apt, packages, progress)
     sweep(folder, "rocm-*", installations.MANIFEST)
@@ -124,7 +132,7 @@ async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> ins
         major = _llvm_major(work)
         _complete_layout(work, major)
         progress(InstallStep("Relocating"))
-        await anyio.to_thread.run_sync(relocate, work, final)
+        await anyio.to_thread.run_sync(tools.relocate, work, final)
         await anyio.to_thread.run_sync(move_in, work, final, installations.MANIFEST)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -132,7 +140,7 @@ async def _build(folder: Path, sources: AptSources, progress: OnProgress) -> ins
     hint = "Please report this to ckwatch, with the output of `ckwatch doctor`."
     await try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
     progress(InstallStep("Completing it for this machine"))
-    missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
+    missing = await tools.add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
         progress(InstallStep(f"Without {problem}"))
     versions = {package.name: _upstream(package.version) for package in packages}
