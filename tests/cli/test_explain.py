@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written(bench: Bench, capsys: Capture, arguments:
 
 
 def test_an_unknown_unit(bench: Bench, capsys: Capture) -> None:
-    assert main(["explain", "k/noe", "--time", "-C", str(bench.root)]) == 2
+    assert main(["explain", "k/noe", "--time", "-C", str(bench.root)], connected=bench.connected) == 2
     assert "no kernel, instance or unit is called 'k/noe'" in capsys.readouterr().err
 
 
