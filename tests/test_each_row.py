@@ -25,7 +25,8 @@ def test_all_rows_that_fail_are_named() -> None:
 
 
 def test_a_table_without_rows_fails() -> None:
-    for rows in ([], list[int]):
+    empty: list[int] = []
+    for rows in (empty, list[int]):
         with pytest.raises(AssertionError, match="no rows"):
             each_row("number", rows)(pytest.fail)()
 
