@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from benchmarks import choosing, reporting
-from benchmarks.__main__ import PROGRAMS
 from benchmarks.reporting import PROVEN, Row, code_of, doubt_of, row
+from helpers.each_row import each_row
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,7 +67,13 @@ def measured(name: str, runs: int = PROVEN) -> Row:
     return row(name, [1.0] * runs, [2.0] * runs, reference_name="another", unit="s", goal="less", met=lambda *_: True)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def programs() -> tuple[ModuleType, ...]:
+    from benchmarks.__main__ import PROGRAMS  # with Chromium's driver and an editor's
+
+    return PROGRAMS
+
+
+@each_row("program", programs)
 def test_what_a_program_measures_is_there(program: ModuleType) -> None:
     assert [path for path in code_of(program.__name__.rpartition(".")[2]) if not (ROOT / path).exists()] == []
 

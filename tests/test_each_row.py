@@ -25,5 +25,23 @@ def test_all_rows_that_fail_are_named() -> None:
 
 
 def test_a_table_without_rows_fails() -> None:
-    with pytest.raises(AssertionError, match="no rows"):
-        each_row("number", [])(pytest.fail)()
+    empty: list[int] = []
+    for rows in (empty, list[int]):
+        with pytest.raises(AssertionError, match="no rows"):
+            each_row("number", rows)(pytest.fail)()
+
+
+def test_rows_are_made_when_the_test_runs() -> None:
+    made, tried = [], []
+
+    def rows() -> list[int]:
+        made.append(1)
+        return [1, 2]
+
+    @each_row("number", rows)
+    def test(number: int) -> None:
+        tried.append(number)
+
+    assert not made
+    test()
+    assert (made, tried) == ([1], [1, 2])

@@ -71,8 +71,9 @@ def test_a_step_that_fails_keeps_no_other_from_running(capfd: pytest.CaptureFixt
 
 
 def test_a_broken_file_and_a_dead_process_keep_no_other_test_from_running(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_broken.py").write_text("import nothing_of_this_name")
@@ -84,6 +85,7 @@ def test_a_broken_file_and_a_dead_process_keep_no_other_test_from_running(
         "tests/test_broken.py",
         "tests/test_killed.py::test_it",
     ]
+    assert [*tmp_path.glob("tests/__pycache__/test_well.*.pyc")], "tests are compiled once, not in each process"
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def pytest(chosen: str, *files: str, processes: int = PROCESSES, root: Path = RO
     def run(options: Sequence[str]) -> Result:
         command = [sys.executable, "-m", "pytest", "-q", *pool, "-m", chosen, *options, *files]
         environment = {"PYTHONHASHSEED": str(random.getrandbits(31)), **os.environ}  # the same tests in every process
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would rewrite the asserts of all tests
         with subprocess.Popen(
             command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:

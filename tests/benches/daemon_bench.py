@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import cast
 
 import anyio
 
+from ckwatch.client import Client, connect
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.answers import Daemon
 from ckwatch.engine.bootstrap import open_engine
@@ -94,6 +96,12 @@ class Bench:
         script.chmod(0o755)
         (self.folder / "object").write_bytes(OBJECT)
         (self.folder / "so").write_bytes(elf(dynamic_symbols((PLACEHOLDER, 1, 0, 5))))
+
+    @asynccontextmanager
+    async def connected(self, _options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+        """As `ckwatch.cli.session.connected`, to a private daemon with this compiler."""
+        async with connect(start, private=True, open_engine=lambda _root: self.open()) as client:
+            yield client
 
     def write(self, name: str, text: str) -> str:
         """Save a file of the workspace as most editors do; its absolute path."""

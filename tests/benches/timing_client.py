@@ -6,9 +6,12 @@ import argparse
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.imports.records import ImportedTimingsFile
+from ckwatch.cli import main, session
+from ckwatch.client import Client
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.timings import Timing
@@ -156,6 +159,10 @@ class TimingClient:
     async def remove_imported(self, path: str) -> None:
         self._ask("remove_imported", path)
 
+    def run(self, *arguments: str) -> int:
+        """Run a command that connects to this client, and return its exit status."""
+        return main([*arguments], connected=connecting_to(self))
+
     def of(self, call: str) -> list[tuple[object, ...]]:
         """The arguments of the calls of one name."""
         return [asked[1:] for asked in self.asked if asked[0] == call]
@@ -175,6 +182,31 @@ def connecting_to(client: TimingClient) -> Connect:
         yield client
 
     return connected
+
+
+class _KnowingClient:
+    """Answers `best` with given timings, and everything else as the client does."""
+
+    def __init__(self, client: Client, known: list[RankedTiming]) -> None:
+        self._client = client
+        self._known = known
+
+    async def best(self, *_: object, **_options: object) -> list[RankedTiming]:
+        return self._known
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def knowing(known: list[RankedTiming], connected: Callable[..., Any] = session.connected) -> Callable[..., Any]:
+    """As `connected`; the history of the workspace has these timings."""
+
+    @asynccontextmanager
+    async def to_client(options: argparse.Namespace, start: Path) -> AsyncIterator[_KnowingClient]:
+        async with connected(options, start) as client:
+            yield _KnowingClient(client, known)
+
+    return to_client
 
 
 def numbered(records: Sequence[TimingRecord]) -> list[TimingRecord]:

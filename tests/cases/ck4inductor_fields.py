@@ -1,8 +1,23 @@
-"""An operation of ck4inductor's list of universal GEMMs."""
+"""An operation of ck4inductor's list of universal GEMMs, and an installation that lists it."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
+
+from ckwatch.compile.toolchain.composable_kernel import ComposableKernelSources, sources_folder
+from ckwatch.compile.toolchain.installations import cache_folder
+
+_MODULE = """
+from dataclasses import make_dataclass
+
+LISTED = {listed!r}
+
+def gen_ops_library():
+    made = make_dataclass("CKGemmOperation", LISTED[0])
+    return [made(**one) for one in LISTED]
+"""
 
 GEMM: dict[str, Any] = {
     "a_layout": "Row", "b_layout": "Col", "ds_layouts": (), "c_layout": "Row",
@@ -27,3 +42,11 @@ GEMM: dict[str, Any] = {
     "block_gemm_pipeline_version": "BlockGemmPipelineVersion::v3",
     "a_compute_dtype": None, "b_compute_dtype": None,
 }  # fmt: skip
+
+
+def install_list(*listed: dict[str, Any]) -> Path:
+    """Install a ck4inductor with this list of universal GEMMs in the cache folder, and return its package of them."""
+    package = ComposableKernelSources(sources_folder(cache_folder(os.environ))).python / "ck4inductor/universal_gemm"
+    package.mkdir(parents=True)
+    (package / "gen_instances.py").write_text(_MODULE.format(listed=[*listed]))
+    return package

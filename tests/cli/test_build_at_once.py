@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benches.own_daemons import daemon_folders, small_workspace
-from ckwatch.cli import build_at_once, main
+from ckwatch.cli import main
 from ckwatch.cli.signals import INTERRUPTED
 from ckwatch.client.blocking_exchange import BlockingExchange
 
@@ -39,18 +40,17 @@ def served(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workspace
 
 
-def outcome(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def outcome(capsys: pytest.CaptureFixture[str], *words: str, **dependencies: Any) -> tuple[int, str, str]:
     capsys.readouterr()
-    status = main(["check", *words])
+    status = main(["check", *words], **dependencies)
     found = capsys.readouterr()
     return status, re.sub(r"in [\d.]+ s$|\"seconds\": [\d.]+", "TIME", found.out, flags=re.MULTILINE), found.err
 
 
 LOADED = """
 import sys
-from ckwatch.cli import build_at_once, main
-build_at_once.AT_ONCE_S = 3600.0
-main(sys.argv[1:])
+from ckwatch.cli import main
+main(sys.argv[1:], at_once_s=3600.0)
 print(*sys.modules, file=sys.stderr)
 """
 
@@ -72,21 +72,17 @@ def test_nothing_slow_is_loaded(served: Path, options: tuple[str, ...]) -> None:
     "words", [(), ("--json",), ("k",), (".",), ("k.kernel.toml",), ("templates/t.hip.j2",), ("other",), ("k", "other")]
 )
 def test_the_same_as_when_it_is_followed(
-    served: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    served: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 3600.0)
-    at_once = outcome(capsys, *words)
-    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 0.0)
-    assert outcome(capsys, *words) == at_once
+    assert outcome(capsys, *words, at_once_s=3600.0) == outcome(capsys, *words, at_once_s=0.0)
 
 
 def test_paths_by_another_name_of_the_workspace(
-    served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = tmp_path / "link"
     link.symlink_to(served)
-    monkeypatch.setattr(build_at_once, "AT_ONCE_S", 3600.0)
-    status, out, _ = outcome(capsys, str(link / "k.kernel.toml"))
+    status, out, _ = outcome(capsys, str(link / "k.kernel.toml"), at_once_s=3600.0)
     assert status == 1
     assert out.startswith("  failed  k/one@")
     assert "\ntemplates/t.hip.j2:1:19: error: " in out

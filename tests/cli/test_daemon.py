@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from ckwatch.cli import daemon, main
+from ckwatch.cli import main
 from ckwatch.system.file_locks import unlock
 from ckwatch.wire.endpoint import acquire, endpoint_of, owner, prepare_folder
 
 Capture = pytest.CaptureFixture[str]
 
 
-def run(capsys: Capture, root: Path, *arguments: str) -> tuple[int, str, str]:
+def run(capsys: Capture, root: Path, *arguments: str, **dependencies: Any) -> tuple[int, str, str]:
     """Exit status, output and errors of a command."""
-    status = main([*arguments, "-C", str(root)])
+    status = main([*arguments, "-C", str(root)], **dependencies)
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
@@ -68,11 +68,7 @@ def test_a_life(daemons: Path, small: Path, capsys: Capture) -> None:
     assert f"process {second['pid']}, for {small}" in out
 
 
-def test_a_daemon_that_hangs_is_killed(
-    daemons: Path, small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(daemon, "ASKED_S", 0.3)
-    monkeypatch.setattr(daemon, "TERMINATED_S", 1.0)
+def test_a_daemon_that_hangs_is_killed(daemons: Path, small: Path, capsys: Capture) -> None:
     prepare_folder(endpoint_of(small).lock.parent)
     script = (
         "import signal, sys, time; from pathlib import Path; from ckwatch.wire.endpoint import acquire, endpoint_of\n"
@@ -84,7 +80,7 @@ def test_a_daemon_that_hangs_is_killed(
     with subprocess.Popen([sys.executable, "-c", script, str(small)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        status, out, errors = run(capsys, small, "stop")
+        status, out, errors = run(capsys, small, "stop", patience_s=(0.3, 1.0))
     assert (status, out) == (0, f"stopped the daemon by SIGKILL (process {process.pid})\n")
     assert [line.split("sending ")[1].split()[0] for line in errors.splitlines()] == ["SIGTERM", "SIGKILL"]
     assert owner(endpoint_of(small)) is None
@@ -140,18 +136,15 @@ def test_a_state_folder_that_cannot_be_written_is_a_warning(daemons: Path, small
     assert run(capsys, small, "stop")[0] == 0
 
 
-def test_a_process_that_is_not_the_daemon_is_left_alone(
-    daemons: Path, small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_not_the_daemon_is_left_alone(daemons: Path, small: Path, capsys: Capture) -> None:
     """A lock that is held, perhaps in another container, and names a process that is somebody else's here."""
-    monkeypatch.setattr(daemon, "ASKED_S", 0.3)
     endpoint = endpoint_of(small)
     prepare_folder(endpoint.lock.parent)
     lock = acquire(endpoint)
     assert lock is not None
     with subprocess.Popen(["sleep", "60"]) as other:
         os.pwrite(lock, f"{other.pid:>9}\n".encode(), 0)
-        status, _, errors = run(capsys, small, "stop")
+        status, _, errors = run(capsys, small, "stop", patience_s=(0.3, 1.0))
         assert other.poll() is None
         other.kill()
     unlock(endpoint.lock, lock)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ckwatch.cli import emulate, main
+from ckwatch.cli import main
 from fakes.hip_stand_in import build_hip
 from helpers.code_objects import content
 
@@ -27,9 +28,12 @@ sys.exit(int(sys.argv[2]))
 """
 
 
-@pytest.fixture(autouse=True)
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A toolchain, and a library that is built."""
+Emulate = Callable[..., int]
+
+
+@pytest.fixture
+def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Emulate:
+    """The command, with a toolchain and a library that is built; returns its exit status."""
     library = build_hip(tmp_path) / "lib/libamdhip64.so.7"
     library.with_name("libamdhip64.so").rename(library)
 
@@ -41,17 +45,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return library
 
     found = SimpleNamespace(clang=Path("/clang"), objdump=Path("/objdump"))
-    monkeypatch.setattr(emulate, "discover", lambda _choice: found)
-    monkeypatch.setattr(emulate, "build_library", build_library)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
+    def run(*words: str) -> int:
+        return main(["emulate", *words], discover=lambda _choice: found, build_library=build_library)
 
-def run(*arguments: str) -> int:
-    return main(["emulate", "--arch", "gfx90a", sys.executable, "-c", PROGRAM, *arguments])
+    return run
 
 
-def test_a_program_gets_the_emulator(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def run(emulate: Emulate) -> Emulate:
+    """`PROGRAM` on the emulator."""
+    return partial(emulate, "--arch", "gfx90a", sys.executable, "-c", PROGRAM)
+
+
+def test_a_program_gets_the_emulator(run: Emulate, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("right", "0", "--arch", "-C") == 0
     printed, said = capfd.readouterr()
     assert printed == "gfx90a /objdump ['0', '--arch', '-C']\n"
@@ -61,7 +70,9 @@ def test_a_program_gets_the_emulator(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("ends", "status"), [("0", 1), ("3", 3)])
-def test_what_was_found_is_told_at_the_end(capfd: pytest.CaptureFixture[str], ends: str, status: int) -> None:
+def test_what_was_found_is_told_at_the_end(
+    run: Emulate, capfd: pytest.CaptureFixture[str], ends: str, status: int
+) -> None:
     assert run("wrong", ends) == status
     said = capfd.readouterr()
     assert said.out == f"gfx90a /objdump ['{ends}']\n"
@@ -69,8 +80,8 @@ def test_what_was_found_is_told_at_the_end(capfd: pytest.CaptureFixture[str], en
     assert "the emulator does not know `v_foo v0, v1`" in said.err
 
 
-def test_the_status_of_a_program_that_is_killed() -> None:
-    assert main(["emulate", "sh", "-c", "kill -9 $$"]) == 137
+def test_the_status_of_a_program_that_is_killed(emulate: Emulate) -> None:
+    assert emulate("sh", "-c", "kill -9 $$") == 137
 
 
 NO_PROGRAMS = {
@@ -88,12 +99,12 @@ NO_PROGRAMS = {
 def test_what_cannot_be_run_is_said_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    monkeypatch.setattr(emulate, "discover", None)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     program = Path(sys.executable).read_bytes()[:64]
     files = {"plain": program, "words": b"words\n", "object": program[:16] + b"\1\0" + program[18:]}
     for entry, text in (files | {"code.hsaco": content("limits.gfx942")}).items():
         (tmp_path / entry).write_bytes(text)
         (tmp_path / entry).chmod(0o644 if entry == "plain" else 0o755)
-    assert main(["emulate", name]) == 2
+    assert main(["emulate", name], discover=None) == 2
     assert f"{name} cannot be run: {NO_PROGRAMS[name]}" in capfd.readouterr().err

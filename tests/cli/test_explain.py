@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from benches.daemon_bench import TEMPLATE, Bench
-from ckwatch.cli import main, session
+from ckwatch.cli import main
 from ckwatch.cli.explain import WIDTH, compile_time_lines
-from ckwatch.client import Client, connect
 from ckwatch.compile.timetrace.summary import TemplateCost
 from ckwatch.wire.messages import PassTime, TimeTrace
 
@@ -28,18 +24,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     script = tmp_path / "hipcc"
     script.write_text(script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\ncp '{TRACES}'/*.json . 2>/dev/null\n"))
 
-    @asynccontextmanager
-    async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
-        async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
-            yield client
-
-    monkeypatch.setattr(session, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made
 
 
 def explained(bench: Bench, *arguments: str) -> int:
-    return main(["explain", "k/one", "-C", str(bench.root), "--color", "never", *arguments])
+    return main(["explain", "k/one", "-C", str(bench.root), "--color", "never", *arguments], connected=bench.connected)
 
 
 SHOWN = """\
@@ -113,7 +103,7 @@ def test_a_file_that_cannot_be_written(bench: Bench, capsys: Capture, arguments:
 
 
 def test_an_unknown_unit(bench: Bench, capsys: Capture) -> None:
-    assert main(["explain", "k/noe", "--time", "-C", str(bench.root)]) == 2
+    assert main(["explain", "k/noe", "--time", "-C", str(bench.root)], connected=bench.connected) == 2
     assert "no kernel, instance or unit is called 'k/noe'" in capsys.readouterr().err
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benches.daemon_bench import KERNEL
-from ckwatch.cli import main, session
-from ckwatch.client import Client, connect
+from ckwatch.cli import main
+from ckwatch.client import Client
 from engine.code_workspace import CodeBench, with_figures
 
 Capture = pytest.CaptureFixture[str]
@@ -25,18 +26,13 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
     made.compiles_to(with_figures(vgpr_spill_count=9), tile=2)
     made.compiles_to(with_figures(vgpr_count=200), tile=3)
 
-    @asynccontextmanager
-    async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
-        async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
-            yield client
-
-    monkeypatch.setattr(session, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made
 
 
-def run(bench: CodeBench, *arguments: str) -> int:
-    return main([*arguments, "-C", str(bench.root), "--color", "never"])
+def run(bench: CodeBench, *arguments: str, connected: Callable[..., Any] | None = None) -> int:
+    command = [*arguments, "-C", str(bench.root), "--color", "never"]
+    return main(command, connected=connected or bench.connected)
 
 
 def test_a_build_prints_warnings_and_does_not_fail_for_them(bench: CodeBench, capsys: Capture) -> None:
@@ -66,27 +62,25 @@ def test_a_build_as_json_has_figures(bench: CodeBench, capsys: Capture) -> None:
 
 @pytest.mark.parametrize(("macros", "status", "outcome"), [("", 0, "built"), ("BROKEN\n", 1, "failed")])
 def test_what_the_command_caused_is_not_from_the_store(
-    bench: CodeBench, capsys: Capture, monkeypatch: pytest.MonkeyPatch, macros: str, status: int, outcome: str
+    bench: CodeBench, capsys: Capture, macros: str, status: int, outcome: str
 ) -> None:
     """A daemon that starts compiles what was edited before it is asked, and a request is followed after a second."""
     bench.write("templates/macros.j2", macros)
-    connected = vars(session)["connected"]
 
     @asynccontextmanager
     async def compiling(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
-        async with connected(options, start) as client:
+        async with bench.connected(options, start) as client:
             await client.build("k")
             yield client
 
-    monkeypatch.setattr(session, "connected", compiling)
     for from_store in (0, 2):
-        assert run(bench, "build", "k", "--json") == status
+        assert run(bench, "build", "k", "--json", connected=compiling) == status
         summary = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert (summary[outcome], summary["from_store"]) == (2, from_store)
 
 
 def test_the_time_counts_from_the_start_of_the_process(bench: CodeBench, capsys: Capture) -> None:
-    assert main(["build", "k", "-C", str(bench.root), "--json"], age_s=1000.0) == 0
+    assert main(["build", "k", "-C", str(bench.root), "--json"], age_s=1000.0, connected=bench.connected) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seconds"] >= 1000.0
 
 

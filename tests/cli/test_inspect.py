@@ -356,6 +356,15 @@ class FakeClient:
         self.calibrated = Calibrated()
         self.fresh = True
 
+    @asynccontextmanager
+    async def connected(self, *_: Any) -> AsyncIterator[FakeClient]:
+        """As `ckwatch.cli.session.connected`."""
+        yield self
+
+    def run(self, *words: str) -> int:
+        """Run a command that connects to this client, and return its exit status."""
+        return main(words, connected=self.connected)
+
     async def units(self, *_patterns: str) -> list[Any]:
         return [unit_of(UNIT_INSPECTING)]
 
@@ -386,19 +395,12 @@ class FakeClient:
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
-    fake = FakeClient()
-
-    @asynccontextmanager
-    async def asking(*_: Any) -> AsyncIterator[FakeClient]:
-        yield fake
-
-    monkeypatch.setattr("ckwatch.cli.inspect.asking", asking)
-    return fake
+def client() -> FakeClient:
+    return FakeClient()
 
 
 def test_a_unit_is_built_and_inspected(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", UNIT_INSPECTING]) == 0
+    assert client.run("inspect", UNIT_INSPECTING) == 0
     assert client.asked == [("sync",), ("build", UNIT_INSPECTING), ("analysis", UNIT_INSPECTING)]
     printed = capsys.readouterr().out
     assert "gemm<full>" in printed
@@ -407,32 +409,32 @@ def test_a_unit_is_built_and_inspected(client: FakeClient, capsys: pytest.Captur
 
 def test_figures_of_an_earlier_input_are_called_that(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     client.fresh = False
-    assert main(["inspect", UNIT_INSPECTING]) == 0
+    assert client.run("inspect", UNIT_INSPECTING) == 0
     assert capsys.readouterr().out.startswith(f"{UNIT_INSPECTING}, artifact abc, of an earlier input\n")
-    assert main(["inspect", UNIT_INSPECTING, "--json"]) == 0
+    assert client.run("inspect", UNIT_INSPECTING, "--json") == 0
     assert json.loads(capsys.readouterr().out)["fresh"] is False
 
 
 def test_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", UNIT_INSPECTING, "--json"]) == 0
+    assert client.run("inspect", UNIT_INSPECTING, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["unit"], found["fresh"], found["kernels"][0]["resources"]["vgprs"]) == (UNIT_INSPECTING, True, 194)
 
 
 def test_a_ranking_names_part_and_shape(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank", "gemm", "--shape", "4096", "--arch", "gfx942", "--part", "MI300X"]) == 0
+    assert client.run("rank", "gemm", "--shape", "4096", "--arch", "gfx942", "--part", "MI300X") == 0
     assert client.asked == [("sync",), ("predicted", "gemm", "4096", "gfx942", "MI300X")]
     assert "predicted for MI300X" in capsys.readouterr().out
 
 
-def test_a_ranking_needs_a_shape(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ranking_needs_a_shape(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["rank", "gemm"])
+        client.run("rank", "gemm")
     assert "--shape" in capsys.readouterr().err
 
 
 def test_the_instructions_with_the_main_loop_open(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", UNIT_INSPECTING, "--isa"]) == 0
+    assert client.run("inspect", UNIT_INSPECTING, "--isa") == 0
     assert client.asked == [("sync",), ("build", UNIT_INSPECTING), ("isa", UNIT_INSPECTING, None, True)]
     assert (
         capsys.readouterr().out
@@ -453,21 +455,21 @@ gemm/m128@gfx942, artifact abc
 
 
 def test_all_instructions_of_another_kernel(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", UNIT_INSPECTING, "--kernel", "gemm<tail>", "--whole", "--no-lines"]) == 0
+    assert client.run("inspect", UNIT_INSPECTING, "--kernel", "gemm<tail>", "--whole", "--no-lines") == 0
     assert client.asked[2:] == [("isa", UNIT_INSPECTING, "gemm<tail>", False)]
     printed = capsys.readouterr().out
     assert printed.endswith(LISTING.text)
 
 
 def test_instructions_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", UNIT_INSPECTING, "--isa", "--json"]) == 0
+    assert client.run("inspect", UNIT_INSPECTING, "--isa", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found.pop("schema") == 1
     assert Isa.model_validate(found) == LISTING
 
 
 def test_no_calibration_without_timings(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", "--calibration"]) == 0
+    assert client.run("inspect", "--calibration") == 0
     assert client.asked == [("sync",), ("calibration",)]
     assert capsys.readouterr().out == (
         "no fresh timing has a prediction to compare it with; `ckwatch bench` takes timings\n"
@@ -484,19 +486,19 @@ def test_a_calibration(client: FakeClient, capsys: pytest.CaptureFixture[str]) -
         bound_us=90.0,
     )
     client.calibrated = Calibrated(calibration=calibrate([pair]), timed=2, notes=("no predictions for gfx1100",))
-    assert main(["inspect", "--calibration"]) == 0
+    assert client.run("inspect", "--calibration") == 0
     printed = capsys.readouterr().out
     assert "1 prediction: measured 1.30 × predicted" in printed
     assert "hip:0 (a made-up MI300X)" in printed
     assert printed.endswith("  no predictions for gfx1100\n")
-    assert main(["inspect", "--calibration", "--json"]) == 0
+    assert client.run("inspect", "--calibration", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["ratio"], found["timed"], found["pairs"][0]["measured_us"]) == (1.3, 2, 130.0)
 
 
 def test_timings_that_none_was_predicted_for(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     client.calibrated = Calibrated(timed=1, notes=("no predictions for a made-up part (gfx1100)",))
-    assert main(["inspect", "--calibration"]) == 0
+    assert client.run("inspect", "--calibration") == 0
     assert capsys.readouterr().out == (
         "1 fresh timing, none of them on a device that predictions know\n"
         "  no predictions for a made-up part (gfx1100)\n"
@@ -515,6 +517,6 @@ def test_timings_that_none_was_predicted_for(client: FakeClient, capsys: pytest.
 def test_options_that_do_not_go_together(
     client: FakeClient, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == 2
+    assert client.run(*words) == 2
     assert message in capsys.readouterr().err
     assert client.asked == []

@@ -9,8 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +17,22 @@ import jsonschema_rs
 import pytest
 
 from benches.daemon_bench import KERNEL
-from benches.timing_client import TimingClient, connecting_to, numbered
+from benches.timing_client import TimingClient, connecting_to, knowing, numbered
 from benches.timing_records import failed, record
-from cases.ck4inductor_fields import GEMM
+from cases.ck4inductor_fields import GEMM, install_list
 from ckwatch.bench.report import Devices as FoundDevices
-from ckwatch.cli import main, session
+from ckwatch.cli import main
 from ckwatch.cli.completion import names
-from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.json_output import DIAGNOSTIC_LINE, OUTPUT
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.schema import command_schema, full_schema
-from ckwatch.cli.self_test import command as self_test
 from ckwatch.cli.self_test.kernels import BuiltKernels
-from ckwatch.client import Client, connect
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.model import self_test as names_of_assumptions
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.self_test import AssumptionTrial, TrialOutcome
-from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
 from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
 from engine.code_workspace import CodeBench
@@ -50,17 +46,20 @@ Capture = pytest.CaptureFixture[str]
 
 
 class Reader:
-    """Reads what commands print, and holds it to their schemas. `seen`: the types that lines were of."""
+    """Reads what commands print, and holds it to their schemas.
+
+    `seen`: the types that lines were of; `dependencies`: what `main` hands to the commands."""
 
     def __init__(self, capsys: Capture) -> None:
         self._capsys = capsys
         self.seen: set[str] = set()
+        self.dependencies: dict[str, Any] = {}
 
     def run(self, command: str, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
         """The lines of a command that ends with this status."""
         self._capsys.readouterr()
         given = [*arguments] if "--timings" in arguments else [*arguments, "--json"]
-        assert main([*command.split(), *given]) == status, self._capsys.readouterr()
+        assert main([*command.split(), *given], **self.dependencies) == status, self._capsys.readouterr()
         printed = self._capsys.readouterr().out
         texts = [printed] if "--timings" in arguments else printed.splitlines()
         return [self.read(command, text) for text in texts]
@@ -93,18 +92,13 @@ def reader(capsys: Capture) -> Reader:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
+def bench(tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
     """A workspace whose compiler is a script that leaves real code objects."""
     made = CodeBench(tmp_path / "bench")
     shape = '\n[[shape]]\nname = "small"\nM = 64\nN = 64\nK = 64\n'
     made.write("k.kernel.toml", KERNEL + shape)
 
-    @asynccontextmanager
-    async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
-        async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
-            yield client
-
-    monkeypatch.setattr(session, "connected", connected)
+    reader.dependencies["connected"] = made.connected
     monkeypatch.chdir(made.root)
     return made
 
@@ -159,10 +153,9 @@ def test_units(
     bench.write("templates/k.hip.j2", EXPORTABLE)
     reader.run("export", "k/one", "--out", str(tmp_path))
 
-    async def best(*_: object) -> list[RankedTiming]:
-        return rank_units([record("k/one@gfx942")], {"k/one@gfx942": "a1"}, {})
-
-    monkeypatch.setattr(Client, "best", best)
+    reader.dependencies["connected"] = knowing(
+        rank_units([record("k/one@gfx942")], {"k/one@gfx942": "a1"}, {}), bench.connected
+    )
     reader.run("export", "k", "--autotune", "--out", str(tmp_path))
     bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", "Tile ="))
     assert reader.run("check", status=1)[1]["event"] == "diagnostic"
@@ -179,7 +172,7 @@ def test_units(
 
 def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = TimingClient(tmp_path, A, B)
-    monkeypatch.setattr(session, "connected", connecting_to(client))
+    reader.dependencies["connected"] = connecting_to(client)
     monkeypatch.chdir(tmp_path)
     good = record(A, [100.0] * 20, problem=None)
     (timing,) = record_to_wire(good, "a1")
@@ -233,8 +226,7 @@ def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async def run(*_: Any) -> None:
         return None
 
-    for name, fake in (("find_devices", find), ("build_kernels", build), ("run_self_test", run)):
-        monkeypatch.setattr(self_test, name, fake)
+    reader.dependencies |= {"find_devices": find, "build_kernels": build, "run_self_test": run}
     monkeypatch.chdir(tmp_path)
     _, line, summary = reader.run("bench", "--self-test")
     assert line["trial"]["figures"] == {"ratio": 1.0}
@@ -244,7 +236,7 @@ def test_self_test(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = TimingClient(tmp_path, A, B)
-    monkeypatch.setattr(session, "connected", connecting_to(client))
+    reader.dependencies["connected"] = connecting_to(client)
     monkeypatch.chdir(tmp_path)
     client.verified = (
         VerifyLine(event="began", unit=A),
@@ -286,8 +278,8 @@ def test_the_daemon_and_the_environment(
 
 def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(small)
-    monkeypatch.setattr(ck4inductor, "_python_folder", lambda: tmp_path)
-    monkeypatch.setattr(ck4inductor, "_listed", lambda *_: [GEMM, GEMM])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    install_list(GEMM, GEMM)
     reader.run("import ck4inductor", "gemm")
     (tmp_path / "own.py").write_text('T = "{{ kernel_definition }}"\n')
     reader.run("import inductor", str(tmp_path / "own.py"))
@@ -296,7 +288,7 @@ def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytes
 
 def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = TimingClient(tmp_path, A)
-    monkeypatch.setattr(session, "connected", connecting_to(made))
+    reader.dependencies["connected"] = connecting_to(made)
     monkeypatch.delenv("CKWATCH_NO_DAEMON", raising=False)
     reader.run("import timings", "t.csv")
     reader.run("import timings", "--list")
@@ -305,7 +297,7 @@ def test_imported_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_tuning(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "connected", TunedWorkspace(workspace(tmp_path)).connected)
+    reader.dependencies["connected"] = TunedWorkspace(workspace(tmp_path)).connected
     monkeypatch.chdir(tmp_path)
     reader.run("tune", "slow", "--measurements", "4")
     assert reader.seen == {"TuneStarted", "TuneStep", "TuneSummary"}

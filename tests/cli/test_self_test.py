@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from ckwatch.bench.self_test.session import KernelSteps
 from ckwatch.bench.worker_protocol import SelfTestDone
 from ckwatch.bench.worker_session import WorkerStart
 from ckwatch.cli import main
-from ckwatch.cli.self_test import command
 from ckwatch.cli.self_test.command import Report, chosen_device, report_text, without_places
 from ckwatch.cli.self_test.kernels import BuiltKernels, checked_problems, repeated_problems, shipped_instances
 from ckwatch.model import self_test as names
@@ -34,44 +33,56 @@ PASSED = AssumptionTrial(assumption=names.COPIES, outcome=TrialOutcome.PASSED, f
 FAILED = AssumptionTrial(assumption=names.GATE, outcome=TrialOutcome.FAILED, found="none: /opt/rocm/lib/libx.so is old")
 
 
-@pytest.fixture
-def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[AssumptionTrial]:
-    """Fake of the self-test's output; nothing is measured. The jobs are in `JOBS`."""
-    trials = [PASSED]
-    JOBS.clear()
+FOUND = Devices(devices=(GPU, CPU), absent=(UnavailableKind(kind="hip", why="no library", hint="install it"),))
 
-    async def find(*_: Any, **_more: Any) -> Devices:
-        return Devices(devices=(GPU, CPU), absent=(UnavailableKind(kind="hip", why="no library", hint="install it"),))
 
-    async def build(*_: Any) -> BuiltKernels:
+@dataclass
+class FakeSelfTest:
+    """Stands for finding devices, building and trying; nothing is measured. `jobs` are those that were tried."""
+
+    found: Devices | BenchmarkFailure = FOUND
+    trials: list[AssumptionTrial] = field(default_factory=lambda: [PASSED])
+    jobs: list[tuple[SelfTestJob, WorkerStart]] = field(default_factory=list)
+
+    def command(self, *words: str) -> int:
+        """Run `bench --self-test` and return its exit status."""
+        return main(
+            ["bench", "--self-test", *words],
+            find_devices=self._find,
+            build_kernels=self._build,
+            run_self_test=self._run,
+        )
+
+    async def _find(self, _start: WorkerStart) -> Devices | BenchmarkFailure:
+        return self.found
+
+    async def _build(self, *_: Any) -> BuiltKernels:
         return BuiltKernels(compiler="nvcc 13.0")
 
-    async def run(
+    async def _run(
+        self,
         job: SelfTestJob,
-        _a: Sequence[bytes],
-        _k: KernelSteps,
+        _artifacts: Sequence[bytes],
+        _steps: KernelSteps,
         start: WorkerStart,
         on_trial: Callable[..., None],
-        _s: Any,
+        _on_stage: Any,
     ) -> SelfTestDone:
-        JOBS.append((job, start))
-        for trial in trials:
+        self.jobs.append((job, start))
+        for trial in self.trials:
             on_trial(trial)
         return SelfTestDone(device=GPU, versions={"driver": "1", "NVML": "2"})
 
-    monkeypatch.setattr(command, "find_devices", find)
-    monkeypatch.setattr(command, "build_kernels", build)
-    monkeypatch.setattr(command, "run_self_test", run)
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSelfTest:
     monkeypatch.chdir(tmp_path)
-    return trials
+    return FakeSelfTest()
 
 
-JOBS: list[tuple[SelfTestJob, WorkerStart]] = []
-
-
-def test_a_report_for_an_issue(tried: list[AssumptionTrial], tmp_path: Path, capsys: Capture) -> None:
-    tried.append(FAILED)
-    assert main(["bench", "--self-test"]) == 1
+def test_a_report_for_an_issue(fake: FakeSelfTest, tmp_path: Path, capsys: Capture) -> None:
+    fake.trials.append(FAILED)
+    assert fake.command() == 1
     printed = capsys.readouterr().out
     assert "self-test of cuda:0, test GPU (sm_90)" in printed
     assert "1 passed, 1 failed in" in printed
@@ -85,20 +96,18 @@ def test_a_report_for_an_issue(tried: list[AssumptionTrial], tmp_path: Path, cap
     assert "pci" not in found["device"]
 
 
-def test_all_passed(tried: list[AssumptionTrial], tmp_path: Path, capsys: Capture) -> None:
-    assert main(["bench", "--self-test", "--device", "cpu", "--output", "mine.md"]) == 0
+def test_all_passed(fake: FakeSelfTest, tmp_path: Path, capsys: Capture) -> None:
+    assert fake.command("--device", "cpu", "--output", "mine.md") == 0
     assert f"the report is in {tmp_path / 'mine.md'}" in capsys.readouterr().out
-    assert JOBS[0][0].kind == "cpu"
+    assert fake.jobs[0][0].kind == "cpu"
     assert (tmp_path / "mine.md").exists()
     assert not (tmp_path / "ckwatch-self-test.md").exists()
 
 
-def test_the_launcher_of_the_workspace(
-    tried: list[AssumptionTrial], trusted: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_launcher_of_the_workspace(fake: FakeSelfTest, trusted: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "ckwatch.toml").write_text('[bench]\nlauncher = ["ssh", "box"]\ndevice = "cuda:0"\nlease_wait_s = 7\n')
-    assert main(["bench", "--self-test", "--trust"]) == 0
-    job, start = JOBS[0]
+    assert fake.command("--trust") == 0
+    job, start = fake.jobs[0]
     assert (job.device, job.lease_wait_s) == ("0000:c1:00.0", 7.0)
     assert start.launcher == ("ssh", "box")
     assert start.command == ("python3", "-P", "-m", "ckwatch.bench.worker")
@@ -119,10 +128,10 @@ def test_the_launcher_of_the_workspace(
         (["-C", "/there/is/none"], "there is no /there/is/none"),
     ],
 )
-def test_mistakes(tried: list[AssumptionTrial], arguments: list[str], message: str, capsys: Capture) -> None:
-    assert main(["bench", "--self-test", *arguments]) == 2
+def test_mistakes(fake: FakeSelfTest, arguments: list[str], message: str, capsys: Capture) -> None:
+    assert fake.command(*arguments) == 2
     assert message in capsys.readouterr().err
-    assert JOBS == []
+    assert fake.jobs == []
 
 
 def test_a_report_without_a_self_test(capsys: Capture) -> None:
@@ -130,14 +139,11 @@ def test_a_report_without_a_self_test(capsys: Capture) -> None:
     assert "add --self-test" in capsys.readouterr().err
 
 
-def test_a_worker_that_cannot_be_started(
-    tried: list[AssumptionTrial], monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    async def find(*_: Any, **_more: Any) -> BenchmarkFailure:
-        return BenchmarkFailure(kind=FailureKind.LAUNCHER, message="the worker did not start", hint="see the launcher")
-
-    monkeypatch.setattr(command, "find_devices", find)
-    assert main(["bench", "--self-test"]) == 2
+def test_a_worker_that_cannot_be_started(fake: FakeSelfTest, capsys: Capture) -> None:
+    fake.found = BenchmarkFailure(
+        kind=FailureKind.LAUNCHER, message="the worker did not start", hint="see the launcher"
+    )
+    assert fake.command() == 2
     assert "the worker did not start" in capsys.readouterr().err
 
 
@@ -167,9 +173,8 @@ def test_what_is_nobody_elses_business(text: str, kept: str) -> None:
 
 
 def test_names_of_the_machine_and_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.node", lambda: "build-box")
     monkeypatch.setenv("USER", "someone")
-    assert without_places("held by someone@build-box, process 7") == "held by USER@HOST, process 7"
+    assert without_places("held by someone@build-box, process 7", "build-box") == "held by USER@HOST, process 7"
 
 
 def test_a_report_that_did_not_come_to_its_end() -> None:

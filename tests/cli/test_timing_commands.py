@@ -20,8 +20,7 @@ from benches.timing_client import TimingClient, connecting_to, numbered
 from benches.timing_records import DEVICE, failed, measured, record, report, samples
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.bench.report import FailureKind, StopReason
-from ckwatch.cli import main, session
-from ckwatch.cli.export import python_module
+from ckwatch.cli import main
 from ckwatch.engine.comparison import compare_timings
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
@@ -39,7 +38,6 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
     made = TimingClient(tmp_path, A, B)
-    monkeypatch.setattr(session, "connected", connecting_to(made))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
     return made
@@ -47,10 +45,6 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
 
 def timed(unit: str = A, time_us: float = 100.0, **changes: Any) -> TimingRecord:
     return record(unit, [time_us] * 20, problem=None, **changes)
-
-
-def run(*arguments: str) -> int:
-    return main([*arguments])
 
 
 def lines_of(line: BenchLine | TimingRecord) -> list[BenchLine]:
@@ -95,7 +89,7 @@ def test_bench(
     client: TimingClient, capsys: Capture, lines: list[BenchLine | TimingRecord], status: int, said: list[str]
 ) -> None:
     client.lines = [one for line in lines for one in lines_of(line)]
-    assert run("bench") == status
+    assert client.run("bench") == status
     captured = capsys.readouterr()
     for words in said:
         assert words in captured.out
@@ -110,22 +104,24 @@ def test_units_that_were_not_begun(
 ) -> None:
     client.there = [replace(unit, outcome=outcome) for unit in client.there]
     client.lines = [skipped("why not", shape=None)]
-    assert run("bench") == status
+    assert client.run("bench") == status
     assert "skipped  1 unit (gemm/a@gfx942): why not" in capsys.readouterr().out
 
 
 def test_bench_without_a_compiler(client: TimingClient, capsys: Capture) -> None:
     client.lines = [skipped("no compiler", shape=None)]
     client.no_compiler = "there is no hipcc\nget one"
-    assert run("bench") == 2
+    assert client.run("bench") == 2
     assert capsys.readouterr().err == "ckwatch: error: there is no hipcc\nckwatch: help: get one\n"
 
 
 def test_bench_passes_on_what_is_asked(client: TimingClient) -> None:
-    assert run("bench", "gemm/a", "gemm/b", "--shape", "s 1", "--shape", "l", "--device", "hip:1", "--force") == 0
+    assert (
+        client.run("bench", "gemm/a", "gemm/b", "--shape", "s 1", "--shape", "l", "--device", "hip:1", "--force") == 0
+    )
     assert client.of("bench") == [(("gemm/a", "gemm/b"), ["s 1", "l"], "hip:1", True)]
     client.asked.clear()
-    assert run("bench") == 0
+    assert client.run("bench") == 0
     assert client.of("bench") == [((), None, None, False)]
 
 
@@ -138,7 +134,7 @@ def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) 
     )
     shown = replace(timing, comparisons=found, verified=False)
     client.lines = [BenchLine(event="timing", unit=A, shape="small", timing=shown)]
-    assert run("bench") == 0
+    assert client.run("bench") == 0
     out = capsys.readouterr().out
     assert "not verified  SLOW 1.100 × previous  FAST 0.900 × library" in out
 
@@ -146,7 +142,7 @@ def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) 
 def test_bench_says_which_device_timed_what(client: TimingClient, capsys: Capture) -> None:
     elsewhere = report(measured(B), device=replace(DEVICE, machine="gpu-box"))
     client.lines = [*lines_of(timed()), *lines_of(timed(B, report=elsewhere)), *lines_of(timed(shape="large"))]
-    assert run("bench") == 0
+    assert client.run("bench") == 0
     lines = capsys.readouterr().out.splitlines()
     heads = [line for line in lines if line.startswith("on ")]
     assert heads == [f"on hip:7{where}, test device, 0000:07:00.0" for where in ("", " on gpu-box")]
@@ -158,12 +154,12 @@ def test_bench_says_which_device_timed_what(client: TimingClient, capsys: Captur
 def test_bench_says_whose_lock_was_in_the_way(client: TimingClient, capsys: Capture) -> None:
     client.warnings = {"device": "the lock of hip:7 is held by bob\nask bob", "memory": "low"}
     client.lines = lines_of(timed())
-    assert run("bench") == 0
+    assert client.run("bench") == 0
     assert " warning  the lock of hip:7 is held by bob; ask bob\n1 timed in" in capsys.readouterr().out
-    assert run("bench", "--json") == 0
+    assert client.run("bench", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["warning"] == client.warnings["device"]
     client.lines = [known(timed())]
-    assert run("bench") == 0
+    assert client.run("bench") == 0
     assert "bob" not in capsys.readouterr().out
 
 
@@ -174,7 +170,7 @@ def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
         skipped("no device", B),
         *lines_of(failed(B, shape="large")),
     ]
-    assert run("bench", "--json") == 1
+    assert client.run("bench", "--json") == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines] == ["start", "began", "timing", "skipped", "timing", "summary"]
     assert lines[0]["schema"] == 1
@@ -192,27 +188,27 @@ def test_no_figure_of_a_stand_in_is_shown(client: TimingClient, capsys: Capture)
     client.lines, client.records = lines_of(one), [one]
     client.ranked = rank_units([one], {A: "a1"}, {})
     for arguments in (("bench",), ("history", A), ("best", "gemm")):
-        assert run(*arguments) == 0
+        assert client.run(*arguments) == 0
         out = capsys.readouterr().out
         assert "no figures" in out
         assert "123" not in out
 
 
 def test_devices(client: TimingClient, capsys: Capture) -> None:
-    assert run("bench", "--devices") == 0
+    assert client.run("bench", "--devices") == 0
     assert capsys.readouterr().out == "no device to time kernels on\n"
     device = Device(name="hip:7", description="test device", arch="gfx942", pci="0000:07:00.0", driver="0")
     client.found = Devices(devices=(device,), absent={"cuda": "no driver\nget one"}, host="here")
-    assert run("bench", "--devices") == 0
+    assert client.run("bench", "--devices") == 0
     assert capsys.readouterr().out.splitlines() == [
         "here",
         "  DEVICE  ARCH    NAME         PCI           DRIVER",
         "  hip:7   gfx942  test device  0000:07:00.0  0",
         "  no cuda: no driver; get one",
     ]
-    assert run("bench", "--devices", "--json") == 0
+    assert client.run("bench", "--devices", "--json") == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["pci"] == "0000:07:00.0"
-    assert run("bench", "--devices", "--force") == 2
+    assert client.run("bench", "--devices", "--force") == 2
     assert client.of("devices") == [(True,)] * 3
 
 
@@ -223,7 +219,7 @@ def test_history(client: TimingClient, capsys: Capture) -> None:
     client.records = numbered(
         [timed(time_us=100.0, artifact_key="a0"), timed(time_us=200.0), failed(A), timed(shape="large", time_us=3000.0)]
     )
-    assert run("history", "gemm/a") == 0
+    assert client.run("history", "gemm/a") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [A, "", "small, cold cache, hip:7, test device, 0000:07:00.0", "  ▁█  100.0 µs … 200.0 µs"]
     assert lines[4].split()[:2] == ["TAKEN", "MEDIAN"]
@@ -238,31 +234,31 @@ def test_history(client: TimingClient, capsys: Capture) -> None:
 
 
 def test_history_of_nothing_and_of_failures_only(client: TimingClient, capsys: Capture) -> None:
-    assert run("history", "gemm/b") == 0
+    assert client.run("history", "gemm/b") == 0
     assert "no timings" in capsys.readouterr().out
     client.records = [failed(B, kind=FailureKind.NO_DEVICE)]
-    assert run("history", "gemm/b", "--shape", "small", "-n", "7") == 0
+    assert client.run("history", "gemm/b", "--shape", "small", "-n", "7") == 0
     assert "no device" in capsys.readouterr().out
     assert client.of("timings")[-1] == (B, "small", 7)
 
 
 def test_history_of_a_unit_that_is_gone(client: TimingClient, capsys: Capture) -> None:
     client.records = [timed("gone/x@gfx942")]
-    assert run("history", "gone/x@gfx942") == 0
+    assert client.run("history", "gone/x@gfx942") == 0
     assert "100.0 µs" in capsys.readouterr().out
     for word in ("gone/x", "other/x@gfx942"):
-        assert run("history", word) == 2
+        assert client.run("history", word) == 2
         assert f"no kernel, instance or unit is called '{word}'" in capsys.readouterr().err
 
 
 def test_history_of_several_units_is_refused(client: TimingClient, capsys: Capture) -> None:
-    assert run("history", "gemm") == 2
+    assert client.run("history", "gemm") == 2
     assert "'gemm' matches 2 units" in capsys.readouterr().err
 
 
 def test_history_speaks_json(client: TimingClient, capsys: Capture) -> None:
     client.records = numbered([timed(time_us=1.0), failed(A), timed(time_us=2.0)])
-    assert run("history", A, "--json") == 0
+    assert client.run("history", A, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["schema"], printed["unit"]) == (1, A)
     assert [(one["id"], one["median_us"], one["failure"]) for one in printed["timings"]] == [
@@ -277,7 +273,7 @@ def test_plots(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
     client.records = numbered([timed(time_us=1.0), failed(A), timed(time_us=2.0)])
     client.ranked = rank_units([timed(A), timed(B)], {A: "a1", B: "a1"}, {})
     for number, arguments in enumerate([("history", A), ("best", "gemm"), ("best", "gemm", "--chart", "roofline")]):
-        assert run(*arguments, "--plot", f"größe {number}.svg") == 0
+        assert client.run(*arguments, "--plot", f"größe {number}.svg") == 0
         assert capsys.readouterr().out.endswith(f"wrote {tmp_path}/größe {number}.svg\n")
         assert "<svg" in (tmp_path / f"größe {number}.svg").read_text()
 
@@ -287,7 +283,7 @@ def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) 
     client.records = [failed(A)]
     client.ranked = rank_units([failed(A)], {A: "a1"}, {})
     for arguments in (("history", A), ("best", "gemm"), ("best", "gemm", "--chart", "roofline")):
-        assert run(*arguments, "--plot", "x.svg") == 2
+        assert client.run(*arguments, "--plot", "x.svg") == 2
         assert "has no timings to plot" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -317,7 +313,7 @@ def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) 
 def test_mistakes_are_reported_before_anything_is_done(
     client: TimingClient, capsys: Capture, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert run(*arguments) == 2
+    assert client.run(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "ckwatch: help: " in captured.err or "must end" in message or "no folder" in message
@@ -335,9 +331,9 @@ def test_mistakes_are_reported_before_anything_is_done(
         ("best", "gemm", "--plot", "x.svg", "--chart", "pie"),
     ],
 )
-def test_the_parser_refuses(arguments: tuple[str, ...], capsys: Capture) -> None:
+def test_the_parser_refuses(client: TimingClient, arguments: tuple[str, ...], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(*arguments)
+        client.run(*arguments)
     assert ended.value.code == 2
     assert "usage: ckwatch" in capsys.readouterr().err
 
@@ -359,7 +355,7 @@ def test_the_parser_refuses(arguments: tuple[str, ...], capsys: Capture) -> None
 def test_what_the_daemon_refuses_is_reported(client: TimingClient, capsys: Capture, arguments: tuple[str, ...]) -> None:
     client.records = [timed()]
     client.fault = CkwatchError("it cannot be done", "do without")
-    assert run(*arguments, "-C", "/some/where", "--no-daemon", "--trust") == 2
+    assert client.run(*arguments, "-C", "/some/where", "--no-daemon", "--trust") == 2
     assert capsys.readouterr().err == "ckwatch: error: it cannot be done\nckwatch: help: do without\n"
     assert client.of("connected") == [(Path("/some/where"), (), True, True)]
 
@@ -379,7 +375,7 @@ def test_compare(client: TimingClient, timings: Timings, capsys: Capture) -> Non
     timings.add([timed(A, 110.0), timed(A, 50.0, shape="large"), timed(B, 100.0)])
     keys = {unit: timings.latest(unit)[0].artifact_key for unit in (A, B)}
     client.compared = compare_timings(timings, A, B, present=keys)
-    assert run("compare", "gemm/a", "gemm/b") == 0
+    assert client.run("compare", "gemm/a", "gemm/b") == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{A}  against  {B}",
         "  SHAPE  CACHE         A         B    A / B  VERDICT",
@@ -387,7 +383,7 @@ def test_compare(client: TimingClient, timings: Timings, capsys: Capture) -> Non
         "  small  cold   110.0 µs  100.0 µs  1.100 ×  SLOW",
     ]
     assert client.of("compare") == [(A, B, None)]
-    assert run("compare", "gemm/a", "gemm/b", "--json") == 0
+    assert client.run("compare", "gemm/a", "gemm/b", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["ours"], printed["theirs"]) == (A, B)
     assert [row["comparison"] and row["comparison"]["verdict"] for row in printed["compared"]] == [None, "SLOW"]
@@ -398,13 +394,13 @@ def test_compare_names_the_unit_that_has_changed_since(client: TimingClient, tim
     key = timings.latest(A)[0].artifact_key
     for present, end in (({A: key, B: key}, "SLOW"), ({A: key}, f"stale: {B}"), ({}, f"stale: {A} and {B}")):
         client.compared = compare_timings(timings, A, B, present=present)
-        assert run("compare", "gemm/a", "gemm/b") == 0
+        assert client.run("compare", "gemm/a", "gemm/b") == 0
         assert capsys.readouterr().out.rstrip().endswith(end)
 
 
 @pytest.mark.parametrize("other", ["previous", "library", "baseline", "baseline:v 1"])
 def test_compare_with_what_is_no_unit(client: TimingClient, other: str) -> None:
-    assert run("compare", "gemm/a", other, "--shape", "small") == 0
+    assert client.run("compare", "gemm/a", other, "--shape", "small") == 0
     assert client.of("compare") == [(A, other, "small")]
 
 
@@ -415,7 +411,7 @@ def test_best(client: TimingClient, capsys: Capture) -> None:
     slow = replace(timed(B, 200.0), report=report(measured(B, samples(CacheState.COLD, *range(150, 251)))))
     units = {A: "a1", B: "a1", "gemm/c@gfx942": None}
     client.ranked = rank_units([timed(A), slow], units, {"gemm/c@gfx942": "128 is not divisible by 96"})
-    assert run("best", "gemm") == 0
+    assert client.run("best", "gemm") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["gemm", "", "small, gfx942, cold cache, hip:7, test device, 0000:07:00.0"]
     assert lines[3].split() == ["RANK", "INSTANCE", "MEDIAN", "ERROR", "CLOCK", "COMPARED"]
@@ -425,7 +421,7 @@ def test_best(client: TimingClient, capsys: Capture) -> None:
     assert lines[4].split()[-1].count("█") == 17
     assert lines[5].endswith("┤")
     assert lines[6] == "  ✗  c  128 is not divisible by 96"
-    assert run("best", "gemm", "--json", "--shape", "small", "--cache", "hot") == 0
+    assert client.run("best", "gemm", "--json", "--shape", "small", "--cache", "hot") == 0
     printed = json.loads(capsys.readouterr().out)
     assert [(row["instance"], row["rank"]) for row in printed["ranked"]] == [("a", 1), ("b", 2), ("c", None)]
     assert client.of("best") == [("gemm", None), ("gemm", "small", "hot")]
@@ -437,7 +433,7 @@ def test_best_and_compare_across_devices(client: TimingClient, timings: Timings,
     )
     records = [timed(A), timed(B, report=elsewhere)]
     client.ranked = rank_units(records, {A: "a1", B: "a1"}, {})
-    assert run("best", "gemm") == 0
+    assert client.run("best", "gemm") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:4] == [
         "small, gfx942, cold cache, test device",
@@ -447,7 +443,7 @@ def test_best_and_compare_across_devices(client: TimingClient, timings: Timings,
     assert "on hip:1, SLOW 2.000 × a, the other on hip:7" in lines[6]
     timings.add(records)
     client.compared = compare_timings(timings, A, B, present={A: "a1", B: "a1"})
-    assert run("compare", "gemm/a", "gemm/b") == 0
+    assert client.run("compare", "gemm/a", "gemm/b") == 0
     assert "FAST     the other on hip:1" in capsys.readouterr().out
 
 
@@ -456,12 +452,12 @@ def test_best_on_a_narrow_terminal_has_no_bars(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     client.ranked = rank_units([timed(A), timed(B, 110.0)], {A: "a1", B: "a1"}, {})
-    assert run("best", "gemm") == 0
+    assert client.run("best", "gemm") == 0
     assert "█" not in capsys.readouterr().out
 
 
 def test_best_of_nothing(client: TimingClient, capsys: Capture) -> None:
-    assert run("best", "gemm") == 0
+    assert client.run("best", "gemm") == 0
     assert "no timings" in capsys.readouterr().out
 
 
@@ -469,27 +465,27 @@ def test_best_of_nothing(client: TimingClient, capsys: Capture) -> None:
 
 
 def test_baselines(client: TimingClient, capsys: Capture) -> None:
-    assert run("baseline", "list") == 0
+    assert client.run("baseline", "list") == 0
     assert "no baseline" in capsys.readouterr().out
-    assert run("baseline", "set", "v 1") == 0
-    assert run("baseline", "set", "v2", "gemm/a") == 0
+    assert client.run("baseline", "set", "v 1") == 0
+    assert client.run("baseline", "set", "v2", "gemm/a") == 0
     assert capsys.readouterr().out.splitlines() == [
         "baseline 'v 1' is set to the latest timings of 2 units",
         "baseline 'v2' is set to the latest timings of 1 unit",
     ]
     assert client.of("set_baseline") == [("v 1", ()), ("v2", ("gemm/a",))]
     client.known = [Baseline(name="v 1", set_at=1e9, units=2, timings=1)]
-    assert run("baseline", "list") == 0
+    assert client.run("baseline", "list") == 0
     heading, line = capsys.readouterr().out.splitlines()
     assert heading.split() == ["NAME", "SET", "UNITS", "TIMINGS"]
     assert line.startswith("v 1   2001-09-0")
-    assert run("baseline", "list", "--json") == 0
+    assert client.run("baseline", "list", "--json") == 0
     assert json.loads(capsys.readouterr().out)["baselines"][0]["units"] == 2
-    assert run("baseline", "remove", "v 1") == 0
+    assert client.run("baseline", "remove", "v 1") == 0
     assert "baseline 'v 1' is removed; it had timings of 3 units" in capsys.readouterr().out
-    assert run("baseline", "remove", "v 1", "--json") == 0
+    assert client.run("baseline", "remove", "v 1", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "name": "v 1", "units": 3}
-    assert run("baseline", "set", "v", "--json") == 0
+    assert client.run("baseline", "set", "v", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "name": "v", "units": [A, B]}
 
 
@@ -499,7 +495,7 @@ def test_baselines(client: TimingClient, capsys: Capture) -> None:
 def test_timings_as_json(client: TimingClient, capsys: Capture) -> None:
     both = report(measured(A, samples(CacheState.COLD, 1.0, 2.0), samples(CacheState.HOT, 3.0)))
     client.records = numbered([timed(report=both), failed(B), timed(B)])
-    assert run("export", "--timings", "json") == 0
+    assert client.run("export", "--timings", "json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["schema"] == 1
     assert [(one["id"], one["unit"], one["cache"]) for one in printed["timings"]] == [
@@ -509,7 +505,7 @@ def test_timings_as_json(client: TimingClient, capsys: Capture) -> None:
         (3, B, "cold"),
     ]
     assert "times_us" not in printed["timings"][0]
-    assert run("export", "--timings", "json", "--samples", "gemm/a") == 0
+    assert client.run("export", "--timings", "json", "--samples", "gemm/a") == 0
     printed = json.loads(capsys.readouterr().out)
     assert [one["times_us"] for one in printed["timings"]] == [[1.0, 2.0], [3.0]]
     assert printed["timings"][0]["versions"] == {"driver": "0"}
@@ -520,7 +516,7 @@ def test_timings_as_csv(client: TimingClient, tmp_path: Path, capsys: Capture) -
     client.records = numbered(
         [timed(), timed(B, parameters={"Other": "=1+1", "Swap": False}, sizes={"K": 3}), failed(B)]
     )
-    assert run("export", "--timings", "csv", "--out", "ü 1.csv") == 0
+    assert client.run("export", "--timings", "csv", "--out", "ü 1.csv") == 0
     assert capsys.readouterr().out == f"wrote {tmp_path}/ü 1.csv\n"
     text = (tmp_path / "ü 1.csv").read_text(encoding="utf-8")
     first, second, failure = csv.DictReader(io.StringIO(text))
@@ -536,40 +532,39 @@ def test_timings_as_csv(client: TimingClient, tmp_path: Path, capsys: Capture) -
 
 def test_no_timings_have_a_head_nevertheless(client: TimingClient, capsys: Capture) -> None:
     client.there = []
-    assert run("export", "--timings", "csv") == 0
+    assert client.run("export", "--timings", "csv") == 0
     assert capsys.readouterr().out.startswith("id,unit,kernel,")
-    assert run("export", "--timings", "json") == 0
+    assert client.run("export", "--timings", "json") == 0
     assert json.loads(capsys.readouterr().out)["timings"] == []
 
 
 def test_timings_of_one_unit_and_of_one_that_is_gone(client: TimingClient, capsys: Capture) -> None:
     client.records = numbered([timed(), timed(B), timed("gone/x@gfx942"), timed(shape="large")])
     for word, expected in (("gemm/a", [A, A]), ("gemm", [A, A, B]), ("gone/x@gfx942", ["gone/x@gfx942"])):
-        assert run("export", "--timings", "json", word) == 0
+        assert client.run("export", "--timings", "json", word) == 0
         assert [one["unit"] for one in json.loads(capsys.readouterr().out)["timings"]] == expected
-    assert run("export", "--timings", "json", "gemm/a", "--shape", "large") == 0
+    assert client.run("export", "--timings", "json", "gemm/a", "--shape", "large") == 0
     assert [one["shape"] for one in json.loads(capsys.readouterr().out)["timings"]] == ["large"]
-    assert run("export", "--timings", "json", "nobody") == 2
+    assert client.run("export", "--timings", "json", "nobody") == 2
 
 
 def test_a_file_that_cannot_be_written(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "folder").mkdir()
     for target in ("gone/x.csv", "folder"):
-        assert run("export", "--timings", "csv", "--out", target) == 2
+        assert client.run("export", "--timings", "csv", "--out", target) == 2
         assert f"cannot write {target}" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-@pytest.mark.usefixtures("client")
-def test_without_timings_a_module_is_exported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_timings_a_module_is_exported(client: TimingClient, tmp_path: Path) -> None:
     given: list[Any] = []
 
     async def run_export(options: argparse.Namespace, _client: object, _output: object) -> int:
         given.append(options)
         return 7
 
-    monkeypatch.setattr(python_module, "export_module", run_export)
-    assert run("export", A, "--out", str(tmp_path), "--name", "gemm", "--arch", "gfx90a", "--json") == 7
+    command = ["export", A, "--out", str(tmp_path), "--name", "gemm", "--arch", "gfx90a", "--json"]
+    assert main(command, connected=connecting_to(client), export_module=run_export) == 7
     (options,) = given
     found = (options.unit, options.out, options.name, options.arch, options.json)
     assert found == (A, tmp_path, "gemm", ["gfx90a"], True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli import toolchain as room
 from ckwatch.cli.toolchain import parts_check
 from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
 from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
@@ -19,6 +19,7 @@ from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.compile.toolchain.install_steps import InstallStep, OnProgress
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain
+from ckwatch.compile.toolchain.nvcc import find_nvcc
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.trust import trust
 from helpers.rocm_trees import make_program, make_rocm
@@ -60,33 +61,49 @@ async def test_a_compiler_that_refuses(toolchain: Toolchain) -> None:
     assert other.state is CheckState.OK
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record of what was installed, by replacements; the compiler is one of version 22, and no clangd is on PATH."""
-    done: list[str] = []
-    root = make_rocm(tmp_path / "rocm")
+@dataclass
+class FakeInstallers:
+    """Installers that only record in `done` what they were asked for; `discover` and `find_nvcc` look for compilers."""
 
-    async def install(**_: object) -> object:
-        done.append("rocm")
-        return SimpleNamespace(name="rocm-7", root=tmp_path / "rocm-7")
+    folder: Path
+    done: list[str] = field(default_factory=list)
+    discover: Callable[..., object] = discover
+    find_nvcc: Callable[..., object] = find_nvcc
 
-    async def composable_kernel(**_: object) -> object:
-        done.append("ck")
-        return SimpleNamespace(root=tmp_path / "ck")
+    def command(self, *words: str) -> int:
+        """Run `toolchain install` and return its exit status."""
+        return main(
+            ["toolchain", "install", *words],
+            discover=self.discover,
+            find_nvcc=self.find_nvcc,
+            install_toolchain=self._rocm,
+            install_composable_kernel=self._composable_kernel,
+            fetch_clangd=self._clangd,
+        )
 
-    async def clangd(major: int, progress: OnProgress, *, mirror: str | None, force: bool) -> Path:
-        done.append(f"clangd {major} {mirror} {force}")
+    async def _rocm(self, **_: object) -> object:
+        self.done.append("rocm")
+        return SimpleNamespace(name="rocm-7", root=self.folder / "rocm-7")
+
+    async def _composable_kernel(self, **_: object) -> object:
+        self.done.append("ck")
+        return SimpleNamespace(root=self.folder / "ck")
+
+    async def _clangd(self, major: int, progress: OnProgress, *, mirror: str | None, force: bool) -> Path:
+        self.done.append(f"clangd {major} {mirror} {force}")
         progress(InstallStep("Fetching it"))
-        return tmp_path / "fetched/clangd"
+        return self.folder / "fetched/clangd"
 
-    monkeypatch.setattr(room, "install_toolchain", install)
-    monkeypatch.setattr(room, "install_composable_kernel", composable_kernel)
-    monkeypatch.setattr(room, "fetch_clangd", clangd)
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeInstallers:
+    """The compiler is one of version 22, and no clangd is on PATH."""
+    root = make_rocm(tmp_path / "rocm")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("ROCM_PATH", str(root))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.chdir(tmp_path)
-    return done
+    return FakeInstallers(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -99,47 +116,44 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["all", "--clangd"], ["rocm", "ck", "clangd 22 None False"]),
     ],
 )
-def test_what_is_installed(installed: list[str], arguments: list[str], expected: list[str]) -> None:
-    assert main(["toolchain", "install", *arguments]) == 0
-    assert installed == expected
+def test_what_is_installed(fakes: FakeInstallers, arguments: list[str], expected: list[str]) -> None:
+    assert fakes.command(*arguments) == 0
+    assert fakes.done == expected
 
 
-def test_what_is_said_of_clangd(installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["toolchain", "install", "--clangd"])
+def test_what_is_said_of_clangd(fakes: FakeInstallers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fakes.command("--clangd")
     captured = capsys.readouterr()
     assert re.fullmatch(rf"clangd installed in \d+ s: {tmp_path}/fetched/clangd\n", captured.out)
     assert "Fetching it" in captured.err
     made = make_program(tmp_path / "rocm/lib/llvm/bin/clangd", "echo 'clangd version 22.1.8'")
-    main(["toolchain", "install", "--clangd"])
+    fakes.command("--clangd")
     assert capsys.readouterr().out == f"clangd is installed already: {made}\n"
-    main(["toolchain", "install", "--clangd", "--force"])
-    assert len(installed) == 2
+    fakes.command("--clangd", "--force")
+    assert len(fakes.done) == 2
 
 
 def test_the_workspace_names_its_clangd(
-    installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fakes: FakeInstallers, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_program(tmp_path / "own", "echo 'clangd version 19.1.8'")
     (tmp_path / "ckwatch.toml").write_text(f'[toolchain]\nclangd = "{made}"\n')
     monkeypatch.setenv("CKWATCH_TRUST_FILE", str(tmp_path / "trusted"))
     trust(tmp_path)
-    main(["toolchain", "install", "--clangd"])
+    fakes.command("--clangd")
     assert capsys.readouterr().out == f"clangd is installed already: {made}\n"
-    assert installed == []
+    assert fakes.done == []
 
 
-def test_clangd_without_a_compiler(
-    installed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clangd_without_a_compiler(fakes: FakeInstallers, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def none(*_: object) -> None:
         raise ToolchainError("no HIP compiler found")
 
-    monkeypatch.setattr(room, "discover", none)
-    with monkeypatch.context() as patch:
-        patch.setattr(room, "find_nvcc", none)
-        assert main(["toolchain", "install", "--clangd"]) == 2
+    fakes.discover = fakes.find_nvcc = none
+    assert fakes.command("--clangd") == 2
     assert "no HIP compiler found" in capsys.readouterr().err
+    fakes.find_nvcc = find_nvcc
     make_program(tmp_path / "bin/nvcc", "echo 'release 13.0, V13.0.88'")
     make_program(tmp_path / "bin/g++", "echo g++ 12")
-    assert main(["toolchain", "install", "--clangd"]) == 0
-    assert installed == ["clangd 22 None False"]
+    assert fakes.command("--clangd") == 0
+    assert fakes.done == ["clangd 22 None False"]

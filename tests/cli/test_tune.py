@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.cli import main, session
+from ckwatch.cli import main
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.tune import csv_text, json_text, write_aiter
 from ckwatch.model.errors import CkwatchError
@@ -62,12 +62,10 @@ async def test_aiter_has_no_names_for_other_kernels(run: Tuning, tmp_path: Path)
 
 
 def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(session, "connected", TunedWorkspace(workspace(tmp_path)).connected)
     monkeypatch.chdir(tmp_path)
     report = tmp_path / "r.html"
-    assert (
-        main(["tune", "slow", "--measurements", "9", "--report", str(report), "--export", str(tmp_path / "r.csv")]) == 0
-    )
+    command = ["tune", "slow", "--measurements", "9", "--report", str(report), "--export", str(tmp_path / "r.csv")]
+    assert main(command, connected=TunedWorkspace(workspace(tmp_path)).connected) == 0
     printed = capsys.readouterr().out
     for text in (
         "tuning slow@host: 2 shapes, 96 points, on cpu0 (a stand-in)",
@@ -85,9 +83,8 @@ def test_nothing_could_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = TunedWorkspace(workspace(tmp_path), lambda _unit, _shape: "compile")
-    monkeypatch.setattr(session, "connected", broken.connected)
     monkeypatch.chdir(tmp_path)
-    assert main(["tune", "slow"]) == 1
+    assert main(["tune", "slow"], connected=broken.connected) == 1
     assert "compile-failed: no such tile" in capsys.readouterr().out
 
 

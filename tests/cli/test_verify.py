@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benches.timing_client import TimingClient, connecting_to
-from ckwatch.cli import main, session
+from benches.timing_client import TimingClient
 from ckwatch.model.text import span
 from ckwatch.model.verification import ProblemOutcome, Verification
 from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -23,7 +22,6 @@ WRONG = problem_of("ragged", shape="M=389 N=277 K=323", outcome=ProblemOutcome.W
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
     made = TimingClient(tmp_path, A, B)
-    monkeypatch.setattr(session, "connected", connecting_to(made))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
     return made
@@ -44,13 +42,9 @@ def without(unit: str, why: str, outcome: str = "built") -> VerifyLine:
     return VerifyLine(event="unit", unit=unit, outcome=outcome, text=why, result=result)
 
 
-def run(*arguments: str) -> int:
-    return main(["verify", *arguments])
-
-
 def test_what_is_right_is_a_line(client: TimingClient, capsys: Capture) -> None:
     client.verified = (line(A, verification_of(problems=(problem_of(), problem_of("ragged"), REFUSED))), line(B))
-    assert run() == 0
+    assert client.run("verify") == 0
     out = capsys.readouterr().out
     assert "✓ gemm/a@gfx942  verified (emulated gfx942)  2 shapes right, 1 refused" in out
     assert "2 units: 2 verified" in out
@@ -63,7 +57,7 @@ def test_what_is_wrong_is_shown_at_its_line(client: TimingClient, capsys: Captur
     kernel.write_text("one\n  X[i + 1]\n")
     place = span(str(kernel), 1, 2, 1, 10)
     client.verified = (line(A, verification_of(finding_of(place=place), problems=(problem_of(), WRONG))), line(B))
-    assert run("gemm", "--force", "--details") == 1
+    assert client.run("verify", "gemm", "--force", "--details") == 1
     out = capsys.readouterr().out
     assert "✗ gemm/a@gfx942  reads 4 bytes beyond the end of X (4,096 bytes) (emulated gfx942)" in out
     assert "ragged  M=389 N=277 K=323  wrong  whole  37 elements are wrong" in out
@@ -87,13 +81,13 @@ def test_the_exit_status(
     lines: tuple[VerifyLine, ...], status: int, words: str, client: TimingClient, capsys: Capture
 ) -> None:
     client.verified = lines
-    assert run() == status
+    assert client.run("verify") == status
     assert words in capsys.readouterr().out
 
 
 def test_shapes_are_asked_for(client: TimingClient, capsys: Capture) -> None:
     client.verified = (line(A), line(B))
-    assert run("gemm", "--shape", "exact", "--shape", "M=1,N=8,K=8") == 0
+    assert client.run("verify", "gemm", "--shape", "exact", "--shape", "M=1,N=8,K=8") == 0
     assert client.asked[1:] == [("verify", ("gemm",), "exact", "M=1,N=8,K=8", False)]
     assert "2 units: 2 verified" in capsys.readouterr().out
 
@@ -105,7 +99,7 @@ def test_what_was_not_tried_or_not_compared_says_so(client: TimingClient, capsys
         line(A, verification_of(problems=(problem_of(), large))),
         line(B, verification_of(problems=(unknown,))),
     )
-    assert run("--details") == 2
+    assert client.run("verify", "--details") == 2
     out = capsys.readouterr().out
     assert "verified (emulated gfx942)  1 shape right, 1 not tried" in out
     assert "cannot verify (emulated gfx942): no result was compared  0 shapes right, 1 not compared" in out
@@ -115,7 +109,7 @@ def test_what_was_not_tried_or_not_compared_says_so(client: TimingClient, capsys
 def test_without_a_compiler_it_says_what_is_missing(client: TimingClient, capsys: Capture) -> None:
     client.no_compiler = "there is no ROCm\n`ckwatch toolchain install`"
     client.verified = (without(A, "no compiler", "checked"), without(B, "no compiler", "checked"))
-    assert run() == 2
+    assert client.run("verify") == 2
     assert "there is no ROCm" in capsys.readouterr().err
 
 
@@ -126,7 +120,7 @@ def test_json_has_no_time(client: TimingClient, capsys: Capture) -> None:
         line(A, verification_of(finding_of())),
         without(B, "it was not built", "failed"),
     )
-    assert run("--json") == 1
+    assert client.run("verify", "--json") == 1
     printed = capsys.readouterr().out
     start, _, stage, first, second, summary = [json.loads(each) for each in printed.splitlines()]
     assert (start["event"], start["units"], stage["text"]) == ("start", 2, "verifying exact")

@@ -69,9 +69,8 @@ def test_a_port_that_is_taken(capsys: Capture) -> None:
     assert "cannot be used" in capsys.readouterr().err
 
 
-def test_without_nicegui_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setattr("ckwatch.cli.web.find_spec", lambda _name: None)
-    assert main(["web"]) == 2
+def test_without_nicegui_it_says_what_to_install(capsys: Capture) -> None:
+    assert main(["web"], find_spec=lambda _name: None) == 2
     assert command_for_extra("web") in capsys.readouterr().err
 
 

@@ -301,7 +301,7 @@ def one_of_each_template() -> list[Unit]:
     return list(found.values())
 
 
-@each_row("unit", one_of_each_template())
+@each_row("unit", one_of_each_template)
 def test_forward_and_back_again(unit: Unit) -> None:
     """The first, the last and a middle character of each verbatim piece of what ships."""
     folders = (Path(unit.kernel.path).parent / "templates", Path(unit.kernel.path).parent, ckwatch_templates.ROOT)

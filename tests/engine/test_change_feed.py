@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import anyio
-import pytest
 
 from ckwatch.engine.change_feed import ChangeFeed
 from ckwatch.model.topics import Topic
@@ -63,12 +62,10 @@ def test_topics_that_change_all_the_time_stand_in_it_once() -> None:
     assert [at for at, _ in feed.after("", start, 10)] == list(range(feed.seq - 6, feed.seq + 1))
 
 
-def test_numbers_of_other_daemons_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1000.0)
-    old = ChangeFeed()
+def test_numbers_of_other_daemons_are_not_known() -> None:
+    old = ChangeFeed(clock=lambda: 1000.0)
     old.mark("", Topic("a"))
-    monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1001.0)
-    new = ChangeFeed()
+    new = ChangeFeed(clock=lambda: 1001.0)
     assert not new.is_known(old.seq)
     assert not new.is_known(new.seq + 1)
     assert new.is_known(new.seq)

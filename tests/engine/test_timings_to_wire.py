@@ -62,8 +62,7 @@ def test_a_timing_for_each_cache_state() -> None:
         assert adapter(Timing).validate_json(to_json(timing)) == timing
 
 
-def test_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timings_to_wire, "bound", lambda *_arguments: None)
+def test_without_a_bound() -> None:
     (timing,) = record_to_wire(record(), "a1")
     assert (timing.tflops, timing.bound_us, timing.bound_percent, timing.observed_percent) == (0.02, None, None, None)
 
@@ -73,9 +72,8 @@ def test_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     [(None, (None, None)), (replace(PROBLEM, flops=None), (None, 0.5)), (replace(PROBLEM, flops=0), (0.0, 0.5))],
 )
 def test_what_is_not_known_has_no_rate(
-    monkeypatch: pytest.MonkeyPatch, problem: KernelProblem | None, expected: tuple[float | None, float | None]
+    problem: KernelProblem | None, expected: tuple[float | None, float | None]
 ) -> None:
-    monkeypatch.setattr(timings_to_wire, "bound", lambda *_arguments: None)
     (timing,) = record_to_wire(record(problem=problem), "a1")
     assert (timing.tflops, timing.gbps) == expected
 

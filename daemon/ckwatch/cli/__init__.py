@@ -43,10 +43,11 @@ def run() -> NoReturn:
     os._exit(status)
 
 
-def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0) -> int:
+def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0, **dependencies: object) -> int:
     """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback.
 
     The command began `age_s` ago; what it says of its time counts from there (`options.begun`, monotonic).
+    `dependencies` replace, by name, what commands look up with `dependency`.
     """
     options: Namespace | None = None
     begun = time.monotonic() - age_s
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None, *, age_s: float = 0.0) -> int:
         try:
             complete(make_parser)
             given = sys.argv[1:] if arguments is None else arguments
-            options = parser_for(given).parse_args(given, Namespace(begun=begun))
+            options = parser_for(given).parse_args(given, Namespace(begun=begun, dependencies=dependencies))
             status: int = options.run(options)
         finally:
             sys.stdout.flush()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.build_results import FinishedUnit, finish, unix_time_of
-from ckwatch.cli.command_words import TEMPLATE_END, is_private, path_of, patterns_of, start_of
+from ckwatch.cli.command_words import TEMPLATE_END, dependency, is_private, path_of, patterns_of, start_of
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import TerminatedError, raising
 from ckwatch.client.blocking_exchange import BlockingExchange
@@ -96,7 +96,7 @@ def _asked(options: argparse.Namespace, request: ExitStack, *, check_only: bool)
     prepare_folder(endpoint.socket.parent)
     try:
         with raising():
-            until_s = time.monotonic() + AT_ONCE_S
+            until_s = time.monotonic() + dependency(options, "at_once_s", AT_ONCE_S)
             return _answered(options, endpoint.socket, root, request, until_s, check_only=check_only)
     except (*LOST_ERRORS, ProtocolError):
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.workspace.discovery import find_workspace, working_folder
@@ -16,9 +17,18 @@ NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
 """When set to anything but nothing, every command does its own work, as with `--no-daemon`."""
 
 
+Given = TypeVar("Given")
+
+
 def is_private(options: argparse.Namespace) -> bool:
     """Return True if the command does without the workspace's daemon."""
     return bool(getattr(options, "no_daemon", False) or os.environ.get(NO_DAEMON_VARIABLE))
+
+
+def dependency(options: argparse.Namespace, name: str, usual: Given) -> Given:
+    """Return what `main` was given by this name for the command to use, or else the usual one."""
+    replacements: Mapping[str, Given] = getattr(options, "dependencies", {})
+    return replacements.get(name, usual)
 
 
 def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.command_words import workspace_at
+from ckwatch.cli.command_words import dependency, workspace_at
 from ckwatch.cli.output import Output
 from ckwatch.cli.session import what_goes_on
 from ckwatch.cli.signals import stoppable
@@ -52,7 +52,7 @@ def start(options: argparse.Namespace) -> int:
 
 def stop(options: argparse.Namespace) -> int:
     """End the daemon."""
-    return anyio.run(_stop, known_workspace(options))
+    return anyio.run(_stop, known_workspace(options), dependency(options, "patience_s", (ASKED_S, TERMINATED_S)))
 
 
 def restart(options: argparse.Namespace) -> int:
@@ -121,7 +121,7 @@ async def _start(root: Path) -> int:
     return 0
 
 
-async def _stop(root: Path) -> int:
+async def _stop(root: Path, patience_s: tuple[float, float] = (ASKED_S, TERMINATED_S)) -> int:
     async with stoppable():
         endpoint = endpoint_of(root)
         process = await to_thread.run_sync(owner, endpoint)
@@ -134,17 +134,20 @@ async def _stop(root: Path) -> int:
             print("stopped the daemon")
             return 0
         with handle:
-            how = await _ended(root, endpoint, process, handle)
+            how = await _ended(root, endpoint, process, handle, patience_s)
     print(f"stopped the daemon{how} (process {process})")
     return 0
 
 
-async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHandle) -> str:
-    """Ask the daemon to end, then make it; says how far that went."""
+async def _ended(
+    root: Path, endpoint: Endpoint, process: int, handle: ProcessHandle, patience_s: tuple[float, float]
+) -> str:
+    """Ask the daemon to end, then make it; says how far that went. `patience_s`: `ASKED_S` and `TERMINATED_S`."""
+    asked_s, terminated_s = patience_s
     is_ours = await to_thread.run_sync(_has_open, process, endpoint.lock)
     if is_ours:
         handle.signal(signal.SIGCONT)  # one that was stopped cannot answer
-    with anyio.move_on_after(ASKED_S) as asking:
+    with anyio.move_on_after(asked_s) as asking:
         # one that does not answer, or not as it should, is seen to below
         with suppress(CkwatchError):
             try:
@@ -165,10 +168,10 @@ async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHa
             f"the daemon does not answer, and process {process} is not it",
             f"stop the ckwatch that holds {endpoint.lock}, perhaps in another container",
         )
-    for number, patience_s in ((signal.SIGTERM, TERMINATED_S), (signal.SIGKILL, TERMINATED_S)):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         print(f"the daemon has not stopped; sending {number.name} to process {process}", file=sys.stderr)
         handle.signal(number)
-        with anyio.move_on_after(patience_s) as waiting:
+        with anyio.move_on_after(terminated_s) as waiting:
             await anyio.wait_readable(handle)
         if not waiting.cancelled_caught:
             return f" by {number.name}"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.diagnostic_text import diagnostic_text
 from ckwatch.cli.output import SourceCache
 from ckwatch.cli.toolchain import trusted_workspace
@@ -65,14 +66,15 @@ def run(options: argparse.Namespace) -> int:
     if root is not None:
         settings = load_workspace(root).settings
         choice, store = settings.toolchain, settings.store.folder or store
-    toolchain = discover(choice)
+    toolchain = dependency(options, "discover", discover)(choice)
     program = options.program
     if source:
         compiled = _compiled(options, toolchain, store)
         if compiled is None:
             return int(not options.print_command)
         program = str(compiled)
-    library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
+    build = dependency(options, "build_library", build_library)
+    library = anyio.run(partial(build, store / FOLDER, toolchain.clang, on_build=_tell_of_build))
     folders = [str(library.parent), *filter(None, [os.environ.get(LIBRARIES_VARIABLE)])]
     with tempfile.TemporaryDirectory(prefix="ckwatch-findings-") as folder:
         report = Path(folder) / "report"

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.command_words import TEMPLATE_END, is_private, patterns_of, start_of
+from ckwatch.cli.command_words import TEMPLATE_END, dependency, is_private, patterns_of, start_of
 from ckwatch.cli.mistakes import explained
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
@@ -185,7 +185,7 @@ async def asking(options: argparse.Namespace, words: Sequence[str] = ()) -> Asyn
     """The client of a command whose workspace is that of `-C`, of the first path among `words`, or here."""
     async with stoppable():
         start = await to_thread.run_sync(start_of, options, words)
-        async with connected(options, start) as client:
+        async with dependency(options, "connected", connected)(options, start) as client:
             yield client
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
-from ckwatch.cli.command_words import workspace_if_any
+from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.clangd import fetch_clangd, find_clangd, major_to_fetch
@@ -117,17 +117,21 @@ async def install(options: argparse.Namespace) -> int:
         if part == "all":
             before = installations.current(installations.toolchains_folder(os.environ))
             begun = time.monotonic()
-            manifest = await install_toolchain(mirror=options.mirror, force=force, progress=shown.show)
+            manifest = await dependency(options, "install_toolchain", install_toolchain)(
+                mirror=options.mirror, force=force, progress=shown.show
+            )
             there = before is not None and before.root == manifest.root and not force
             done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
         if part is not None:
             there = find_sources(installations.cache_folder(os.environ)) is not None and not force
             begun = time.monotonic()
-            sources = await install_composable_kernel(force=force, progress=shown.show)
+            sources = await dependency(options, "install_composable_kernel", install_composable_kernel)(
+                force=force, progress=shown.show
+            )
             done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
         if options.clangd:
             begun = time.monotonic()
-            program, there = await _install_clangd(choice, mirror=options.mirror, force=force, progress=shown.show)
+            program, there = await _install_clangd(options, choice, shown.show)
             done.append(("clangd", program, there, time.monotonic() - begun))
     for name, root, there, seconds in done:
         how = "is installed already" if there else f"installed in {seconds:.0f} s"
@@ -143,27 +147,28 @@ def _toolchain_choice(root: Path | None) -> ToolchainChoice | None:
 
 
 async def _install_clangd(
-    choice: ToolchainChoice | None, *, mirror: str | None, force: bool, progress: OnProgress
+    options: argparse.Namespace, choice: ToolchainChoice | None, progress: OnProgress
 ) -> tuple[Path, bool]:
     """The clangd for the compiler, and whether it was there before."""
 
     def find() -> tuple[int, Path | None]:
-        toolchain = _any_compiler(choice)
-        found = None if force else find_clangd(toolchain, os.environ, None if choice is None else choice.clangd)
+        toolchain = _any_compiler(options, choice)
+        found = None if options.force else find_clangd(toolchain, os.environ, None if choice is None else choice.clangd)
         return major_to_fetch(toolchain), None if found is None else found.path
 
     major, present = await anyio.to_thread.run_sync(find)
     if present is not None:
         return present, True
-    return await fetch_clangd(major, progress, mirror=mirror, force=force), False
+    fetch = dependency(options, "fetch_clangd", fetch_clangd)
+    return await fetch(major, progress, mirror=options.mirror, force=options.force), False
 
 
-def _any_compiler(choice: ToolchainChoice | None) -> Toolchain | NvccToolchain:
+def _any_compiler(options: argparse.Namespace, choice: ToolchainChoice | None) -> Toolchain | NvccToolchain:
     try:
-        return discover(choice)
+        return dependency(options, "discover", discover)(choice)
     except ToolchainError:
         try:
-            return find_nvcc()
+            return dependency(options, "find_nvcc", find_nvcc)()
         except ToolchainError:
             pass
         raise

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
@@ -40,7 +41,7 @@ SWITCH_S = 0.0005
 
 async def run(options: argparse.Namespace) -> int:
     """Serve the page, or export it: 1 when a view could not be exported. Raises CkwatchError without NiceGUI."""
-    if find_spec("nicegui") is None:
+    if dependency(options, "find_spec", find_spec)("nicegui") is None:
         raise CkwatchError("the page needs NiceGUI, which is not installed", command_for_extra("web"))
     if options.words and options.export is None:
         raise CkwatchError("patterns choose what --export writes", "the page shows all units, and can filter them")

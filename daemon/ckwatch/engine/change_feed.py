@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice
 
@@ -26,9 +26,9 @@ far behind have to start again."""
 class ChangeFeed:
     """The order of changes in every scope."""
 
-    def __init__(self, topics_kept: int = TOPICS_KEPT) -> None:
+    def __init__(self, topics_kept: int = TOPICS_KEPT, clock: Callable[[], float] = time.time) -> None:
         self._topics_kept = topics_kept
-        self.seq = int(time.time() * 1_000_000)
+        self.seq = int(clock() * 1_000_000)
         self._first = self.seq
         self._marks: dict[str, _Marks] = {MAIN: _Marks()}
         self._news = anyio.Event()

@@ -199,11 +199,10 @@ def test_lists_of_processors(text: str, expected: list[int]) -> None:
     assert processors.cpu_list(text) == expected
 
 
-def test_neighbours_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_are_noticed() -> None:
     """Of two processors' two seconds others had one and a half, this process a quarter."""
     times = iter([(10.0, 5.0, 1.0), (10.01, 5.0, 1.0), (12.0, 6.75, 1.25), (12.05, 9.0, 1.25)])
-    monkeypatch.setattr(processors.Neighbours, "_now", lambda _: next(times))
-    neighbours = processors.Neighbours((0, 1))
+    neighbours = processors.Neighbours((0, 1), lambda: next(times))
     assert [neighbours.share() for _ in range(3)] == [0.0, 0.375, 0.375]
 
 
@@ -214,18 +213,14 @@ def test_the_kernel_tells_of_work() -> None:
     assert own > 0
 
 
-def test_settling_waits_for_threads_that_look_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settling_waits_for_threads_that_look_for_work() -> None:
     looks = iter([["S", "R"], ["R", "R"], ["S", "S"]])
-    monkeypatch.setattr(processors, "_other_threads", lambda: next(looks))
-    monkeypatch.setattr(processors, "_SETTLE_S", 60.0)
-    processors.settle()
+    processors.settle(lambda: next(looks), 60.0)
     assert next(looks, None) is None
 
 
-def test_settling_ends_though_they_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processors, "_other_threads", lambda: ["R"])
-    monkeypatch.setattr(processors, "_SETTLE_S", 0.01)
-    processors.settle()
+def test_settling_ends_though_they_go_on() -> None:
+    processors.settle(lambda: ["R"], 0.01)
 
 
 def test_threads_are_seen() -> None:

@@ -222,7 +222,7 @@ def test_every_named_error_is_one_of_the_binding() -> None:
     assert set(cuda_api.ERRORS) <= {one.name for one in real.CUresult}
 
 
-def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings() -> None:
     def refuses(_handle: str) -> int:
         raise RuntimeError("Not Supported")
 
@@ -241,8 +241,7 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetCurrentClocksEventReasons=lambda _handle: 0x24,
         nvmlDeviceGetComputeRunningProcesses=lambda _handle: [SimpleNamespace(pid=1), SimpleNamespace(pid=os.getpid())],
     )
-    monkeypatch.setattr("ckwatch.bench.runtimes.cuda_monitor.importlib.import_module", lambda _name: nvml)
-    readings = cuda_monitor.NvmlReadings(PCI)
+    readings = cuda_monitor.NvmlReadings(PCI, lambda _name: nvml)
     assert readings.version == "580.1"
     assert readings.read() == DeviceReading(
         clock_mhz=1755.0,
@@ -255,12 +254,11 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.partition(" ")[0] for one in readings.others()] == ["1"]
 
 
-def test_without_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvml() -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("ckwatch.bench.runtimes.cuda_monitor.importlib.import_module", absent)
-    readings = cuda_monitor.NvmlReadings(PCI)
+    readings = cuda_monitor.NvmlReadings(PCI, absent)
     assert (readings.version, readings.are_there) == ("none: nvidia-ml-py is not installed", False)
     assert (readings.read(), readings.others()) == (DeviceReading(), ())
 

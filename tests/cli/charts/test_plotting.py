@@ -332,13 +332,12 @@ def test_a_target_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("numpy", "cannot be loaded"),
     ],
 )
-def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+def test_without_matplotlib(tmp_path: Path, name: str, message: str) -> None:
     def missing(_module: str) -> object:
         raise ImportError(f"No module named '{name}'", name=name)
 
-    monkeypatch.setattr("ckwatch.cli.charts.plot_file.import_module", missing)
     with pytest.raises(CkwatchError, match=message) as caught:
-        check_target(tmp_path / "x.svg")
+        check_target(tmp_path / "x.svg", missing)
     assert "matplotlib>=3.9" in str(caught.value.hint)
 
 

@@ -6,15 +6,16 @@ import importlib
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benches.timing_client import knowing
 from ckwatch.cli import main
 from ckwatch.cli.export.autotune import chosen_shapes, one_arch, times_of
-from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.timings import Timing
 from ckwatch.wire.benchmarks import RankedTiming
@@ -91,31 +92,36 @@ SHAPES = "".join(
 )
 
 
+Run = Callable[..., int]
+
+
 @pytest.fixture
-def example(trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: list[RankedTiming]) -> Path:
-    """The C++ example with other shapes, and a history in which `known` is."""
+def example(trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The C++ example with other shapes."""
     root = tmp_path / "w"
     shutil.copytree(ROOT / "examples/cpp", root)
     kernel_file = root / "gemm_f32.kernel.toml"
     before, _, after = kernel_file.read_text().partition("[[shape]]")
     kernel_file.write_text(before + SHAPES + after[after.index("[[instance]]") :])
 
-    async def best(_client: Client, kernel: str, **_options: object) -> list[RankedTiming]:
-        assert kernel == "gemm_f32"
-        return known
-
-    monkeypatch.setattr(Client, "best", best)
     monkeypatch.syspath_prepend(str(tmp_path))
     return root
 
 
-def run(root: Path, *arguments: str) -> int:
-    return main(["export", "gemm_f32", "--autotune", "-C", str(root), "--out", str(root.parent), *arguments])
+@pytest.fixture
+def run(example: Path, known: list[RankedTiming]) -> Run:
+    """The export of the example, whose timings are those in `known`."""
+
+    def export(*arguments: str) -> int:
+        command = ["export", "gemm_f32", "--autotune", "-C", str(example), "--out", str(example.parent), *arguments]
+        return main(command, connected=knowing(known))
+
+    return export
 
 
 @pytest.mark.parametrize("known", [[], [ranked("short", "6x16", 1.0, given_up=True)]])
-def test_without_timings(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(example) == 2
+def test_without_timings(run: Run, example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 2
     err = capsys.readouterr().err
     assert "'gemm_f32' has no timings to choose by" in err
     assert "run `ckwatch tune gemm_f32` (or `ckwatch bench gemm_f32`) first" in err
@@ -123,20 +129,20 @@ def test_without_timings(example: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("known", [KNOWN])
-def test_timings_elsewhere(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(example, "--device", "hip:3") == 2
+def test_timings_elsewhere(run: Run, example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--device", "hip:3") == 2
     assert "its latest ones are of cpu;" in capsys.readouterr().err
-    assert run(example, "--shape", "new") == 2
+    assert run("--shape", "new") == 2
     assert "has no timings to choose by" in capsys.readouterr().err
-    assert run(example, "--shape", "none") == 2
+    assert run("--shape", "none") == 2
     assert "'gemm_f32' has no shape 'none'" in capsys.readouterr().err
 
 
 @pytest.mark.toolchain
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("known", [KNOWN])
-def test_an_example_of_the_host(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(example, "--json") == 0
+def test_an_example_of_the_host(run: Run, example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--json") == 0
     *files, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     written = [Path(line["path"]).name for line in files]
     assert written == ["gemm_f32_6x16.kernel.so", "gemm_f32_one_thread.kernel.so", "gemm_f32.py"]
@@ -153,16 +159,16 @@ def test_an_example_of_the_host(example: Path, capsys: pytest.CaptureFixture[str
         assert module.instances_for(M=m, N=n, K=k)[0] == first
     with pytest.raises(module.UnsupportedError, match="nor does any other instance"):
         module.gemm_f32(x, w, bias, kBatch=0)
-    assert run(example) == 0
+    assert run() == 0
     assert "left out, without timings: new" in capsys.readouterr().out
 
 
 @pytest.mark.toolchain
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("known", [KNOWN])
-def test_an_instance_that_does_not_compile(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_instance_that_does_not_compile(run: Run, example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernel_file = example / "gemm_f32.kernel.toml"
     kernel_file.write_text(kernel_file.read_text().replace("Threads = 1", "Threads = -1"))
-    assert run(example) == 1
+    assert run() == 1
     assert "gemm_f32/one thread@host: failed" in capsys.readouterr().out
     assert not list(example.parent.glob("*.py"))

@@ -5,34 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 import ckwatch_templates
-from cases.ck4inductor_fields import GEMM
+from cases.ck4inductor_fields import GEMM, install_list
 from cases.inductor_text import InductorText, fetch_inductor_text
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.cli import main
-from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.imports.wrapping import BASES
-from ckwatch.compile.toolchain.composable_kernel import ComposableKernelSources, find_sources
+from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.model.diagnostics import Severity
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import Workspace, load_workspace
 
 Capture = pytest.CaptureFixture[str]
-
-MODULE = """
-from dataclasses import make_dataclass
-
-LISTED = {listed!r}
-
-def gen_ops_library():
-    made = make_dataclass("CKGemmOperation", LISTED[0])
-    return [made(**one) for one in LISTED]
-"""
 
 
 @pytest.fixture
@@ -54,12 +44,8 @@ V1 = {
 @pytest.fixture
 def python_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed Composable Kernel that lists two instances."""
-    sources = ComposableKernelSources(tmp_path / "ck")
-    package = sources.python / "ck4inductor/universal_gemm"
-    package.mkdir(parents=True)
-    (package / "gen_instances.py").write_text(MODULE.format(listed=[GEMM, V1]))
-    monkeypatch.setattr(ck4inductor, "find_sources", lambda _: sources)
-    return package
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return install_list(GEMM, V1)
 
 
 def run(capsys: Capture, *words: str, status: int = 0) -> str:
@@ -153,12 +139,10 @@ def test_a_folder_outside_of_the_workspace_is_said(
     assert "name it in `kernel_folders` of ckwatch.toml" in capsys.readouterr().err
 
 
-def test_ck4inductor_that_is_missing_or_empty(
-    root: Path, python_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_ck4inductor_that_is_missing_or_empty(root: Path, python_folder: Path, capsys: Capture) -> None:
     (python_folder / "gen_instances.py").write_text("def gen_ops_library():\n    return []\n")
     assert "lists no instance" in run(capsys, "ck4inductor", "gemm", status=2)
-    monkeypatch.setattr(ck4inductor, "find_sources", lambda _: None)
+    shutil.rmtree(python_folder.parent)
     printed = run(capsys, "ck4inductor", "gemm", status=2)
     assert "is not installed\nckwatch: help: `ckwatch toolchain install ck` installs it" in printed
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benches.timing_client import TimingClient, connecting_to
+from benches.timing_client import TimingClient
 from ckwatch.bench.imports.records import LeftOut
-from ckwatch.cli import main, session
 from ckwatch.wire.imported_timings import MatchedKernel, TimingsImport
 from fakes.fake_imported_timings import imported_file, imported_timing
 
@@ -19,15 +18,10 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
     made = TimingClient(tmp_path, "gemm/a@gfx942", "gemm/a@gfx950")
-    monkeypatch.setattr(session, "connected", connecting_to(made))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("CKWATCH_NO_DAEMON", raising=False)
     monkeypatch.chdir(tmp_path)
     return made
-
-
-def run(*arguments: str) -> int:
-    return main(["import", "timings", *arguments])
 
 
 def test_what_became_of_a_file(client: TimingClient, capsys: Capture, tmp_path: Path) -> None:
@@ -38,7 +32,7 @@ def test_what_became_of_a_file(client: TimingClient, capsys: Capture, tmp_path: 
         unused_count=1012,
         failed={"compile": 2},
     )
-    assert run("t.csv", "--format", "aiter", "--source", "AITER 1") == 0
+    assert client.run("import", "timings", "t.csv", "--format", "aiter", "--source", "AITER 1") == 0
     assert client.of("import_timings") == [(str(tmp_path / "t.csv"), "aiter", "AITER 1", None, None)]
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
@@ -52,19 +46,19 @@ def test_what_became_of_a_file(client: TimingClient, capsys: Capture, tmp_path: 
 
 def test_a_file_about_nothing_here(client: TimingClient, capsys: Capture) -> None:
     client.report = TimingsImport(file=imported_file())
-    assert run("t.csv") == 0
+    assert client.run("import", "timings", "t.csv") == 0
     assert "no kernel here has this operation on such sizes; they are kept" in capsys.readouterr().out
 
 
 def test_list_and_remove(client: TimingClient, capsys: Capture, tmp_path: Path) -> None:
-    assert run("--list") == 0
+    assert client.run("import", "timings", "--list") == 0
     assert "no timings were imported" in capsys.readouterr().out
     client.files = [imported_file()]
-    assert run("--list") == 0
+    assert client.run("import", "timings", "--list") == 0
     heading, line = capsys.readouterr().out.splitlines()
     assert heading.split() == ["SOURCE", "DEVICES", "TIMINGS", "IMPORTED", "FILE"]
     assert line.split()[:3] == ["AITER", "MI300X", "1"]
-    assert run("--remove", "t.csv") == 0
+    assert client.run("import", "timings", "--remove", "t.csv") == 0
     assert client.of("remove_imported") == [(str(tmp_path / "t.csv"),)]
 
 
@@ -77,9 +71,8 @@ def test_list_and_remove(client: TimingClient, capsys: Capture, tmp_path: Path) 
         (["t.csv", "--no-daemon"], "without the daemon nothing is kept"),
     ],
 )
-@pytest.mark.usefixtures("client")
-def test_mistakes(capsys: Capture, arguments: list[str], why: str) -> None:
-    assert run(*arguments) == 2
+def test_mistakes(client: TimingClient, capsys: Capture, arguments: list[str], why: str) -> None:
+    assert client.run("import", "timings", *arguments) == 2
     assert why in capsys.readouterr().err
 
 
@@ -90,7 +83,7 @@ def test_best_sets_others_timings_apart(client: TimingClient, capsys: Capture) -
         imported_timing(device="MI355X", arch="gfx950", time_us=9.5, runtime={"kBatch": 4}),
         imported_timing(device="H100", arch="sm_90"),
     ]
-    assert main(["best", "gemm"]) == 0
+    assert client.run("best", "gemm") == 0
     assert capsys.readouterr().out.splitlines() == [
         "gemm",
         "  no timings; `ckwatch bench` takes them",
@@ -101,7 +94,7 @@ def test_best_sets_others_timings_apart(client: TimingClient, capsys: Capture) -
         "test, gfx950",
         "  measured by others: AITER, MI355X: 9.500 µs with theirs, kBatch = 4, not in the kernel file",
     ]
-    assert main(["best", "gemm", "--json"]) == 0
+    assert client.run("best", "gemm", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["ranked"] == []
     assert [one["device"] for one in printed["imported"]] == ["MI300X", "MI300X", "MI355X", "H100"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_same_contents_at_another_time(tmp_path: Path) -> None:
     assert headers.holds(contents.look(), ROOTS)
 
 
-def test_hashes_are_remembered_once_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashes_are_remembered_once_settled(tmp_path: Path) -> None:
     header = tmp_path / "a.h"
     header.write_text("int a;")
     reads = []
@@ -137,21 +138,23 @@ def test_hashes_are_remembered_once_settled(tmp_path: Path, monkeypatch: pytest.
         reads.append(path)
         return "digest"
 
-    monkeypatch.setattr("ckwatch.compile.store.content_hashes.digest_file", counted)
-    young = ContentHashes(tmp_path / "memo.sqlite")
+    def hashes(**more: Any) -> ContentHashes:
+        return ContentHashes(tmp_path / "memo.sqlite", digest_file=counted, **more)
+
+    young = hashes()
     assert (young.digest(str(header)), young.digest(str(header))) == ("digest", "digest")
     assert len(reads) == 2
-    settled = ContentHashes(tmp_path / "memo.sqlite", settled_ns=-1)
+    settled = hashes(settled_ns=-1)
     settled.digest(str(header))
     settled.digest(str(header))
     assert len(reads) == 3
     settled.save()
-    again = ContentHashes(tmp_path / "memo.sqlite", settled_ns=-1)
+    again = hashes(settled_ns=-1)
     assert again.digest(str(header)) == "digest"
     assert len(reads) == 3
     header.write_text("int b;")
     again.digest(str(header))
     assert len(reads) == 4
     again.forget_below(tmp_path)
-    ContentHashes(tmp_path / "memo.sqlite").digest(str(header))
+    hashes().digest(str(header))
     assert len(reads) == 5

@@ -32,12 +32,21 @@ OTHER_KEY = "ef" + "1" * 62
 PATIENT = replace(SharedStoreTimes(*[PATIENCE_S] * 6), absent_s=0.0)
 
 
+Methods = dict[str, Callable[..., Any]]
+
+
 class Shared(SharedStore):
     """Waits as long as it takes, unless told otherwise, and keeps what it has reported."""
 
-    def __init__(self, location: str | Path, **limits: float) -> None:
+    def __init__(self, location: str | Path, methods: Methods | None = None, **limits: float) -> None:
+        """`methods`: of the local file system, instead of its own."""
         self.reported: SimpleQueue[str | None] = SimpleQueue()
-        super().__init__(str(location), replace(PATIENT, **limits), on_problem=self.reported.put)
+
+        def open_files(location: str) -> tuple[LocalFileSystem, str]:
+            return type("Files", (LocalFileSystem,), {"cachable": False, **(methods or {})})(), location
+
+        given = None if methods is None else open_files
+        super().__init__(str(location), replace(PATIENT, **limits), on_problem=self.reported.put, open_files=given)
 
     def find_in(self, store: ArtifactStore, roots: PathRoots, key: str = KEY) -> Artifact | None:
         return self.find(key, store, roots, store.contents.look())
@@ -86,8 +95,8 @@ def other(tmp_path: Path) -> Iterator[ArtifactStore]:
 def open_shared() -> Iterator[Callable[..., Shared]]:
     opened: list[Shared] = []
 
-    def _open(location: str | Path, **limits: float) -> Shared:
-        opened.append(Shared(location, **limits))
+    def _open(location: str | Path, methods: Methods | None = None, **limits: float) -> Shared:
+        opened.append(Shared(location, methods, **limits))
         return opened[-1]
 
     yield _open
@@ -352,20 +361,17 @@ def test_one_that_does_not_answer_is_not_asked_until_it_does(
     publish: Publish,
     roots: PathRoots,
     gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
     Shared(shared_folder).add_and_end(publish(), store=store)
     again = Gate(lets=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalFileSystem, "ls", gate.before(LocalFileSystem.ls))
-        patch.setattr(LocalFileSystem, "isdir", again.before(LocalFileSystem.isdir))
-        shared = open_shared(shared_folder, look_up_s=0.01, retry_s=0.0)
-        assert shared.find_in(other, roots) is None
-        assert shared.reported.get(timeout=PATIENCE_S) == SILENT.format(shared_folder)
-        assert again.held.wait(PATIENCE_S), "a thread tries"
-        assert shared.find_in(other, roots) is shared.find_in(other, roots) is None
-        assert (gate.calls, again.calls) == (1, 2)
+    methods = {"ls": gate.before(LocalFileSystem.ls), "isdir": again.before(LocalFileSystem.isdir)}
+    shared = open_shared(shared_folder, methods, look_up_s=0.01, retry_s=0.0)
+    assert shared.find_in(other, roots) is None
+    assert shared.reported.get(timeout=PATIENCE_S) == SILENT.format(shared_folder)
+    assert again.held.wait(PATIENCE_S), "a thread tries"
+    assert shared.find_in(other, roots) is shared.find_in(other, roots) is None
+    assert (gate.calls, again.calls) == (1, 2)
     gate.opened.set()
     again.opened.set()
     assert shared.reported.get(timeout=PATIENCE_S) is None
@@ -378,12 +384,10 @@ def test_a_first_answer_that_is_late_is_not_waited_for(
     publish: Publish,
     roots: PathRoots,
     gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
     Shared(shared_folder).add_and_end(publish(), store=store)
-    monkeypatch.setattr(LocalFileSystem, "isdir", gate.before(LocalFileSystem.isdir))
-    shared = open_shared(shared_folder, connect_s=0.01)
+    shared = open_shared(shared_folder, {"isdir": gate.before(LocalFileSystem.isdir)}, connect_s=0.01)
     assert shared.find_in(other, roots) is None
     assert shared.reported.get(timeout=PATIENCE_S) == SILENT.format(shared_folder)
     gate.opened.set()
@@ -398,19 +402,16 @@ def test_an_entry_that_takes_too_long_is_compiled(
     publish: Publish,
     roots: PathRoots,
     gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
     Shared(shared_folder).add_and_end(publish(), store=store)
-    cat_file = LocalFileSystem.cat_file
 
     def slow(files: LocalFileSystem, path: str, *more: Any) -> Any:
         if path.endswith(".zip"):
             gate.opened.wait()
-        return cat_file(files, path, *more)
+        return LocalFileSystem.cat_file(files, path, *more)
 
-    monkeypatch.setattr(LocalFileSystem, "cat_file", slow)
-    shared = open_shared(shared_folder, fetch_s=0.01)
+    shared = open_shared(shared_folder, {"cat_file": slow}, fetch_s=0.01)
     assert shared.find_in(other, roots) is None
     assert shared.all_reported() == [SILENT.format(shared_folder)]
     assert other.count() == 0
@@ -421,11 +422,9 @@ def test_adding_that_takes_too_long_is_left_behind(
     store: ArtifactStore,
     publish: Publish,
     gate: Gate,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
-    monkeypatch.setattr(LocalFileSystem, "pipe_file", gate.before(LocalFileSystem.pipe_file))
-    shared = open_shared(shared_folder, add_s=0.01)
+    shared = open_shared(shared_folder, {"pipe_file": gate.before(LocalFileSystem.pipe_file)}, add_s=0.01)
     shared.add_and_end(publish(), publish(OTHER_KEY), store=store)
     assert shared.all_reported() == [SILENT.format(shared_folder)]
     assert gate.calls <= 1
@@ -435,19 +434,19 @@ def test_an_error_is_a_sentence_until_it_is_over(
     shared_folder: Path,
     other: ArtifactStore,
     roots: PathRoots,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
-    shared = open_shared(shared_folder, retry_s=0.0)
+    renewed = threading.Event()
 
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("The token ftp://me:secret@host?sig=secret has expired\nand more")
+    def ls(files: LocalFileSystem, path: str, **more: Any) -> Any:
+        if not renewed.is_set():
+            raise RuntimeError("The token ftp://me:secret@host?sig=secret has expired\nand more")
+        return LocalFileSystem.ls(files, path, **more)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalFileSystem, "ls", fail)
-        patch.setattr(LocalFileSystem, "isdir", fail)
-        assert shared.find_in(other, roots) is None
-        said = shared.reported.get(timeout=PATIENCE_S)
+    shared = open_shared(shared_folder, {"ls": ls}, retry_s=0.0)
+    assert shared.find_in(other, roots) is None
+    said = shared.reported.get(timeout=PATIENCE_S)
+    renewed.set()
     assert said == (
         f"the shared store {shared_folder} cannot be read (The token ftp://host has expired): "
         "nothing is taken from it or added to it meanwhile"
@@ -524,26 +523,27 @@ def test_one_that_cannot_be_written_is_read(
     other: ArtifactStore,
     publish: Publish,
     roots: PathRoots,
-    monkeypatch: pytest.MonkeyPatch,
     open_shared: OpenShared,
 ) -> None:
     published = publish()
     Shared(shared_folder).add_and_end(published, store=store)
-    shared = open_shared(shared_folder, retry_s=0.0)
-    pipe_file = LocalFileSystem.pipe_file
+    writable = threading.Event()
 
-    def refuse(files: LocalFileSystem, path: str, content: bytes) -> None:
-        pipe_file(files, path, content[:10])
+    def pipe_file(files: LocalFileSystem, path: str, content: bytes) -> None:
+        if writable.is_set():
+            LocalFileSystem.pipe_file(files, path, content)
+            return
+        LocalFileSystem.pipe_file(files, path, content[:10])
         raise OSError(error, os.strerror(error), path)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalFileSystem, "pipe_file", refuse)
-        shared.add(publish(OTHER_KEY), store)
-        assert shared.reported.get(timeout=PATIENCE_S) == (
-            f"the shared store {shared_folder} cannot be written ({os.strerror(error)}): "
-            "what is compiled here is not added to it"
-        )
-        assert shared.find_in(other, roots) is not None
+    shared = open_shared(shared_folder, {"pipe_file": pipe_file}, retry_s=0.0)
+    shared.add(publish(OTHER_KEY), store)
+    assert shared.reported.get(timeout=PATIENCE_S) == (
+        f"the shared store {shared_folder} cannot be written ({os.strerror(error)}): "
+        "what is compiled here is not added to it"
+    )
+    assert shared.find_in(other, roots) is not None
+    writable.set()
     assert [*shared_folder.rglob("*.partial")] == []
     shared.add(publish(OTHER_KEY), store)
     assert shared.reported.get(timeout=PATIENCE_S) is None
@@ -618,11 +618,10 @@ def test_who_may_write_the_folder_may_write_what_is_in_it(
 
 
 def test_the_end_waits_for_what_is_being_added(
-    shared_folder: Path, store: ArtifactStore, publish: Publish, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    shared_folder: Path, store: ArtifactStore, publish: Publish, gate: Gate
 ) -> None:
     published = publish()
-    monkeypatch.setattr(LocalFileSystem, "pipe_file", gate.before(LocalFileSystem.pipe_file))
-    shared = Shared(shared_folder)
+    shared = Shared(shared_folder, {"pipe_file": gate.before(LocalFileSystem.pipe_file)})
     shared.add(published, store)
     assert gate.held.wait(PATIENCE_S)
     shared.close(0.01)

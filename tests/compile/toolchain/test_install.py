@@ -13,12 +13,11 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile.toolchain import composable_kernel, debian, install_steps, installations
-from ckwatch.compile.toolchain import install as room
+from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PackageStanza
 from ckwatch.compile.toolchain.install import install, install_composable_kernel
-from ckwatch.compile.toolchain.install_steps import InstallStep
+from ckwatch.compile.toolchain.install_steps import InstallStep, InstallTools
 from ckwatch.model.errors import ToolchainError
 from compile.toolchain.test_composable_kernel import make_archive
 from compile.toolchain.test_unpack import make_deb
@@ -56,8 +55,13 @@ class Archive:
         package = AptPackage(name, "7.2.4-1", file_name, len(data), hashlib.sha256(data).hexdigest())
         self.packages[name] = (package, data)
 
-    def open(self, folder: Path, sources: AptSources | None) -> FakeApt:
-        return FakeApt(self, folder, sources)
+    def tools(self, **replaced: Any) -> InstallTools:
+        """The tools of an install from this archive."""
+
+        def open_apt(folder: Path, sources: AptSources | None) -> Any:
+            return FakeApt(self, folder, sources)
+
+        return InstallTools(**{"open_apt": open_apt, "find_keyring": lambda: Path("/keyring"), **replaced})
 
 
 class FakeApt:  # the signatures are those of PrivateApt
@@ -102,29 +106,28 @@ class FakeApt:  # the signatures are those of PrivateApt
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    made = Archive(tmp_path / "debs", FILES)
-
-    async def no_host_parts(*_: object) -> tuple[str, ...]:
-        return ("libomp5: not here",)
-
-    def no_relocation(root: Path, final: Path) -> int:
-        assert root != final
-        return 0
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cäche with space"))
-    monkeypatch.setattr(room, "PrivateApt", made.open)
-    monkeypatch.setattr(install_steps, "find_keyring", lambda: Path("/keyring"))
-    monkeypatch.setattr(room, "add_host_parts", no_host_parts)
-    monkeypatch.setattr(room, "relocate", no_relocation)
-    monkeypatch.setattr(room, "_TREE_BYTES", 0)
-    monkeypatch.setattr(
-        debian, "select", lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")]
+    return Archive(tmp_path / "debs", FILES)
+
+
+async def no_host_parts(*_: object) -> tuple[str, ...]:
+    return ("libomp5: not here",)
+
+
+def no_relocation(root: Path, final: Path) -> int:
+    assert root != final
+    return 0
+
+
+def run_install(
+    archive: Archive, relocate: Callable[[Path, Path], int] = no_relocation, tree_bytes: int = 0, **options: Any
+) -> Any:
+    tools = archive.tools(
+        select=lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")],
+        relocate=relocate,
+        add_host_parts=no_host_parts,
     )
-    return made
-
-
-def run_install(**options: Any) -> Any:
-    return install(mirror="http://mirror/debian", **options)
+    return install(mirror="http://mirror/debian", tools=tools, tree_bytes=tree_bytes, **options)
 
 
 def leftovers() -> list[str]:
@@ -134,7 +137,7 @@ def leftovers() -> list[str]:
 
 async def test_a_whole_install(archive: Archive) -> None:
     steps: list[InstallStep] = []
-    manifest = await run_install(progress=steps.append)
+    manifest = await run_install(archive, progress=steps.append)
     root = manifest.root
     assert installations.current(installations.toolchains_folder(os.environ)) == manifest
     assert leftovers() == [manifest.name]
@@ -149,14 +152,14 @@ async def test_a_whole_install(archive: Archive) -> None:
 
 
 async def test_a_second_install_does_nothing_unless_forced(archive: Archive) -> None:
-    first = await run_install()
+    first = await run_install(archive)
     archive.update_error = ToolchainError("no network")
-    assert await run_install() == first
+    assert await run_install(archive) == first
     with pytest.raises(ToolchainError, match="no network"):
-        await run_install(force=True)
+        await run_install(archive, force=True)
     assert installations.current(installations.toolchains_folder(os.environ)) == first
     archive.update_error = None
-    assert await run_install(force=True) == first
+    assert await run_install(archive, force=True) == first
     assert leftovers() == [first.name]
 
 
@@ -168,46 +171,37 @@ async def test_an_interrupted_download_goes_on_where_it_was(archive: Archive) ->
 
     archive.before_download = interrupt
     with anyio.CancelScope() as scope:
-        await run_install()
+        await run_install(archive)
     assert scope.cancelled_caught
     assert archive.downloads == ["hipcc", "clang-22"]
     assert installations.current(installations.toolchains_folder(os.environ)) is None
 
     archive.before_download = None
-    await run_install()
+    await run_install(archive)
     assert archive.downloads[2:] == ["libcomposable-kernel-dev", "libamdhip64-dev", "libomp-22-dev"]
 
 
-async def test_a_kill_while_unpacking_leaves_nothing_that_is_trusted(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: object) -> int:
+async def test_a_kill_while_unpacking_leaves_nothing_that_is_trusted(archive: Archive) -> None:
+    def killed(root: Path, _final: Path) -> int:
+        shutil.copytree(root, root.with_name(".work-killed"), symlinks=True)  # as if there had been no time to tidy up
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(room, "relocate", killed)
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if there had been no time to tidy up
-        with pytest.raises(KeyboardInterrupt):
-            await run_install()
+    with pytest.raises(KeyboardInterrupt):
+        await run_install(archive, killed)
     assert any(name.startswith(".work-") for name in leftovers())
     assert installations.current(installations.toolchains_folder(os.environ)) is None
-    manifest = await run_install()
+    manifest = await run_install(archive)
     assert leftovers() == [manifest.name]
     assert len(archive.downloads) == len(FILES)
 
 
-async def test_a_compiler_that_does_not_run_is_never_made_current(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fails(*_: object) -> None:
-        raise ToolchainError("the new compiler does not run on this machine")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(room, "try_program", fails)
-        with pytest.raises(ToolchainError, match="does not run"):
-            await run_install()
+async def test_a_compiler_that_does_not_run_is_never_made_current(archive: Archive) -> None:
+    archive.add("clang-22", {"usr/lib/llvm-22/bin/clang": "#!/bin/sh\necho 'no such CPU' >&2; exit 1\n"})
+    with pytest.raises(ToolchainError, match="the new compiler does not run on this machine: no such CPU"):
+        await run_install(archive)
+    archive.add("clang-22", FILES["clang-22"])
     assert installations.current(installations.toolchains_folder(os.environ)) is None
-    manifest = await run_install()
+    manifest = await run_install(archive)
     assert leftovers() == [manifest.name]
 
 
@@ -216,7 +210,7 @@ async def test_a_file_damaged_on_disk_is_fetched_again(archive: Archive) -> None
     kept = installations.toolchains_folder(os.environ) / ".downloads/apt/archives"
     kept.mkdir(parents=True)
     (kept / package.file_name).write_bytes(b"x" * len(data))
-    await run_install()
+    await run_install(archive)
     assert archive.downloads.count("hipcc") == 1
 
 
@@ -224,37 +218,33 @@ async def test_a_mirror_that_delivers_other_files_is_refused(archive: Archive) -
     package, data = archive.packages["clang-22"]
     archive.packages["clang-22"] = (package, b"x" * len(data))
     with pytest.raises(ToolchainError, match="do not match their hashes: clang-22"):
-        await run_install()
+        await run_install(archive)
     assert installations.current(installations.toolchains_folder(os.environ)) is None
 
 
-async def test_too_little_space_is_said_before_anything_is_fetched(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(room, "_TREE_BYTES", 10**18)
+async def test_too_little_space_is_said_before_anything_is_fetched(archive: Archive) -> None:
     with pytest.raises(ToolchainError, match=r"1000000000\.0 GB are needed"):
-        await run_install()
+        await run_install(archive, tree_bytes=10**18)
     assert archive.downloads == []
 
 
 @pytest.mark.parametrize(
     ("number", "message"), [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "cannot write to .*Permission denied")]
 )
-async def test_faults_of_the_disk(archive: Archive, monkeypatch: pytest.MonkeyPatch, number: int, message: str) -> None:
-    def fail(*_: object, **__: object) -> int:
+async def test_faults_of_the_disk(archive: Archive, number: int, message: str) -> None:
+    def fail(*_: Path) -> int:
         raise OSError(number, os.strerror(number), "/some/file")
 
-    monkeypatch.setattr(install_steps, "unpack_deb", fail)
     with pytest.raises(ToolchainError, match=message) as caught:
-        await run_install()
+        await run_install(archive, fail)
     assert "XDG_CACHE_HOME" in (caught.value.hint or "")
 
 
 async def test_two_installs_do_the_work_once(archive: Archive) -> None:
     steps: list[InstallStep] = []
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: run_install(progress=steps.append))
-        group.start_soon(lambda: run_install(progress=steps.append))
+        group.start_soon(lambda: run_install(archive, progress=steps.append))
+        group.start_soon(lambda: run_install(archive, progress=steps.append))
     assert sorted(archive.downloads) == sorted(FILES)
     assert any(step.title.startswith("Waiting for another") for step in steps)
 
@@ -264,47 +254,49 @@ async def test_a_wrong_mirror_is_said_at_once(archive: Archive) -> None:
         await install(mirror="nonsense")
 
 
+class FakeIndex:
+    """A package index with a small source distribution. `targets`: the files that were fetched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.content = make_archive(folder / "x.tar.gz").read_bytes()
+        self.targets: list[Path] = []
+
+    def fetch(self, _wanted: object, target: Path, _settings: object, *, checkpoint: Callable[[int], None]) -> None:
+        self.targets.append(target)
+        checkpoint(len(self.content))
+        target.write_bytes(self.content)
+
+
 @pytest.fixture
-def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were fetched, each a small source distribution."""
-    archive = make_archive(tmp_path / "x.tar.gz").read_bytes()
-    targets: list[Path] = []
-
-    def fetch(_wanted: object, target: Path, _settings: object, *, checkpoint: Callable[[int], None]) -> None:
-        targets.append(target)
-        checkpoint(len(archive))
-        target.write_bytes(archive)
-
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cäche with space"))
-    monkeypatch.setattr(room, "fetch", fetch)
-    return targets
+    return FakeIndex(tmp_path)
 
 
-async def test_composable_kernel_alone(fetched: list[Path]) -> None:
+async def test_composable_kernel_alone(index: FakeIndex) -> None:
     steps: list[InstallStep] = []
-    made = await install_composable_kernel(progress=steps.append)
+    made = await install_composable_kernel(progress=steps.append, fetch=index.fetch)
     cache = installations.cache_folder(os.environ)
     assert find_sources(cache) == made
-    assert await install_composable_kernel() == made
-    assert len(fetched) == 1
-    await install_composable_kernel(force=True)
-    assert len(fetched) == 2
+    assert await install_composable_kernel(fetch=index.fetch) == made
+    assert len(index.targets) == 1
+    await install_composable_kernel(force=True, fetch=index.fetch)
+    assert len(index.targets) == 2
     assert sorted(path.name for path in made.root.parent.iterdir()) == [".lock", made.root.name]
     assert [step.title for step in steps][-1] == "Unpacking Composable Kernel"
     assert not installations.toolchains_folder(os.environ).exists()
 
 
-async def test_two_at_a_time_fetch_it_once(fetched: list[Path]) -> None:
+async def test_two_at_a_time_fetch_it_once(index: FakeIndex) -> None:
     async with anyio.create_task_group() as group:
-        group.start_soon(install_composable_kernel)
-        group.start_soon(install_composable_kernel)
-    assert len(fetched) == 1
+        group.start_soon(lambda: install_composable_kernel(fetch=index.fetch))
+        group.start_soon(lambda: install_composable_kernel(fetch=index.fetch))
+    assert len(index.targets) == 1
 
 
-async def test_a_full_disk_is_said(fetched: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_said(index: FakeIndex) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(composable_kernel, "unpack", fail)
     with pytest.raises(ToolchainError, match="the disk is full"):
-        await install_composable_kernel()
+        await install_composable_kernel(fetch=fail)

@@ -10,9 +10,7 @@ import pytest
 
 from ckwatch.core.events import MAIN
 from ckwatch.engine.change_feed import ChangeFeed
-from ckwatch.engine.queries import changes
-from ckwatch.engine.queries.changes import PAGES_KEPT, TOPICS_AT_ONCE, ChangePages
-from ckwatch.model.delays import CHANGES_UNDER_LOAD
+from ckwatch.engine.queries.changes import PAGES_KEPT, TOPICS_AT_ONCE, USUAL_PACING, ChangePacing, ChangePages
 from ckwatch.model.topics import Topic
 from ckwatch.wire.state import Change, Unit
 from fakes.fake_engine import unit_of
@@ -21,11 +19,11 @@ from fakes.fake_engine import unit_of
 class World:
     """Topics with a number each; removed ones have none. `made` counts the states that were made."""
 
-    def __init__(self) -> None:
+    def __init__(self, pacing: ChangePacing = USUAL_PACING) -> None:
         self.feed = ChangeFeed()
         self.start = self.feed.seq
         self.views: set[str] = set()
-        self.pages = ChangePages(self.feed, self.views, self._state_of)
+        self.pages = ChangePages(self.feed, self.views, self._state_of, pacing)
         self.numbers: dict[tuple[str, str], int] = {}
         self.made = 0
 
@@ -166,12 +164,9 @@ async def test_a_follower_that_is_far_behind_sees_the_present_states() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_whatever_happens_all_see_the_final_states(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "TOPICS_AT_ONCE", 7)
-    monkeypatch.setattr(changes, "CHANGE_FEED", CHANGES_UNDER_LOAD._replace(seconds=0.0001))
-    monkeypatch.setattr(changes, "CHANGES_UNDER_LOAD", CHANGES_UNDER_LOAD._replace(seconds=0.001))
+async def test_whatever_happens_all_see_the_final_states(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
-    world = World()
+    world = World(ChangePacing(topics_at_once=7, pause_s=0.0001, longest_pause_s=0.001))
     world.views.add("ann")
     followers = {client: Follower(world, client) for client in ("ann", "ben", "eve", None)}
     topics = [f"unit/{number}" for number in range(30)]

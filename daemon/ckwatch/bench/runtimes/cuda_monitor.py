@@ -34,8 +34,12 @@ class NvmlReadings(VendorReadings):
 
     PACKAGE = "nvidia-ml-py"
 
+    def __init__(self, pci: str, load: Callable[[str], Any] = importlib.import_module) -> None:
+        self._load = load
+        super().__init__(pci)
+
     def _start(self, pci: str) -> None:
-        nvml = importlib.import_module("pynvml")
+        nvml = self._load("pynvml")
         nvml.nvmlInit()
         self._library = nvml
         self._handle = nvml.nvmlDeviceGetHandleByPciBusId(pci)

@@ -122,14 +122,16 @@ def throttle_count(cpus: Iterable[int]) -> int:
 class Neighbours:
     """How much of `cpus` others use: other processes, and other virtual machines of the same host."""
 
-    def __init__(self, cpus: tuple[int, ...]) -> None:
+    def __init__(self, cpus: tuple[int, ...], times: Callable[[], tuple[float, float, float]] | None = None) -> None:
+        """`times`: in place of what the kernel says, seconds of the clock, of work on `cpus`, and of this process's."""
         self._names = {f"cpu{cpu}" for cpu in cpus}
-        self._last = self._now()
+        self._times = times or self._now
+        self._last = self._times()
         self._share = 0.0
 
     def share(self) -> float:
         """Of the processors' time since about a tenth of a second; 0 where the kernel does not tell."""
-        now = self._now()
+        now = self._times()
         seconds = now[0] - self._last[0]
         if seconds >= _NEIGHBOURS_S and self._names:
             others_s = (now[1] - self._last[1]) - (now[2] - self._last[2])
@@ -150,13 +152,14 @@ class Neighbours:
         return time.monotonic(), busy / _TICKS, own.user + own.system
 
 
-def settle() -> None:
-    """Until no other thread of this process runs, for a while at most.
+def settle(look: Callable[[], list[str]] | None = None, patience_s: float = _SETTLE_S) -> None:
+    """Wait until no other thread of this process runs, for `patience_s` at most; `look` returns their states.
 
     Threads of OpenMP and of BLAS libraries look for more work for some milliseconds, and keep their processor busy.
     """
-    deadline = time.monotonic() + _SETTLE_S
-    while "R" in _other_threads() and time.monotonic() < deadline:
+    look = look or _other_threads
+    deadline = time.monotonic() + patience_s
+    while "R" in look() and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
 
 

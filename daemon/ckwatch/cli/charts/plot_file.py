@@ -24,12 +24,12 @@ Draw = Callable[..., "Figure"]
 """A function of `ckwatch.cli.charts.plotting`."""
 
 
-def check_target(path: Path) -> Path:
+def check_target(path: Path, load: Callable[[str], object] = import_module) -> Path:
     """The file to write, as an absolute path; matplotlib is loaded. Raises CkwatchError where that cannot go well."""
     if path.suffix.lower().removeprefix(".") not in FORMATS:
         raise CkwatchError(f"cannot plot to '{path}': its name must end in .svg or .png")
     try:
-        import_module(LIBRARY)
+        load(LIBRARY)
     except ImportError as error:
         damaged = error.name is not None and error.name.partition(".")[0] != LIBRARY
         what = f"matplotlib cannot be loaded: {error}" if damaged else "--plot needs matplotlib, which is not installed"

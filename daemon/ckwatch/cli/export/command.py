@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from ckwatch.cli.command_words import dependency
 from ckwatch.cli.output import SCHEMA, Output, fields_of, to_plain, write_file
 from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
@@ -46,7 +47,7 @@ async def run(options: argparse.Namespace) -> int:
         if options.name is not None:
             checked_name(options.name)
         async with asking(options) as client:
-            export = export_kernel if options.autotune else export_module
+            export = export_kernel if options.autotune else dependency(options, "export_module", export_module)
             return await export(options, client, Output(options, client.root))
     found = await asked_timings(options)
     text = timings_json(found) if options.timings == "json" else timings_csv([timing for timing, _ in found])

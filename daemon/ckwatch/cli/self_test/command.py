@@ -23,7 +23,7 @@ from ckwatch.bench.job import SelfTestJob
 from ckwatch.bench.report import BenchmarkFailure, Devices
 from ckwatch.bench.self_test.session import run_self_test
 from ckwatch.bench.worker_session import WorkerStart, find_devices
-from ckwatch.cli.command_words import workspace_if_any
+from ckwatch.cli.command_words import dependency, workspace_if_any
 from ckwatch.cli.output import Output, write_file
 from ckwatch.cli.self_test.kernels import build_kernels
 from ckwatch.cli.signals import stoppable
@@ -56,11 +56,11 @@ async def run(options: argparse.Namespace) -> int:
         target = _target(options)
         output = Output(options)
         start = WorkerStart.of(settings, folder)
-        found = await find_devices(start)
+        found = await dependency(options, "find_devices", find_devices)(start)
         if isinstance(found, BenchmarkFailure):
             raise CkwatchError(found.message, found.hint or None)
         device = chosen_device(found, options.device or settings.device)
-        return await _test(output, target, settings, start, device)
+        return await _test(options, output, target, settings, start, device)
 
 
 def _others(options: argparse.Namespace) -> dict[str, object]:
@@ -73,7 +73,14 @@ def _others(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-async def _test(output: Output, target: Path, settings: BenchSection, start: WorkerStart, device: DeviceFacts) -> int:
+async def _test(
+    options: argparse.Namespace,
+    output: Output,
+    target: Path,
+    settings: BenchSection,
+    start: WorkerStart,
+    device: DeviceFacts,
+) -> int:
     begun = time.monotonic()
     report = Report(device, datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     with output.working("building shipped instances") as show:
@@ -83,7 +90,7 @@ async def _test(output: Output, target: Path, settings: BenchSection, start: Wor
         else:
             output.text(f"self-test of {device.name}, {device.description} ({device.arch})", "bold")
         async with shown.kept():
-            kernels = await build_kernels(device, BUILD_S, shown.stage)
+            kernels = await dependency(options, "build_kernels", build_kernels)(device, BUILD_S, shown.stage)
             for trial in kernels.skipped:
                 shown.take(trial)
             job = SelfTestJob(
@@ -95,7 +102,8 @@ async def _test(output: Output, target: Path, settings: BenchSection, start: Wor
                 threads=settings.threads,
                 probes=kernels.probes,
             )
-            done = await run_self_test(job, kernels.artifacts, kernels.steps, start, shown.take, shown.stage)
+            run_trials = dependency(options, "run_self_test", run_self_test)
+            done = await run_trials(job, kernels.artifacts, kernels.steps, start, shown.take, shown.stage)
             versions = {} if done is None else dict(done.versions)
             report.versions = versions | ({"compiler": kernels.compiler} if kernels.compiler else {})
             report.complete = True
@@ -239,9 +247,9 @@ def in_order(trials: Sequence[AssumptionTrial]) -> list[AssumptionTrial]:
     return sorted(trials, key=lambda trial: order[trial.assumption])
 
 
-def without_places(text: str) -> str:
+def without_places(text: str, host: str | None = None) -> str:
     """A text with names of folders, of this machine and of its user left out."""
-    named = {platform.node(): "HOST", os.environ.get("USER", ""): "USER", Path.home().name: "USER"}
+    named = {host or platform.node(): "HOST", os.environ.get("USER", ""): "USER", Path.home().name: "USER"}
     text = _PATH.sub(r"…/\1", text)
     for name, stands in named.items():
         if len(name) > 2 and name not in ("root", "cuda", "hip"):

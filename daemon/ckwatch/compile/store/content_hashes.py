@@ -58,8 +58,14 @@ class ContentHashes:
     """Hashes of files; safe to use from several threads."""
 
     def __init__(
-        self, database: Path | None, *, settled_ns: int = _SETTLED_NS, clock: Callable[[], int] = time.time_ns
+        self,
+        database: Path | None,
+        *,
+        settled_ns: int = _SETTLED_NS,
+        clock: Callable[[], int] = time.time_ns,
+        digest_file: Callable[[str], str] = digest_file,
     ) -> None:
+        self._digest_file = digest_file
         self._database = database
         self._settled_ns = settled_ns
         self._clock = clock
@@ -84,7 +90,7 @@ class ContentHashes:
         if known is not None and known[0] == stamp:
             return known[1]
         try:
-            found = digest_file(path)
+            found = self._digest_file(path)
         except OSError:
             return None
         if abs(self._clock() - status.st_ctime_ns) > self._settled_ns:

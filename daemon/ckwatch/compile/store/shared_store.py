@@ -86,7 +86,8 @@ class SharedStoreTimes:
 class SharedStore:
     """The shared store at `location`, a folder or a URL of fsspec. Made for use from threads; close it.
 
-    `on_problem` is called from any thread when `problem` changes.
+    `on_problem` is called from any thread when `problem` changes. `open_files` returns the file system of fsspec for a
+    location, and the folder in it.
     """
 
     def __init__(
@@ -95,8 +96,10 @@ class SharedStore:
         times: SharedStoreTimes = SharedStoreTimes(),
         *,
         on_problem: Callable[[str | None], None] = lambda _problem: None,
+        open_files: Callable[[str], tuple[Any, str]] | None = None,
     ) -> None:
         self.location = location
+        self._open_files = open_files or _file_system
         self._shown = shown_location(location)
         self._times = times
         self._on_problem = on_problem
@@ -247,7 +250,8 @@ class SharedStore:
         """Try until there is an answer: one thread, however long an answer takes."""
         while not self._closed.wait(after_s):
             try:
-                remote = _open(self.location)
+                remote = _Remote(*self._open_files(self.location))
+                remote.check()
             except CkwatchError as error:
                 self._report_outage(str(error))
             except Exception as error:  # noqa: BLE001  # drivers raise what they like
@@ -412,9 +416,9 @@ class _Remote:
                 Path(path).chmod(Path(self._root).stat().st_mode & bits)
 
 
-def _open(location: str) -> _Remote:
-    """The file system of `location`, which answers. Raises CkwatchError, whose message continues a sentence, where it
-    cannot be used, and what its driver raises."""
+def _file_system(location: str) -> tuple[Any, str]:
+    """The file system of `location`, and the folder in it. Raises CkwatchError, whose message continues a sentence,
+    where it cannot be used, and what its driver raises."""
     try:
         from fsspec.core import filesystem, url_to_fs
     except ImportError:
@@ -423,7 +427,7 @@ def _open(location: str) -> _Remote:
     protocol, is_url, _ = location.partition("://")
     try:
         # an instance of its own: one that has failed may not get over it
-        files, root = (
+        found: tuple[Any, str] = (
             url_to_fs(location, skip_instance_cache=True)
             if is_url
             else (filesystem("file", skip_instance_cache=True), location)
@@ -435,9 +439,7 @@ def _open(location: str) -> _Remote:
         if "Protocol not known" not in str(error):
             raise
         raise CkwatchError(f"cannot be used, since fsspec has no protocol `{protocol}`") from None
-    remote = _Remote(files, root)
-    remote.check()
-    return remote
+    return found
 
 
 def _reason(error: Exception) -> str:

@@ -18,10 +18,24 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.toolchain import install_steps
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt
+from ckwatch.compile.toolchain.install_steps import (
+    USUAL_TOOLS,
+    InstallStep,
+    InstallTools,
+    OnProgress,
+    archive,
+    check_space,
+    download,
+    move_in,
+    sweep,
+    tree_name,
+    try_program,
+    unpack,
+    writing,
+)
 from ckwatch.compile.toolchain.installations import remove_tree
-from ckwatch.compile.toolchain.relocate import relocate, settle
+from ckwatch.compile.toolchain.relocate import settle
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import read_file
@@ -61,10 +75,11 @@ def find_trees(folder: Path, package: str) -> tuple[Path, ...]:
 async def fetch_program(
     folder: Path,
     wanted: DebianProgram,
-    progress: install_steps.OnProgress = lambda _: None,
+    progress: OnProgress = lambda _: None,
     *,
     mirror: str | None = None,
     force: bool = False,
+    tools: InstallTools = USUAL_TOOLS,
 ) -> Path:
     """Fetch a program into `folder`, unless it is there and no `force`; returns where the program is.
 
@@ -73,10 +88,10 @@ async def fetch_program(
     present = None if force else _present(folder, wanted)
     if present is not None:
         return present
-    sources = await install_steps.archive(mirror)
-    async with install_steps.writing(folder, progress):
+    sources = await archive(mirror, tools)
+    async with writing(folder, progress):
         present = None if force else _present(folder, wanted)  # the one that held the lock may have fetched it
-        return present or await _build(folder, wanted, sources, progress)
+        return present or await _build(folder, wanted, sources, progress, tools)
 
 
 def _present(folder: Path, wanted: DebianProgram) -> Path | None:
@@ -94,26 +109,28 @@ def _is_complete(tree: Path) -> bool:
     return True
 
 
-async def _build(folder: Path, wanted: DebianProgram, sources: AptSources, progress: install_steps.OnProgress) -> Path:
+async def _build(
+    folder: Path, wanted: DebianProgram, sources: AptSources, progress: OnProgress, tools: InstallTools
+) -> Path:
     downloads = folder / ".downloads"
-    apt, suite = await _archive_with(wanted.package, sources, downloads, progress)
-    progress(install_steps.InstallStep("Choosing packages"))
+    apt, suite = await _archive_with(wanted.package, sources, downloads, progress, tools)
+    progress(InstallStep("Choosing packages"))
     packages = await apt.locate(await apt.resolve([wanted.package], suite))
-    install_steps.check_space(folder, packages, apt.archives, wanted.tree_bytes)
-    await install_steps.download(apt, packages, progress)
-    await anyio.to_thread.run_sync(install_steps.sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
+    check_space(folder, packages, apt.archives, wanted.tree_bytes)
+    await download(apt, packages, progress)
+    await anyio.to_thread.run_sync(sweep, folder, f"{wanted.package}-{_HASH}", _MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
-    final = folder / install_steps.tree_name(wanted.package, _LAYOUT, packages)
+    final = folder / tree_name(wanted.package, _LAYOUT, packages)
     older = find_trees(folder, wanted.package)
     try:
         keep = re.compile(f"{wanted.kept}|{_LIBRARIES}").fullmatch
-        await install_steps.unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
-        progress(install_steps.InstallStep("Relocating"))
-        await anyio.to_thread.run_sync(relocate, work, final)
-        await anyio.to_thread.run_sync(install_steps.move_in, work, final, _MANIFEST)
-        progress(install_steps.InstallStep(f"Trying {Path(wanted.path).name}"))
+        await unpack(work, [apt.archives / package.file_name for package in packages], progress, keep)
+        progress(InstallStep("Relocating"))
+        await anyio.to_thread.run_sync(tools.relocate, work, final)
+        await anyio.to_thread.run_sync(move_in, work, final, _MANIFEST)
+        progress(InstallStep(f"Trying {Path(wanted.path).name}"))
         program = final / wanted.path
-        await install_steps.try_program(program, program.name, "Please report this.")
+        await try_program(program, program.name, "Please report this.")
         await anyio.to_thread.run_sync(_complete, final, packages)
     finally:
         with anyio.CancelScope(shield=True):
@@ -140,14 +157,14 @@ def _tidy(work: Path, final: Path) -> None:
 
 
 async def _archive_with(
-    package: str, sources: AptSources, downloads: Path, progress: install_steps.OnProgress
+    package: str, sources: AptSources, downloads: Path, progress: OnProgress, tools: InstallTools
 ) -> tuple[PrivateApt, str]:
     """The first suite that has the package, with its index read. Raises `ToolchainError` when none has it."""
     looked: list[str] = []
     hint = None
     for suites in _SUITES:
-        progress(install_steps.InstallStep(f"Reading the package index of Debian {suites[0]}"))
-        apt = PrivateApt(downloads / "apt", replace(sources, suites=suites))
+        progress(InstallStep(f"Reading the package index of Debian {suites[0]}"))
+        apt = tools.open_apt(downloads / "apt", replace(sources, suites=suites))
         try:
             await apt.update()
         except ToolchainError as error:

@@ -12,26 +12,46 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import anyio.from_thread
 
-from ckwatch.compile.toolchain import composable_kernel, debian, install_steps, installations
+from ckwatch.compile.toolchain import composable_kernel, debian, installations
 from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
-from ckwatch.compile.toolchain.debian import AptSources, PrivateApt
-from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.debian import AptSources
+from ckwatch.compile.toolchain.install_steps import (
+    USUAL_TOOLS,
+    InstallStep,
+    InstallTools,
+    OnProgress,
+    archive,
+    check_space,
+    download,
+    move_in,
+    require_space,
+    sweep,
+    tree_name,
+    try_program,
+    unpack,
+    writing,
+)
 from ckwatch.compile.toolchain.package_index import fetch, pip_index
-from ckwatch.compile.toolchain.relocate import relocate
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
-_TREE_BYTES = 800_000_000
+TREE_BYTES = 800_000_000
 
 
 async def install(
-    *, mirror: str | None = None, force: bool = False, progress: install_steps.OnProgress = lambda _: None
+    *,
+    mirror: str | None = None,
+    force: bool = False,
+    progress: OnProgress = lambda _: None,
+    tools: InstallTools = USUAL_TOOLS,
+    tree_bytes: int = TREE_BYTES,
 ) -> installations.ToolchainManifest:
     """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
 
@@ -44,16 +64,16 @@ async def install(
     present = installations.current(folder)
     if present is not None and not force:
         return present
-    sources = await install_steps.archive(mirror)
-    async with install_steps.writing(folder, progress):
+    sources = await archive(mirror, tools)
+    async with writing(folder, progress):
         present = installations.current(folder)  # the one that held the lock may have built it
         if present is not None and not force:
             return present
-        return await _build(folder, sources, progress)
+        return await _build(folder, sources, progress, tools, tree_bytes)
 
 
 async def install_composable_kernel(
-    *, force: bool = False, progress: install_steps.OnProgress = lambda _: None
+    *, force: bool = False, progress: OnProgress = lambda _: None, fetch: Callable[..., None] = fetch
 ) -> ComposableKernelSources:
     """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
     are there already and no `force`, nothing is done.
@@ -65,22 +85,22 @@ async def install_composable_kernel(
     if present is not None and not force:
         return present
     folder = composable_kernel.sources_folder(cache).parent
-    async with install_steps.writing(folder, progress):
+    async with writing(folder, progress):
         present = composable_kernel.find_sources(cache)
         if present is not None and not force:
             return present
-        install_steps.require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
+        require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
         title = "Downloading Composable Kernel"
-        progress(install_steps.InstallStep(title, 0, AITER.size_bytes, "bytes"))
+        progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
         fetched = folder / AITER.file_name
 
         def arrived(count: int) -> None:
             anyio.from_thread.check_cancelled()
-            progress(install_steps.InstallStep(title, count, AITER.size_bytes, "bytes"))
+            progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
 
         def add() -> ComposableKernelSources:
             fetch(AITER, fetched, pip_index(), checkpoint=arrived)
-            progress(install_steps.InstallStep("Unpacking Composable Kernel"))
+            progress(InstallStep("Unpacking Composable Kernel"))
             made = composable_kernel.unpack(fetched, cache, checkpoint=anyio.from_thread.check_cancelled)
             fetched.unlink(missing_ok=True)
             return made
@@ -89,40 +109,40 @@ async def install_composable_kernel(
 
 
 async def _build(
-    folder: Path, sources: AptSources, progress: install_steps.OnProgress
+    folder: Path, sources: AptSources, progress: OnProgress, tools: InstallTools, tree_bytes: int
 ) -> installations.ToolchainManifest:
     downloads = folder / ".downloads"
-    apt = PrivateApt(downloads / "apt", sources)
-    progress(install_steps.InstallStep("Reading the package indexes"))
+    apt = tools.open_apt(downloads / "apt", sources)
+    progress(InstallStep("Reading the package indexes"))
     await apt.update()
-    progress(install_steps.InstallStep("Choosing packages"))
+    progress(InstallStep("Choosing packages"))
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
-    packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
+    packages = await apt.locate([*tools.select(await apt.describe(closure)), (openmp, None)])
     rocm = next(_upstream(package.version) for package in packages if package.name == "hipcc")
-    name = install_steps.tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
-    install_steps.check_space(folder, packages, apt.archives, _TREE_BYTES)
+    name = tree_name(f"rocm-{rocm}", installations.LAYOUT, packages)
+    check_space(folder, packages, apt.archives, tree_bytes)
 
-    await install_steps.download(apt, packages, progress)
-    install_steps.sweep(folder, "rocm-*", installations.MANIFEST)
+    await download(apt, packages, progress)
+    sweep(folder, "rocm-*", installations.MANIFEST)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
     final = folder / name
     try:
-        await install_steps.unpack(work, [apt.archives / package.file_name for package in packages], progress)
+        await unpack(work, [apt.archives / package.file_name for package in packages], progress)
         major = _llvm_major(work)
         _complete_layout(work, major)
-        progress(install_steps.InstallStep("Relocating"))
-        await anyio.to_thread.run_sync(relocate, work, final)
-        await anyio.to_thread.run_sync(install_steps.move_in, work, final, installations.MANIFEST)
+        progress(InstallStep("Relocating"))
+        await anyio.to_thread.run_sync(tools.relocate, work, final)
+        await anyio.to_thread.run_sync(move_in, work, final, installations.MANIFEST)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    progress(install_steps.InstallStep("Trying the compiler"))
+    progress(InstallStep("Trying the compiler"))
     hint = "Please report this to ckwatch, with the output of `ckwatch doctor`."
-    await install_steps.try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
-    progress(install_steps.InstallStep("Completing it for this machine"))
-    missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
+    await try_program(final / f"usr/lib/llvm-{major}/bin/clang", "compiler", hint)
+    progress(InstallStep("Completing it for this machine"))
+    missing = await tools.add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
     for problem in missing:
-        progress(install_steps.InstallStep(f"Without {problem}"))
+        progress(InstallStep(f"Without {problem}"))
     versions = {package.name: _upstream(package.version) for package in packages}
     manifest = installations.ToolchainManifest(
         layout=installations.LAYOUT,

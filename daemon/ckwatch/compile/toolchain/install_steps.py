@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,19 @@ import anyio
 import anyio.from_thread
 
 from ckwatch.compile.toolchain import debian
-from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
+from ckwatch.compile.toolchain.debian import (
+    AptPackage,
+    AptSources,
+    PackageStanza,
+    PrivateApt,
+    find_keyring,
+    require_tools,
+    select,
+)
+from ckwatch.compile.toolchain.host_distribution import add_host_parts
 from ckwatch.compile.toolchain.installations import remove_tree
 from ckwatch.compile.toolchain.probe import run_tool
-from ckwatch.compile.toolchain.relocate import find_patchelf
+from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
 from ckwatch.compile.toolchain.unpack import is_kept, unpack_deb
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.file_locks import try_lock
@@ -40,14 +49,28 @@ class InstallStep:
 OnProgress = Callable[[InstallStep], None]
 
 
-async def archive(mirror: str | None) -> AptSources:
+@dataclass(frozen=True, slots=True)
+class InstallTools:
+    """The parts of an install that need Debian's archive, its keyring, or programs that are real."""
+
+    open_apt: Callable[[Path, AptSources], PrivateApt] = PrivateApt
+    find_keyring: Callable[[], Path] = find_keyring
+    select: Callable[[Iterable[PackageStanza]], Sequence[tuple[str, str]]] = select
+    relocate: Callable[[Path, Path], int] = relocate
+    add_host_parts: Callable[[Path, Path, Path], Awaitable[tuple[str, ...]]] = add_host_parts
+
+
+USUAL_TOOLS = InstallTools()
+
+
+async def archive(mirror: str | None, tools: InstallTools) -> AptSources:
     """The Debian archive to fetch from: `mirror`, else the one that this machine's apt is configured with.
 
     Raises `ToolchainError` where nothing can be fetched: no apt, no keyring, no patchelf, no Debian mirror.
     """
     require_tools()
     find_patchelf()
-    keyring = find_keyring()
+    keyring = tools.find_keyring()
     if mirror is None:
         mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
     return AptSources(debian.check_mirror(mirror), keyring)

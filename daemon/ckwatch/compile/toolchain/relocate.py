@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def library_folders(root: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in folders if any(folder.glob("*.so*")))
 
 
-def relocate(root: Path, final: Path) -> int:
+def relocate(root: Path, final: Path, find_patchelf: Callable[[], str] = find_patchelf) -> int:
     """Patch everything under `root` to run once it is renamed to `final`; return how many files were patched.
 
     Each file is replaced, never written into: it may have other links, and programs may be running. Blocks; call from a

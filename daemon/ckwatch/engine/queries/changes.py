@@ -37,6 +37,17 @@ class _Page(NamedTuple):
     until: int
 
 
+class ChangePacing(NamedTuple):
+    """How many topics are sent at once, and seconds between releases: at rest, and at most under load."""
+
+    topics_at_once: int = TOPICS_AT_ONCE
+    pause_s: float = CHANGE_FEED.seconds
+    longest_pause_s: float = CHANGES_UNDER_LOAD.seconds
+
+
+USUAL_PACING = ChangePacing()
+
+
 class ChangePages:
     """The changes of all scopes.
 
@@ -45,8 +56,13 @@ class ChangePages:
     """
 
     def __init__(
-        self, feed: ChangeFeed, views: Container[str], state_of: Callable[[str, Topic], Awaitable[TopicState | None]]
+        self,
+        feed: ChangeFeed,
+        views: Container[str],
+        state_of: Callable[[str, Topic], Awaitable[TopicState | None]],
+        pacing: ChangePacing = USUAL_PACING,
     ) -> None:
+        self._pacing = pacing
         self._feed = feed
         self._views = views
         self._state_of = state_of
@@ -76,11 +92,11 @@ class ChangePages:
             while self._released <= seq:
                 began_s = anyio.current_time()
                 await self._feed.wait(self._released)
-                await anyio.sleep_until(began_s + CHANGE_FEED.seconds)  # a follower at rest is told at once
+                await anyio.sleep_until(began_s + self._pacing.pause_s)  # a follower at rest is told at once
                 await anyio.sleep_until(self._next_release)
                 news, self._released = self._feed.seq - self._released, self._feed.seq
                 followers = 1 + self._releasing.statistics().tasks_waiting
-                pause_s = min(news * followers * _SECONDS_PER_DELIVERY, CHANGES_UNDER_LOAD.seconds)
+                pause_s = min(news * followers * _SECONDS_PER_DELIVERY, self._pacing.longest_pause_s)
                 self._next_release = anyio.current_time() + pause_s
 
     async def _page(self, scope: str, seq: int) -> _Page:
@@ -97,6 +113,6 @@ class ChangePages:
 
     async def _made(self, scope: str, seq: int) -> _Page:
         until = self._released
-        found = self._feed.after(scope, seq, TOPICS_AT_ONCE, until)
+        found = self._feed.after(scope, seq, self._pacing.topics_at_once, until)
         changes = [wire.Change(seq=at, topic=topic, state=await self._state_of(scope, topic)) for at, topic in found]
-        return _Page(tuple(changes), found[-1][0] if len(found) == TOPICS_AT_ONCE else until)
+        return _Page(tuple(changes), found[-1][0] if len(found) == self._pacing.topics_at_once else until)
