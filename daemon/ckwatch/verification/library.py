@@ -40,7 +40,7 @@ LINK_FLAGS = (
 
 HOST_COMPILERS = ("clang", "gcc", "cc")
 
-KEPT = 4
+KEPT = 24
 """Libraries that stay when another is built: those used last, by this ckwatch, other ones and other compilers."""
 
 _TIME_LIMIT_S = 600.0

@@ -553,8 +553,10 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
     enum { WAVEFRONT_SIZE_32 = 1 << 10 };
     if (!(kernel->properties & WAVEFRONT_SIZE_32))
       return fail(CANNOT_DECODE, problem, "%s is compiled for waves of 64 lanes, which are not emulated on %s", name, name_of_arch(object->arch));
-    kernel->accum_offset = 256; /* there are none */
-    if (kernel->vgprs > 256) kernel->vgprs = 256;
+    if (object->arch == GFX1250) kernel->vgprs *= 2; /* they are allocated by 16 */
+    uint32_t most = object->arch == GFX1250 ? VECTOR_REGISTERS : 256;
+    kernel->accum_offset = 256; /* there are none; what lies behind is of gfx1250 */
+    if (kernel->vgprs > most) kernel->vgprs = most;
   }
   object->entries[kernel - object->kernels] = found->st_value + u64_at(descriptor + 16);
   LoadError error = check_descriptor(object, kernel, problem);

@@ -26,6 +26,7 @@ static const struct {
     {"flat_scratch", FLAT_SCRATCH, 2}, {"flat_scratch_lo", FLAT_SCRATCH, 1}, {"flat_scratch_hi", FLAT_SCRATCH + 1, 1},
     {"xnack_mask", XNACK_MASK, 2}, {"xnack_mask_lo", XNACK_MASK, 1}, {"xnack_mask_hi", XNACK_MASK + 1, 1},
     {"src_shared_base", SHARED_BASE, 2}, {"src_shared_limit", SHARED_LIMIT, 2},
+    {"src_flat_scratch_base_lo", FLAT_SCRATCH, 2}, {"src_flat_scratch_base_hi", FLAT_SCRATCH + 1, 1},
     {"src_private_base", PRIVATE_BASE, 2}, {"src_private_limit", PRIVATE_LIMIT, 2},
 };
 
@@ -79,7 +80,7 @@ static bool parse_plain(const char *text, Operand *o) {
     o->kind = VECTOR;
     o->index = (uint16_t)(first + (text[0] == 'a' ? 256 : 0));
     o->count = (uint8_t)count;
-    return first + count <= 256;
+    return first + count <= (text[0] == 'a' ? 256 : VECTOR_REGISTERS); /* v256 and on: of gfx1250, which has no AGPRs */
   }
   if (text[0] == 's' && parse_registers(text + 1, &first, &count)) {
     *o = (Operand){.kind = SCALAR, .index = (uint16_t)first, .count = (uint8_t)count};
@@ -159,7 +160,8 @@ static int parse_choice(const char *text, const char *const *choices) {
 static const char *const selections[] = {"DWORD", "BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", NULL};
 static const char *const unused[] = {"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", NULL};
 static const char *const flags[] = {"offen", "idxen", "glc", "slc", "lds", "gds", "sc0", "sc1", "nt", "clamp", "dlc",
-                                    "scc", "tfe", "vm", "high", NULL};
+                                    "scc", "tfe", "vm", "high", "scale_offset", "nv", "matrix_a_reuse", "matrix_b_reuse",
+                                    NULL};
 
 static bool is_flag(const char *word) { return parse_choice(word, flags) >= 0; }
 
@@ -190,7 +192,8 @@ static bool parse_modifier(char *word, Instruction *i, Sdwa *sdwa) {
       case 7: i->sc1 = true; return true;
       case 8: i->nt = true; return true;
       case 9: i->clamp = true; return true;
-      case 10: case 11: return true;
+      case 10: case 11: case 16: case 17: case 18: return true;
+      case 15: i->scale = true; return true;
       default: break;
     }
     return is_in_encoding(word) || strcmp(word, "row_mirror") == 0 || strcmp(word, "row_half_mirror") == 0;
@@ -278,10 +281,23 @@ static bool parse_rest(char *rest, Instruction *i, Sdwa *sdwa) {
 }
 
 static bool is_branch(const char *name) {
-  return strncmp(name, "s_cbranch_", 10) == 0 || strncmp(name, "s_branch", 8) == 0 || strncmp(name, "s_call_b64", 10) == 0;
+  return strncmp(name, "s_cbranch_", 10) == 0 || strncmp(name, "s_branch", 8) == 0 || strncmp(name, "s_call_", 7) == 0;
 }
 
 static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i);
+
+/* On gfx1250 a comment behind an encoded number has that of the register, with the bits of s_set_vgpr_msb. */
+static void take_numbers_of_registers(char *line) {
+  for (char *comment; (comment = strstr(line, " /*v")) != NULL;) {
+    char *end = strstr(comment, "*/"), *before = comment;
+    if (!end) return;
+    while (before > line && (isdigit((unsigned char)before[-1]) || strchr("[]:", before[-1]))) before--;
+    if (before > line && before[-1] == 'v') before--;
+    size_t length = (size_t)(end - comment - 3);
+    memmove(before, comment + 3, length);
+    memmove(before + length, end + 2, strlen(end + 2) + 1);
+  }
+}
 
 /* v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v3, v4, v5 */
 static bool parse_pair(char *lines[2], Arch arch, Instruction *i) {
@@ -408,6 +424,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
       char *text = trim(scratch);
       i->text = texts;
       texts = stpcpy(texts, text) + 1;
+      if (arch == GFX1250) take_numbers_of_registers(text);
       parse_instruction(text, arch, words, word_count, i);
       code->count++;
     }

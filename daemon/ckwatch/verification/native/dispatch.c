@@ -134,7 +134,7 @@ static void put_initial_scalars(Wave *w) {
   /* Arguments that are there before the first instruction. Kernels that want them begin with code that loads the same
    * values, for firmware that does not preload; hardware that does starts behind it. It is harmless. */
   uint32_t preloaded = kernel->preload & 0x7f, offset = kernel->preload >> 7;
-  for (uint32_t n = 0; n < preloaded && at < 16; n++) {
+  for (uint32_t n = 0; n < preloaded && at < (launch->arch == GFX1250 ? 32 : 16); n++) {
     uint32_t value = 0;
     if ((offset + n + 1) * 4 <= kernel->kernarg_bytes) memcpy(&value, launch->kernarg + (offset + n) * 4, 4);
     put_initial(w, &at, value);
@@ -176,7 +176,7 @@ static void start_wave(Wave *w) {
   PAIR_OF(w, SHARED_LIMIT) = SHARED_APERTURE + UINT32_MAX;
   PAIR_OF(w, PRIVATE_BASE) = PRIVATE_APERTURE;
   PAIR_OF(w, PRIVATE_LIMIT) = PRIVATE_APERTURE + UINT32_MAX;
-  PAIR_OF(w, FLAT_SCRATCH) = (uint64_t)(uintptr_t)w->scratch;
+  PAIR_OF(w, FLAT_SCRATCH) = launch->arch == GFX1250 ? PRIVATE_APERTURE : (uint64_t)(uintptr_t)w->scratch;
   uint32_t r = kernel->rsrc1;
   w->mode = (r >> 12 & 0xff) | (r >> 26 & 1) << 23;
   if (!is_gfx12(launch->arch)) w->mode |= (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9;

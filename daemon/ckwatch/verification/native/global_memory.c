@@ -477,7 +477,8 @@ static void global_places(Wave *w, const Instruction *i, const Operand *vector, 
   const uint32_t *low = w->v[vector->index];
   if (scalar->kind == SCALAR) {
     fixed += scalar_pair_of(w, scalar->index);
-    for (int l = 0; l < LANES; l++) p->at[l] = fixed + low[l];
+    uint64_t unit = i->scale ? i->row->detail & BYTES : 1; /* scale_offset */
+    for (int l = 0; l < LANES; l++) p->at[l] = fixed + low[l] * unit;
   } else {
     const uint32_t *high = w->v[vector->index + 1];
     for (int l = 0; l < LANES; l++) p->at[l] = fixed + ((uint64_t)high[l] << 32 | low[l]);
@@ -584,12 +585,18 @@ typedef struct {
   uint32_t lds_offset[LANES];
 } FlatPlaces;
 
-static void flat_places(Wave *w, const Instruction *i, const Operand *vector, FlatPlaces *f) {
-  static const Operand none = {.kind = NO_OPERAND};
+/* gfx1250: a lane adds its number, in bits 56:52, to the address of its scratch. */
+static void take_own_scratch(Places *p, uint32_t private) {
+  for (unsigned l = 0; l < LANES; l++)
+    if ((uint32_t)(p->at[l] >> 32) == (private | l << 20)) p->at[l] &= ~(0x1full << 52);
+}
+
+static void flat_places(Wave *w, const Instruction *i, const Operand *vector, const Operand *scalar, FlatPlaces *f) {
   Places *p = &f->memory;
-  global_places(w, i, vector, &none, p);
+  global_places(w, i, vector, scalar, p); /* a scalar base: of gfx1250 */
   uint32_t shared = w->s[SHARED_BASE + 1], private = w->s[PRIVATE_BASE + 1];
   uint64_t in_lds = 0, in_scratch = 0;
+  if (w->launch->arch == GFX1250) take_own_scratch(p, private);
   for (int l = 0; l < LANES; l++) {
     uint32_t upper = (uint32_t)(p->at[l] >> 32);
     in_lds |= (uint64_t)(upper == shared && shared) << l;
@@ -618,7 +625,7 @@ static void flat_load(Wave *w, const Instruction *i) {
   FlatPlaces f;
   uint32_t detail = i->row->detail;
   unsigned bytes = detail & BYTES, index = i->operand[0].index;
-  flat_places(w, i, &i->operand[1], &f);
+  flat_places(w, i, &i->operand[1], &i->operand[2], &f);
   uint64_t all = f.memory.lanes | f.lds | f.scratch.lanes;
   uint32_t serial = w->checks && f.lds ? next_lds_serial(w, LGKM) : 0;
   read_memory(w, i, &f.memory, MEMORY, detail, index, -1);
@@ -632,7 +639,7 @@ static void flat_load(Wave *w, const Instruction *i) {
 static void flat_store(Wave *w, const Instruction *i) {
   FlatPlaces f;
   unsigned index = i->operand[1].index;
-  flat_places(w, i, &i->operand[0], &f);
+  flat_places(w, i, &i->operand[0], &i->operand[2], &f);
   uint32_t serial = w->checks && f.lds ? next_lds_serial(w, LGKM) : 0;
   if (f.lds) write_lds(w, i, f.lds_offset, f.lds, i->row->detail, index, serial);
   if (f.scratch.lanes) store_scratch(w, i, &f.scratch, i->row->detail, index);
@@ -644,7 +651,7 @@ static void flat_atomic(Wave *w, const Instruction *i) {
   FlatPlaces f;
   const Operand *o = i->operand;
   bool returns = i->glc || i->sc0;
-  flat_places(w, i, &o[returns], &f);
+  flat_places(w, i, &o[returns], &o[returns + 2], &f);
   if (f.scratch.lanes) {
     cannot_execute(w, i, "an atomic operation on scratch");
     return;

@@ -37,6 +37,8 @@ static const Name names[] = {
     {"s_load_b96", "s_load_dwordx3"}, {"s_buffer_load_b96", "s_buffer_load_dwordx3"},
     {"v_mad_co_u64_u32", "v_mad_u64_u32"}, {"v_mad_co_i64_i32", "v_mad_i64_i32"}, {"s_add_co_u32", "s_add_u32"},
     {"s_add_co_i32", "s_add_i32"}, {"s_sub_co_u32", "s_sub_u32"}, {"s_sub_co_i32", "s_sub_i32"},
+    {"s_get_pc_i64", "s_getpc_b64"}, {"s_set_pc_i64", "s_setpc_b64"}, {"s_swap_pc_i64", "s_swappc_b64"},
+    {"s_call_i64", "s_call_b64"}, {"v_dot2acc_f32_bf16", "v_dot2c_f32_bf16"},
     {"s_add_co_ci_u32", "s_addc_u32"}, {"s_sub_co_ci_u32", "s_subb_u32"}, {"s_addk_co_i32", "s_addk_i32"},
 };
 /* What follows `global`, `flat`, `scratch` and `buffer`. */
@@ -60,7 +62,8 @@ static const Name memory_names[] = {
     {"_atomic_max_f32", "_atomic_max_f32"}, {"_atomic_cmpswap_f32", "_atomic_cmpswap_f32"},
     {"_atomic_csub_u32", "_atomic_sub_clamp"}, {"_atomic_sub_clamp_u32", "_atomic_sub_clamp"},
     {"_atomic_cond_sub_u32", "_atomic_cond_sub"}, {"_atomic_pk_add_f16", "_atomic_pk_add_f16"},
-    {"_atomic_pk_add_bf16", "_atomic_pk_add_bf16"}, {"_load_tr_b128", "_load_tr_b128"}, {"_inv", "_inv"}, {"_wb", "_wb"},
+    {"_atomic_pk_add_bf16", "_atomic_pk_add_bf16"}, {"_atomic_add_f64", "_atomic_add_f64"},
+    {"_atomic_min_f64", "_atomic_min_f64"}, {"_atomic_max_f64", "_atomic_max_f64"}, {"_load_tr_b128", "_load_tr_b128"}, {"_inv", "_inv"}, {"_wb", "_wb"},
     {"_wbinv", "_wbinv"}, {"_gl0_inv", "_gl0_inv"}, {"_gl1_inv", "_gl1_inv"},
 };
 /* What LDS instructions begin with; the longer ones come first. */
@@ -157,19 +160,22 @@ bool adapt_to_rdna(const char *name, Instruction *i) {
 }
 
 /* ---- Pairs: both read before either writes ------------------------------------------------------------------------- */
-static bool reads(const Instruction *i, uint32_t index) {
+static bool reads(const Instruction *i, uint32_t index, uint32_t count) {
   for (int n = 0; n < i->operand_count; n++)
-    if (i->reads >> n & 1 && i->operand[n].kind == VECTOR && i->operand[n].index == index) return true;
+    if (i->reads >> n & 1 && i->operand[n].kind == VECTOR && i->operand[n].index < index + count &&
+        index < i->operand[n].index + (i->operand[n].count ? i->operand[n].count : 1u))
+      return true;
   return false;
 }
 
 /* Puts the two parts into an order in which the second does not read what the first writes. Where there is none, the
  * first writes to a register that no program has. */
 bool order_pair(Instruction parts[3], uint8_t *count) {
-  enum { SPARE = 256 };
+  enum { SPARE = VECTOR_REGISTERS - 1 };
   *count = 2;
-  if (!reads(&parts[1], parts[0].operand[0].index)) return true;
-  if (reads(&parts[0], parts[1].operand[0].index)) {
+  if (!reads(&parts[1], parts[0].operand[0].index, parts[0].operand[0].count)) return true;
+  if (reads(&parts[0], parts[1].operand[0].index, parts[1].operand[0].count)) {
+    if (parts[0].operand[0].count > 1 || parts[1].operand[0].count > 1) return false;
     if (parts[0].row->flags & READS_RESULT && parts[1].row->flags & READS_RESULT) return false;
     *count = 3;
   }

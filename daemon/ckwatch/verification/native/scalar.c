@@ -314,7 +314,7 @@ S32(s_call_b64) {
 }
 /* Hardware registers: MODE is kept, of the others the compiler reads none whose value changes a result. Rounding other
  * than to the nearest even is not modelled. */
-enum { HW_MODE = 1, HW_XCC_ID = 20, HW_CYCLES = 29, HW_CYCLES_HIGH = 30, ROUNDING = 15 };
+enum { HW_MODE = 1, HW_XCC_ID = 20, HW_IB_STS2 = 28 /* of gfx1250 its bits 9:6, the cluster: none */, HW_CYCLES = 29, HW_CYCLES_HIGH = 30, ROUNDING = 15 };
 static uint32_t hardware_mask(uint32_t immediate) {
   uint32_t width = (immediate >> 11 & 31) + 1;
   return width >= 32 ? ~0u : (1u << width) - 1;
@@ -324,6 +324,10 @@ S32(s_getreg_b32) {
   if (is_rdna(w->launch->arch) && (id == HW_CYCLES || id == HW_CYCLES_HIGH)) {
     uint32_t cycles = (uint32_t)(w->executed >> (id == HW_CYCLES ? 0 : 32));
     put_scalar(w, D->index, cycles >> shift & hardware_mask((uint32_t)i->offset1));
+    return;
+  }
+  if (w->launch->arch == GFX1250 && id == HW_IB_STS2 && shift == 6) {
+    put_scalar(w, D->index, 0);
     return;
   }
   if (id != HW_MODE && (id != HW_XCC_ID || is_rdna(w->launch->arch))) {

@@ -24,7 +24,8 @@ static uint64_t scalar_address(Wave *w, const Instruction *i, uint32_t detail, u
     check_address(w, i, base, ~0ull);
     check_address(w, i, offset, ~0ull);
   }
-  uint64_t by = offset->kind == SCALAR ? (uint64_t)scalar_of(w, offset->index) * (detail & OF_SCRATCH ? 64 : 1)
+  uint64_t unit = detail & OF_SCRATCH ? 64 : i->scale ? detail & BYTES : 1; /* scale_offset */
+  uint64_t by = offset->kind == SCALAR ? (uint64_t)scalar_of(w, offset->index) * unit
                                        : (uint64_t)offset->bits;
   by += (uint64_t)(int64_t)i->offset;
   *in_range = UINT64_MAX;

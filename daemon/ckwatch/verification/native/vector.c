@@ -697,15 +697,19 @@ FUNCTION(v_nop) { (void)w, (void)i; }
 #define PAIR_I16 PAIR_INTEGERS
 #define PAIR_U16 PAIR_INTEGERS
 #define HALF_F16(x) (f32_of_f16(x))
+#define HALF_BF16(x) (f32_of_bf16((x) & 0xffff))
 #define HALF_I16(x) ((int32_t)(int16_t)(x))
 #define HALF_U16(x) ((uint32_t)(x) & 0xffff)
 #define PACK_F16(x) f16_of_f32(with_output_f32(w, i, (float)(x), DENORMAL_RESULTS_16_64))
+#define PACK_BF16(x) bf16_of_f32(with_output_f32(w, i, (float)(x), DENORMAL_RESULTS))
 #define PACK_I16(x) (uint16_t)(i->clamp ? clamp_i64((int64_t)(x), -32768, 32767) : (int64_t)(x))
 #define PACK_U16(x) (uint16_t)(i->clamp ? (uint64_t)clamp_i64((int64_t)(x), 0, 65535) : (uint64_t)(x))
 #define PACKED_16_ROWS(X) \
   X(v_pk_add_f16, 2, F16, a + b) X(v_pk_mul_f16, 2, F16, a * b) X(v_pk_fma_f16, 3, F16, fma_f16(a, b, c)) \
   X(v_pk_min_f16, 2, F16, min_f32(a, b)) X(v_pk_max_f16, 2, F16, max_f32(a, b)) \
   X(v_pk_minimum3_f16, 3, F16, minimum_f32(minimum_f32(a, b), c)) X(v_pk_maximum3_f16, 3, F16, maximum_f32(maximum_f32(a, b), c)) \
+  X(v_pk_add_bf16, 2, BF16, a + b) X(v_pk_mul_bf16, 2, BF16, a * b) X(v_pk_fma_bf16, 3, BF16, fma_f16(a, b, c)) \
+  X(v_pk_min_bf16, 2, BF16, min_f32(a, b)) X(v_pk_max_bf16, 2, BF16, max_f32(a, b)) \
   X(v_pk_minimum_f16, 2, F16, minimum_f32(a, b)) X(v_pk_maximum_f16, 2, F16, maximum_f32(a, b)) \
   X(v_pk_add_u16, 2, U16, (int64_t)a + b) X(v_pk_sub_u16, 2, U16, (int64_t)a - b) X(v_pk_mul_lo_u16, 2, U16, a * b) \
   X(v_pk_mad_u16, 3, U16, (int64_t)a * b + c) X(v_pk_add_i16, 2, I16, a + b) X(v_pk_sub_i16, 2, I16, a - b) \
@@ -770,20 +774,23 @@ FUNCTION(v_pk_mov_b32) {
   put_lanes(w, i->operand[0].index + 1u, high);
 }
 
-/* v_fma_mix: op_sel_hi says that a source is f16, op_sel which half. */
+/* v_fma_mix: op_sel_hi says that a source is f16 (or bf16: Row.detail), op_sel which half. */
+enum { MIXED_BF16 = 3 };
 static inline void load_mixed(const Wave *w, const Instruction *i, int n, float *values) {
   const Operand *o = &i->operand[n];
   int source = source_number(i, n);
   bool is_f16 = i->has_op_sel_hi && i->op_sel_hi >> source & 1, upper = i->op_sel >> source & 1;
   Lanes buffer;
+  bool brain = i->row->detail == MIXED_BF16;
   if (o->kind == LITERAL && is_f16) {
-    EACH buffer[l] = literal_16(o) * 0x10001u;
+    EACH buffer[l] = (brain && o->is_float ? literal_32(o) >> 16 : literal_16(o)) * 0x10001u;
   } else {
     const uint32_t *from = fetch(w, i, o, 0, buffer);
     if (from != buffer) memcpy(buffer, from, sizeof buffer);
   }
   EACH {
-    float x = is_f16 ? f32_of_f16(buffer[l] >> (upper ? 16 : 0)) : packed_f32(w, buffer[l]);
+    uint32_t half = buffer[l] >> (upper ? 16 : 0) & 0xffff;
+    float x = is_f16 ? brain ? f32_of_bf16(half) : f32_of_f16(half) : packed_f32(w, buffer[l]);
     if (o->abs || i->neg_hi >> source & 1) x = fabsf(x);
     if (o->neg || i->neg_lo >> source & 1) x = -x;
     values[l] = x;
@@ -813,7 +820,8 @@ static inline void mix_half(Wave *w, const Instruction *i, bool upper) {
   float sums[LANES];
   Lanes d;
   mixed_sum(w, i, sums);
-  EACH d[l] = f16_of_f32(sums[l]);
+  if (i->row->detail == MIXED_BF16) EACH d[l] = bf16_of_f32(sums[l]);
+  else EACH d[l] = f16_of_f32(sums[l]);
   put_half(w, i, d, upper);
 }
 FUNCTION(v_fma_mixlo_f16) { mix_half(w, i, false); }
@@ -1025,6 +1033,7 @@ FUNCTION(scaled_widening) {
   {"v_cmp_" #name, execute_v_cmp_##name, 1, 0, PLAIN_BITS, 0}, {"v_cmpx_" #name, execute_v_cmpx_##name, 1, 0, PLAIN_BITS, 0},
 #define PACKED_ROW(name, sources, T, expression) {#name, execute_##name, 1, 0, PACKED_TYPE_##T, 0},
 #define PACKED_TYPE_F16 RESULT_PACKED_F16
+#define PACKED_TYPE_BF16 RESULT_PACKED_BF16
 #define PACKED_TYPE_I16 PLAIN_BITS
 #define PACKED_TYPE_U16 PLAIN_BITS
 #define ROW(name, results, flags, type) {#name, execute_##name, results, flags, type, 0}
@@ -1051,6 +1060,9 @@ const Row vector_rows[] = {
     ROW(v_pk_mov_b32, 1, MOVES, PLAIN_BITS),
     ROW(v_fma_mix_f32, 1, 0, RESULT_F32), ROW(v_fma_mixlo_f16, 1, READS_RESULT, PLAIN_BITS), ROW(v_fma_mixhi_f16, 1, READS_RESULT, PLAIN_BITS),
     {"v_mad_mix_f32", execute_v_fma_mix_f32, 1, 0, RESULT_F32, 0},
+    {"v_fma_mix_f32_bf16", execute_v_fma_mix_f32, 1, 0, RESULT_F32, MIXED_BF16},
+    {"v_fma_mixlo_bf16", execute_v_fma_mixlo_f16, 1, READS_RESULT, PLAIN_BITS, MIXED_BF16},
+    {"v_fma_mixhi_bf16", execute_v_fma_mixhi_f16, 1, READS_RESULT, PLAIN_BITS, MIXED_BF16},
     ROW(v_cvt_pk_f32_fp8, 1, 0, RESULT_PACKED_F32), ROW(v_cvt_pk_f32_bf8, 1, 0, RESULT_PACKED_F32),
     ROW(v_cvt_pk_fp8_f32, 1, READS_RESULT, PLAIN_BITS), ROW(v_cvt_pk_bf8_f32, 1, READS_RESULT, PLAIN_BITS),
     ROW(v_cvt_sr_fp8_f32, 1, READS_RESULT, PLAIN_BITS), ROW(v_cvt_sr_bf8_f32, 1, READS_RESULT, PLAIN_BITS),

@@ -12,7 +12,7 @@
 #include "values.h"
 
 typedef enum { WMMA_F16, WMMA_BF16, WMMA_I8, WMMA_I4, WMMA_FP8, WMMA_BF8 } Element;
-enum { NARROW = 0x100, MOST_ELEMENTS = 32 }; /* Row.detail: the types of A and B, and whether C and D have that as well */
+enum { NARROW = 0x100, MOST_ELEMENTS = 64 }; /* Row.detail: the types of A and B, and whether C and D have that as well */
 #define TYPES(a, b) ((uint32_t)(a) | (uint32_t)(b) << 4)
 
 typedef double Elements[32][MOST_ELEMENTS]; /* of a lane */
@@ -137,6 +137,17 @@ const Row wmma_rows[] = {
     WMMA("f32_16x16x16_fp8_bf8", 0, RESULT_F32, WMMA_FP8, WMMA_BF8),
     WMMA("f32_16x16x16_bf8_fp8", 0, RESULT_F32, WMMA_BF8, WMMA_FP8),
     WMMA("f32_16x16x16_bf8_bf8", 0, RESULT_F32, WMMA_BF8, WMMA_BF8),
+    /* gfx1250 */
+    WMMA("f32_16x16x32_f16", 0, RESULT_F32, WMMA_F16, WMMA_F16),
+    WMMA("f32_16x16x32_bf16", 0, RESULT_F32, WMMA_BF16, WMMA_BF16),
+    NARROW_WMMA("f16_16x16x32_f16", WMMA_F16),
+    NARROW_WMMA("bf16_16x16x32_bf16", WMMA_BF16),
+    WMMA("i32_16x16x64_iu8", 0, PLAIN_BITS, WMMA_I8, WMMA_I8),
+    WMMA("f32_16x16x64_fp8_fp8", 0, RESULT_F32, WMMA_FP8, WMMA_FP8),
+    WMMA("f32_16x16x64_fp8_bf8", 0, RESULT_F32, WMMA_FP8, WMMA_BF8),
+    WMMA("f32_16x16x64_bf8_fp8", 0, RESULT_F32, WMMA_BF8, WMMA_FP8),
+    WMMA("f32_16x16x64_bf8_bf8", 0, RESULT_F32, WMMA_BF8, WMMA_BF8),
+    /* of gfx12 alone */
     SWMMAC("f32_16x16x32_f16", RESULT_F32, WMMA_F16, WMMA_F16),
     SWMMAC("f32_16x16x32_bf16", RESULT_F32, WMMA_BF16, WMMA_BF16),
     SWMMAC("f16_16x16x32_f16", PLAIN_BITS, WMMA_F16 | NARROW, WMMA_F16),
