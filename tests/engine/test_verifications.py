@@ -279,7 +279,11 @@ async def test_what_does_not_build_or_cannot_be_emulated_says_so(bench: Bench) -
     bench.write("k.kernel.toml", 'archs = ["gfx1030"]\n' + kernel)
     async with bench.open() as daemon:
         (found,) = results(await verify(daemon)).values()
-        assert found == ("not verified", "gfx1030 is not emulated; gfx90a, gfx942, gfx950, gfx1100, gfx1201 and gfx1250 are", False)
+        assert found == (
+            "not verified",
+            "gfx1030 is not emulated; gfx90a, gfx942, gfx950, gfx1100, gfx1201 and gfx1250 are",
+            False,
+        )
         bench.write("templates/macros.j2", "BROKEN\n")
         lines = await verify(daemon)
         assert results(lines) == {"one": ("not verified", "it was not built", False)}

@@ -96,6 +96,11 @@ _add("v_dot4_i32_iu8", "i32 < u32 u32 i32", _dot(8, 1))
 _add("v_dot8_i32_iu4", "i32 < u32 u32 i32", _dot(4, 2))
 _add("v_cvt_pk_i16_f32", "u32 < f32 f32", lambda a, b: _packed(a, b, -32768, 32767))
 _add("v_cvt_pk_u16_f32", "u32 < f32 f32", lambda a, b: _packed(a, b, 0, 65535))
+_add(
+    "v_fma_dx9_zero_f32", "f32 < f32 f32 f32",
+    lambda a, b, c: np.where((a == 0) | (b == 0), np.float32(0) + c, VECTOR["v_fma_f32"].compute(a, b, c)),
+    ulps=VECTOR["v_fma_f32"].ulps,
+)  # fmt: skip
 _add("v_mullit_f32", "f32 < f32 f32 f32", lambda a, b, c: _for_light(a, b, c))
 _add("v_dot2_f16_f16", "f16 < u32 u32 f16", lambda a, b, c: _dot2(a, b, c))
 SIGNS = {"v_dot4_i32_iu8": " neg_lo:[1,0,0]", "v_dot8_i32_iu4": " neg_lo:[0,1,0]"}
@@ -298,6 +303,27 @@ GFX12_OTHER = (
     "v_swmmac_i32_16x16x32_iu4 v[40:47], v20, v[30:31], v60 neg_lo:[1,1,0]",
     "v_swmmac_i32_16x16x64_iu4 v[40:47], v[20:21], v[30:33], v60 neg_lo:[0,1,0] clamp",
     *(f"v_swmmac_f32_16x16x32_{a}_{b} v[40:47], v[20:21], v[30:33], v60" for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
+)  # fmt: skip
+
+
+GFX1250_LINES = (
+    *(f"v_{name}_nc_u64 v[10:11], v[20:21], v[30:31]" for name in ("add", "sub")), "v_mul_u64 v[10:11], v[20:21], v[30:31]",
+    *(f"v_{name}_{kind} v[10:11], v[20:21], v[30:31]" for name in ("min", "max") for kind in ("u64", "i64")),
+    "v_mad_u32 v10, v20, v30, v40", "v_mad_nc_u64_u32 v[10:11], v20, v30, v[40:41]",
+    "v_mad_nc_i64_i32 v[10:11], v20, v30, v[40:41]", "v_lshl_add_u64 v[10:11], v[20:21], v30, v[40:41]",
+    "v_fmamk_f64 v[10:11], v[20:21], 0x4000000000000000, v[30:31]", "v_fmaak_f64 v[10:11], v[20:21], v[30:31], 0x4000000000000000",
+    "v_tanh_f32 v10, v20", "v_tanh_f16 v10, v20", "v_dual_mov_b32 v11, v20 :: v_dual_bitop2_b32 v10, v20, v30 bitop3:0x14",
+    "v_fma_mix_f32_bf16 v10, v20, v30, v40 op_sel:[1,0,0] op_sel_hi:[1,1,0]",
+    "v_fma_mixlo_bf16 v10, v20, v30, v40 op_sel_hi:[1,0,1]", "v_fma_mixhi_bf16 v10, v20, v30, v40 op_sel_hi:[1,0,1]",
+    *(f"v_pk_{name}_bf16 v10, v20, v30" for name in ("add", "mul", "min_num", "max_num")), "v_pk_fma_bf16 v10, v20, v30, v40",
+    "s_get_pc_i64 s[10:11]", "s_wait_xcnt 0x0", "s_wait_asynccnt 0x0", "s_wait_tensorcnt 0x0", "s_set_vgpr_msb 64",
+    "v_mov_b32 v43, v20", "s_set_vgpr_msb 1", "v_mov_b32 v10, v43", "s_set_vgpr_msb 0",
+    "global_load_b32 v10, v20, s[20:21] offset:8 scale_offset", "s_load_b32 s10, s[20:21], s16 offset:0x8 scale_offset",
+    "flat_load_b32 v10, v20, s[20:21] scale_offset", "v_wmma_f32_16x16x32_f16 v[40:47], v[20:27], v[30:37], v[50:57]",
+    "v_wmma_f32_16x16x32_bf16 v[40:47], v[20:27], v[30:37], v[50:57] matrix_a_reuse",
+    *(f"v_wmma_{kind}_16x16x32_{kind} v[40:43], v[20:27], v[30:37], v[50:53]" for kind in ("f16", "bf16")),
+    "v_wmma_i32_16x16x64_iu8 v[40:47], v[20:27], v[30:37], v[50:57] neg_lo:[1,0,0]",
+    *(f"v_wmma_f32_16x16x64_{a}_{b} v[40:47], v[20:27], v[30:37], v[50:57]" for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
 )  # fmt: skip
 
 

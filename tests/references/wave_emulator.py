@@ -22,8 +22,6 @@ SHARED_BASE, PRIVATE_BASE = 132, 136
 ARCHITECTURES = ("gfx90a", "gfx942", "gfx950")
 ALL_ARCHITECTURES = (*ARCHITECTURES, "gfx1100", "gfx1201", "gfx1250")
 """As Arch of machine.h has them."""
-RECORDED = (*ARCHITECTURES, "gfx1100", "gfx1201")
-"""Those whose instructions are recorded in data/instructions."""
 DENORMALS = 0xF0
 """MODE with denormals of all types, as HIP sets it."""
 FP16_OVFL = 1 << 23

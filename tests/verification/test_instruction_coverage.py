@@ -65,7 +65,13 @@ SMALL_FLOATS = {
     *(f"v_cvt_{wide}_{kind}" for wide in ("f32", "pk_f32") for kind in ("fp8", "bf8")),
     *(f"v_cvt_{way}_{kind}_f32" for way in ("pk", "sr") for kind in ("fp8", "bf8")),
 }
-NEW_IN_GFX12 = {f"v_dot4_f32_{a}_{b}" for a in ("fp8", "bf8") for b in ("fp8", "bf8")}
+NEW_IN_GFX12 = {
+    *(f"v_dot4_f32_{a}_{b}" for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
+    *(f"v_pk_{name}_bf16" for name in ("add", "mul", "fma", "min", "max")),
+    *(f"v_fma_{name}_bf16" for name in ("mixlo", "mixhi")),
+    *("v_tanh_f16", "v_tanh_f32", "v_bitop2_b32", "v_fma_mix_f32_bf16"),
+}
+"""Parametrized in test_rdna4_instructions.py."""
 """Parametrized in test_special_instructions.py by these same parts."""
 
 
@@ -91,7 +97,7 @@ def test_every_instruction_of_rdna_is_executed(emulator: WaveEmulator) -> None:
     """By its name without `_num`, which the tables leave out."""
     recorded_names = {
         re.sub("_num(?=_)", "", parse(line).base)
-        for target in ("gfx1100", "gfx1201")
+        for target in ("gfx1100", "gfx1201", "gfx1250")
         for line in recorded(DATA, target)
     }
     assert {name for table in RDNA_TABLES for name in emulator.instructions(table)} <= recorded_names

@@ -1,5 +1,5 @@
 """Instructions of gfx1201 that gfx1100 lacks: scalar floats, counters by kind, barriers in two parts, WMMA with other
-layouts, SWMMAC, small scalar loads, buffers. Vector instructions with references are in test_vector_instructions.py."""
+layouts, SWMMAC, small scalar loads, buffers; and those of gfx1250. Vector instructions with references are in test_vector_instructions.py."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from references.wave_emulator import EXEC, LANES, M0, SCC, WaveEmulator, WaveSta
 
 ARCH = "gfx1201"
 LINES = recorded(Path(__file__).parent.parent / "data" / "instructions", ARCH)
+WIDE = "gfx1250"
+WIDE_LINES = recorded(Path(__file__).parent.parent / "data" / "instructions", WIDE)
 WAVE = 32
 Array = NDArray[Any]
 SINGLES = np.array(
@@ -649,8 +651,16 @@ def put_addend(state: WaveState, first: int, words: Array, narrow: bool) -> None
             state.vectors[first + i % 8, lanes] = words[i]
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if line.startswith(("v_wmma", "v_swmmac"))])
-def test_matrices(emulator: WaveEmulator, line: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        (target, line)
+        for target, lines in ((ARCH, LINES), (WIDE, WIDE_LINES))
+        for line in lines
+        if line.startswith(("v_wmma", "v_swmmac"))
+    ],
+)
+def test_matrices(emulator: WaveEmulator, target: str, line: str) -> None:
     text = line.partition("//")[0]
     name = text.split()[0].removeprefix("v_")
     sparse, kinds = name.startswith("swmmac"), name.split("_")[3:]
@@ -688,7 +698,7 @@ def test_matrices(emulator: WaveEmulator, line: str) -> None:
             indices = int(state.vectors[60, i + half]) >> key
             column = np.array([column[n // 2 * 4 + (indices >> 2 * n & 3)] for n in range(len(row))])
         want[i, j] += float(row @ column)
-    got = result_of(emulator.run([line], ARCH, state, checked=True).vectors, narrow)
+    got = result_of(emulator.run([line], target, state, checked=True).vectors, narrow)
     if integer:
         limited = np.clip(want, -(1 << 31), (1 << 31) - 1) if "clamp" in text else want
         assert np.array_equal(got, limited.astype(np.int64) & 0xFFFFFFFF)
@@ -725,3 +735,120 @@ def test_m0_is_no_barrier(emulator: WaveEmulator) -> None:
     state.scalars[M0] = 0
     emulator.run([line_of("s_barrier_signal m0")], ARCH, state, reports=True)
     assert json.loads(emulator.finding())["kind"] == "unknown-instruction"
+
+
+# ---- gfx1250: sums of 64 bits, bf16, more registers, offsets that are scaled -------------------------------------------------
+
+
+def wide_line(beginning: str) -> str:
+    (found,) = {line for line in WIDE_LINES if line.startswith(beginning)}
+    return found
+
+
+def pairs_of(state: WaveState, row: int) -> list[int]:
+    return [int(low) | int(high) << 32 for low, high in zip(*state.vectors[row : row + 2, :WAVE], strict=True)]
+
+
+def signed(value: int, bits: int = 64) -> int:
+    return value - (value >> (bits - 1) << bits)
+
+
+def test_wide_vectors(emulator: WaveEmulator) -> None:
+    state = random_state(19)
+    a, b, c = pairs_of(state, 20), pairs_of(state, 30), pairs_of(state, 40)
+    low = [[int(x) for x in state.vectors[row, :WAVE]] for row in (20, 30, 40)]
+    every = range(WAVE)
+    want: dict[str, list[int]] = {
+        "v_add_nc_u64": [a[n] + b[n] for n in every], "v_sub_nc_u64": [a[n] - b[n] for n in every],
+        "v_mul_u64": [a[n] * b[n] for n in every], "v_min_u64": [min(a[n], b[n]) for n in every],
+        "v_max_u64": [max(a[n], b[n]) for n in every], "v_min_i64": [min(a[n], b[n], key=signed) for n in every],
+        "v_max_i64": [max(a[n], b[n], key=signed) for n in every],
+        "v_mad_nc_u64_u32": [low[0][n] * low[1][n] + c[n] for n in every],
+        "v_mad_nc_i64_i32": [signed(low[0][n], 32) * signed(low[1][n], 32) + c[n] for n in every],
+    }  # fmt: skip
+    for name, values in want.items():
+        got = emulator.run([wide_line(name)], WIDE, state, checked=True)
+        assert pairs_of(got, 10) == [value & (1 << 64) - 1 for value in values], name
+    got = emulator.run([wide_line("v_mad_u32")], WIDE, state, checked=True).vectors[10, :WAVE]
+    assert got.tolist() == [low[0][n] * low[1][n] + low[2][n] & 0xFFFFFFFF for n in every]
+    pair = emulator.run([wide_line("v_dual_mov_b32")], WIDE, state, checked=True).vectors
+    assert np.array_equal(pair[10, :WAVE], state.vectors[20, :WAVE] ^ state.vectors[30, :WAVE])
+    assert np.array_equal(pair[11, :WAVE], state.vectors[20, :WAVE])
+
+
+def test_sums_of_doubles_with_a_constant(emulator: WaveEmulator) -> None:
+    state = random_state(20)
+    values = np.random.default_rng(20).standard_normal((2, LANES))
+    for row, doubles in zip((20, 30), values, strict=True):
+        state.vectors[row : row + 2] = doubles.view(np.uint32).reshape(LANES, 2).T
+    for name, want in (("v_fmamk_f64", values[0] * 2 + values[1]), ("v_fmaak_f64", values[0] * values[1] + 2)):
+        got = emulator.run([wide_line(name)], WIDE, state, checked=True)
+        assert np.allclose(np.array(pairs_of(got, 10), np.uint64).view(np.float64), want[:WAVE], rtol=1e-14)
+    whole = "v_add_f64_e64 v[10:11], v[20:21], 0x400921fb54442d18 // 0 0"
+    got = emulator.run([whole], WIDE, state)
+    assert np.array_equal(np.array(pairs_of(got, 10), np.uint64).view(np.float64), values[0, :WAVE] + np.pi)
+
+
+def test_brain_floats(emulator: WaveEmulator) -> None:
+    state = random_state(21)
+    numbers = np.random.default_rng(21).integers(-8, 9, (3, 2, LANES)).astype(np.float32)  # low and high halves
+    for row, (low, high) in zip((20, 30, 40), numbers, strict=True):
+        state.vectors[row] = low.view(np.uint32) >> np.uint32(16) | high.view(np.uint32)
+    a, b, c = numbers[:, :, :WAVE]
+    packed = {"add": a + b, "mul": a * b, "min_num": np.minimum(a, b), "max_num": np.maximum(a, b), "fma": a * b + c}
+    for name, (low, high) in packed.items():
+        got = emulator.run([wide_line(f"v_pk_{name}_bf16")], WIDE, state, checked=True).vectors[10, :WAVE]
+        halves = (got << np.uint32(16)).view(np.float32), (got & np.uint32(0xFFFF0000)).view(np.float32)
+        assert np.array_equal(halves[0], low), name
+        assert np.array_equal(halves[1], high), name
+    single = state.copy()
+    single.vectors[40] = numbers[2, 0].view(np.uint32)
+    got = emulator.run([wide_line("v_fma_mix_f32_bf16")], WIDE, single, checked=True).vectors[10, :WAVE]
+    assert np.array_equal(got.view(np.float32), a[1] * b[0] + c[0])
+    single = state.copy()
+    single.vectors[30] = numbers[1, 0].view(np.uint32)
+    for name, shift in (("mixlo", 16), ("mixhi", 0)):
+        got = emulator.run([wide_line(f"v_fma_{name}_bf16")], WIDE, single, checked=True).vectors[10, :WAVE]
+        half = (got << np.uint32(shift) & np.uint32(0xFFFF0000)).view(np.float32)
+        assert np.array_equal(half, a[0] * b[0] + c[0]), name
+
+
+def test_hyperbolic_tangents(emulator: WaveEmulator) -> None:
+    state = random_state(22)
+    values = np.linspace(-4, 4, LANES)
+    state.vectors[20] = values.astype(np.float32).view(np.uint32)
+    got = emulator.run([wide_line("v_tanh_f32")], WIDE, state).vectors[10, :WAVE].view(np.float32)
+    assert np.allclose(got, np.tanh(values[:WAVE]), rtol=1e-6)
+    state.vectors[20] = values.astype(np.float16).view(np.uint16)
+    got = emulator.run([wide_line("v_tanh_f16")], WIDE, state).vectors[10, :WAVE].astype(np.uint16).view(np.float16)
+    assert np.allclose(got, np.tanh(values[:WAVE].astype(np.float16)), rtol=2e-3)
+
+
+def test_registers_beyond_256(emulator: WaveEmulator) -> None:
+    """As the disassembler tells them in a comment."""
+    state = random_state(23)
+    lines = [line for line in WIDE_LINES if line.startswith(("s_set_vgpr_msb", "v_mov_b32"))]
+    after = emulator.run(lines, WIDE, state, checked=True)
+    for row in (299, 10):
+        assert np.array_equal(after.vectors[row, :WAVE], state.vectors[20, :WAVE])
+    assert np.array_equal(after.vectors[43], state.vectors[43])
+
+
+def test_offsets_in_units_of_what_is_accessed(emulator: WaveEmulator) -> None:
+    state = memory_state(emulator)
+    words = state.memory.view(np.uint32)
+    state.vectors[20] = np.arange(LANES) % WAVE
+    got = emulator.run([wide_line("global_load_b32")], WIDE, state, checked=True).vectors[10, :WAVE]
+    assert np.array_equal(got, words[2 : 2 + WAVE])
+    got = emulator.run([wide_line("flat_load_b32")], WIDE, state, checked=True).vectors[10, :WAVE]
+    assert np.array_equal(got, words[:WAVE])
+    state.scalars[16] = 5
+    assert emulator.run([wide_line("s_load_b32")], WIDE, state, checked=True).scalars[10] == words[7]
+
+
+def test_waits_of_gfx1250_change_nothing(emulator: WaveEmulator) -> None:
+    lines, state = [line for line in WIDE_LINES if line.startswith("s_wait")], random_state(24)
+    after = emulator.run([*lines, wide_line("s_get_pc_i64")], WIDE, state, checked=True)
+    assert np.array_equal(after.vectors, state.vectors)
+    assert len(lines) == 3
+    assert after.pair(10) == 16

@@ -1,4 +1,4 @@
-"""Writes gfx90a.txt, gfx942.txt, gfx950.txt, gfx1100.txt and gfx1201.txt: instructions as the toolchain's assembler encodes them and its
+"""Writes gfx90a.txt, gfx942.txt, gfx950.txt, gfx1100.txt, gfx1201.txt and gfx1250.txt: instructions as the toolchain's assembler encodes them and its
 disassembler prints them, `text // words`. The tests need no toolchain then.
 
     python tests/data/instructions/record.py FOLDER_OF_LLVM_MC
@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from references.instruction_lists import MATRIX, OTHER  # noqa: E402
 from references.memory_references import memory_lines  # noqa: E402
-from references.rdna_references import gfx12_lines, rdna_lines  # noqa: E402
+from references.rdna_references import GFX1250_LINES, gfx12_lines, rdna_lines  # noqa: E402
 from references.scalar_references import scalar_lines  # noqa: E402
 from references.vector_references import VECTOR, Reference  # noqa: E402
 
@@ -179,7 +179,8 @@ def main() -> None:
         ]  # fmt: skip
         known |= {re.sub(r"_(e32|e64|dpp|sdwa)$", "", name) for name in names}
         (HERE / f"{target}.txt").write_text("\n".join(kept) + "\n")
-    for target, wanted in (("gfx1100", list(rdna_lines())), ("gfx1201", list(gfx12_lines()))):
+    rdna = {"gfx1100": list(rdna_lines()), "gfx1201": list(gfx12_lines()), "gfx1250": list(GFX1250_LINES)}
+    for target, wanted in rdna.items():
         (HERE / f"{target}.txt").write_text("\n".join(assembled(folder, target, wanted)) + "\n")
 
 

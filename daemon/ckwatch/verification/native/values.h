@@ -94,7 +94,8 @@ static inline uint32_t literal_32(const Operand *o) { return o->is_float ? bits_
 static inline uint32_t literal_16(const Operand *o) { return o->is_float ? f16_of_f32((float)o->real) : (uint32_t)o->bits & 0xffff; }
 static inline uint64_t literal_f64(const Operand *o) {
   if (o->is_float) return bits_of_f64(o->real);
-  return o->is_hex ? (uint64_t)o->bits << 32 : (uint64_t)o->bits;
+  bool upper_half = o->is_hex && (uint64_t)o->bits <= UINT32_MAX; /* gfx1250 has whole ones, too */
+  return upper_half ? (uint64_t)o->bits << 32 : (uint64_t)o->bits;
 }
 
 /* A scalar operand: a scalar register or a literal. */
