@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -103,7 +104,7 @@ async def _build(compiler: str, library: Path, environment: Mapping[str, str], l
 
         async with anyio.create_task_group() as tasks:
             for source in sources:
-                tasks.start_soon(run, *COMPILE_FLAGS, "-c", str(source), "-o", f"{source.stem}.o")
+                tasks.start_soon(partial(run, *COMPILE_FLAGS, "-c", str(source), "-o", f"{source.stem}.o"))
         _require(compiler, done)
         await run(*(f"{source.stem}.o" for source in sources), "-o", LIBRARY, *LINK_FLAGS)
         _require(compiler, done)
