@@ -1,4 +1,5 @@
-/* The functions of AMD's HIP runtime that programs with kernels of composable_kernel call, on the machine of machine.h.
+/* The functions of AMD's HIP runtime on the machine of machine.h: here settings, launches and the emulator's own, the others
+ * in the files that hip.h names, in graphs.c, capture.c, arrays.c, pools.c, contexts.c and stream_calls.c.
  *
  * Enumerators, structure offsets and the meaning of each call are those of HIP 7's hip_runtime_api.h. Addresses of the
  * device are addresses of this process.
