@@ -808,7 +808,7 @@ static bool stays_in_run(const Instruction *i) {
   if (i->row->flags & (IS_MEMORY | IS_BRANCH | ENDS_BLOCK) || i->parts) return false;
   if (begins(i->text, "v_")) return true;
   return begins(i->text, "s_") && !begins(i->text, "s_wait") && !begins(i->text, "s_set_gpr") &&
-         !begins(i->text, "s_cbranch") && !begins(i->text, "s_call") && !begins(i->text, "s_barrier");
+         !begins(i->text, "s_cbranch") && !begins(i->text, "s_call") && !begins(i->text, "s_barrier") && !begins(i->text, "s_sendmsg");
 }
 
 void find_runs(Code *code) {
