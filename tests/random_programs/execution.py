@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ckwatch.compile.toolchain.discover import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.verification.device import ARCH_VARIABLE, LIMIT_VARIABLE, OBJDUMP_VARIABLE
 from random_programs.programs import (
     COUNTERS,
@@ -118,7 +118,8 @@ class Programs:
                 env=environment,
             )
             self._emulators[arch] = process
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(json.dumps(asked) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 THREADS = 128
@@ -35,10 +37,10 @@ BITS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i8": 8, "i16": 16, "i32": 32,
 
 
 class Vector(NamedTuple):
-    """`element` times `count`."""
+    """`element` times `length`."""
 
     element: str
-    count: int
+    length: int
 
 
 VECTORS = {
@@ -52,7 +54,7 @@ VECTORS = {
     "f32x2": Vector("f32", 2),
 }
 BYTES = {name: bits // 8 for name, bits in BITS.items()} | {
-    name: BITS[each.element] // 8 * each.count for name, each in VECTORS.items()
+    name: BITS[each.element] // 8 * each.length for name, each in VECTORS.items()
 }
 RECORD_MEMBERS = {"a": "i8", "b": "u32", "c": "u16", "d": "u64", "e": "f32", "f": "f16"}
 _PLACE = re.compile(r"@\(([\w?=]*)\)")
@@ -69,7 +71,10 @@ class Statement:
     plain: str = ""
 
     def text(
-        self, without: Set[Statement] = frozenset(), plain: Set[Statement] = frozenset(), indent: str = "  "
+        self,
+        without: AbstractSet[Statement] = frozenset(),
+        plain: AbstractSet[Statement] = frozenset(),
+        indent: str = "  ",
     ) -> str:
         """Return the lines of the statement, but for those `without`."""
         if self in without:
@@ -99,7 +104,7 @@ class Kernel:
         outer = (self.body, *self.functions)
         return [each for one in outer for each in one.all() if not isinstance(each, _Fixed)]
 
-    def text(self, without: Set[Statement] = frozenset(), plain: Set[Statement] = frozenset()) -> str:
+    def text(self, without: AbstractSet[Statement] = frozenset(), plain: AbstractSet[Statement] = frozenset()) -> str:
         """Return its text for both sides."""
         return "".join(one.text(without, plain, "") for one in (*self.functions, self.body))
 
@@ -126,7 +131,7 @@ class Generator:
     """Writes the kernels of one seed."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311
         self._count = 0
         self._functions: list[_Function] = []
         self._has_record = False
@@ -231,11 +236,11 @@ class Generator:
 
     def _statement(self, scope: _Scope, depth: int) -> Statement:
         pick = self._random
-        choices: list[tuple[float, Callable[[_Scope, int], Statement]]] = [(10, self._assignment)]
+        choices: list[tuple[float, Callable[[_Scope], Statement]]] = [(10, self._assignment)]
         if depth > 0:
-            choices += [(2.5, self._branch), (1, self._switch)]
+            choices += [(2.5, partial(self._branch, depth=depth)), (1, partial(self._switch, depth=depth))]
             if scope.loops < 2:
-                choices.append((1.5, self._loop))
+                choices.append((1.5, partial(self._loop, depth=depth)))
         if scope.in_kernel:
             choices += [(1.5, self._store), (0.6, self._counter)]
             if self._functions:
@@ -248,22 +253,23 @@ class Generator:
                 choices.append((1.5, self._through_lds))
             if self._shared_counters:
                 choices.append((1, self._lds_counters))
-        weights, makers = zip(*choices, strict=True)
-        return pick.choices(makers, weights)[0](scope, depth)
+        weights = [weight for weight, _ in choices]
+        (make,) = pick.choices([make for _, make in choices], weights)
+        return make(scope)
 
     def _block(self, scope: _Scope, depth: int, together: bool = False) -> list[Statement]:
         inner = _Scope(scope.readable, scope.writable, scope.together and together, scope.loops, scope.in_kernel)
         return [self._statement(inner, depth - 1) for _ in range(self._random.randint(1, 3))]
 
-    def _assignment(self, scope: _Scope, depth: int) -> Statement:
+    def _assignment(self, scope: _Scope) -> Statement:
         of, variable = self._random.choice(scope.writable)
         plain = f"{variable} = {self._constant(of)};"
         return Statement(f"{variable} = {self._expression(of, scope, 3)};", plain=plain)
 
-    def _call(self, scope: _Scope, depth: int) -> Statement:
+    def _call(self, scope: _Scope) -> Statement:
         function = self._random.choice(self._functions)
         if function.changes_record and not self._has_record:
-            return self._assignment(scope, depth)
+            return self._assignment(scope)
         given = self._given(function, scope, 2) + (", r" if function.changes_record else "")
         name = self._new("t")
         of, variable = self._random.choice(scope.writable)
@@ -308,7 +314,7 @@ class Generator:
         last = f"{name}_end"
         return Statement(f"for (u32 {name} = 0, {last} = {bound}; {name} < {last}; {name}++) {{", body, "}")
 
-    def _store(self, scope: _Scope, depth: int) -> Statement:
+    def _store(self, scope: _Scope) -> Statement:
         pick = self._random
         of = pick.choice((*SCALARS, *VECTORS))
         at = (
@@ -319,18 +325,18 @@ class Generator:
         at += f" + {pick.randrange(16 // BYTES[of]) * BYTES[of]}"
         return Statement(f"put<{of}>(stripe + {at}, {self._expression(of, scope, 2)});")
 
-    def _counter(self, scope: _Scope, depth: int) -> Statement:
+    def _counter(self, scope: _Scope) -> Statement:
         operation, first, of = self._random.choice(COUNTER_OPERATIONS)
         at = f"(({of} *)(counters + {first}))[({self._expression('u32', scope, 1)}) % {4 if of == 'u64' else 8}u]"
         return Statement(f"atomic_{operation}(&{at}, {self._expression(of, scope, 2)});")
 
-    def _array_write(self, scope: _Scope, depth: int) -> Statement:
+    def _array_write(self, scope: _Scope) -> Statement:
         of, array, size = self._random.choice(self._arrays)
         return Statement(
             f"{array}[({self._expression('u32', scope, 1)}) % {size}u] = {self._expression(of, scope, 2)};"
         )
 
-    def _through_lds(self, scope: _Scope, depth: int) -> Statement:
+    def _through_lds(self, scope: _Scope) -> Statement:
         pick = self._random
         of, shared = pick.choice(self._shared)
         into = [variable for each, variable in scope.writable if each == of]
@@ -348,13 +354,13 @@ class Generator:
     def _into_any(self, of: str, value: str, scope: _Scope) -> str:
         pick = self._random
         if of in VECTORS:
-            of, value = VECTORS[of].element, f"({value})[{pick.randrange(VECTORS[of].count)}]"
+            of, value = VECTORS[of].element, f"({value})[{pick.randrange(VECTORS[of].length)}]"
         name = self._new("t")
         to, variable = pick.choice(scope.writable)
         reading = _Scope([(of, name)], [], in_kernel=False)
         return f"{of} {name} = {value}; {variable} = {self._expression(to, reading, 2)};"
 
-    def _lds_counters(self, scope: _Scope, depth: int) -> Statement:
+    def _lds_counters(self, scope: _Scope) -> Statement:
         operation = self._random.choice(("add", "xor", "or", "and", "min", "max"))
         value, at, read = (self._expression("u32", scope, 1) for _ in range(3))
         add = f"if ({self._condition(scope)}) atomic_{operation}(&counts[({at}) % 16u], {value});"
@@ -363,7 +369,7 @@ class Generator:
             f"{{ if (thread() < 16) counts[thread()] = thread() * 0x01010101u; barrier(); {add} barrier(); {into} barrier(); }}"
         )
 
-    def _crossing(self, scope: _Scope, depth: int) -> Statement:
+    def _crossing(self, scope: _Scope) -> Statement:
         pick = self._random
         control = pick.choice(
             (pick.randrange(256), 0x110 + pick.randint(1, 15), 0x120 + pick.randint(1, 15), 0x140, 0x141)
@@ -401,7 +407,7 @@ class Generator:
         pick = self._random
         if of in VECTORS:
             one = VECTORS[of]
-            return f"{of}{{{', '.join(self._constant(one.element) for _ in range(one.count))}}}"
+            return f"{of}{{{', '.join(self._constant(one.element) for _ in range(one.length))}}}"
         if of in FLOATS:
             return f"({of}){pick.choice(_FLOAT_CONSTANTS)}"
         bits = BITS[of]
@@ -427,7 +433,7 @@ class Generator:
         pick = self._random
         same = [name for each, name in scope.readable if each == of]
         same += [
-            f"({name})[{pick.randrange(VECTORS[each].count)}]"
+            f"({name})[{pick.randrange(VECTORS[each].length)}]"
             for each, name in scope.readable
             if each in VECTORS and VECTORS[each].element == of
         ]
@@ -510,7 +516,7 @@ class Generator:
                     *(f"@() {sign} @()" for sign in ("+", "-", "*")),
                     "-@()",
                     "fused(@(), @(), @())",
-                    f"{of}{{{', '.join([f'@({one.element})'] * one.count)}}}",
+                    f"{of}{{{', '.join([f'@({one.element})'] * one.length)}}}",
                     f"same_bits<{of}>(@({'u32' if of == 'f16x2' else 'u64'}))",
                     "(@()).yx",
                 )
@@ -524,8 +530,8 @@ class Generator:
                 "__builtin_elementwise_min(@(), @())",
                 "__builtin_elementwise_max(@(), @())",
                 "__builtin_elementwise_sub_sat(@(), @())",
-                f"{of}{{{', '.join([f'@({one.element})'] * one.count)}}}",
-                f"(@()).{'yx' if one.count == 2 else pick.choice(('wzyx', 'yxwz', 'xxzz', 'zwxy'))}",
+                f"{of}{{{', '.join([f'@({one.element})'] * one.length)}}}",
+                f"(@()).{'yx' if one.length == 2 else pick.choice(('wzyx', 'yxwz', 'xxzz', 'zwxy'))}",
             )
         )
 
@@ -657,7 +663,7 @@ def text_of(kernels: list[Kernel], side: str) -> str:
 
 def input_bytes(seed: int) -> bytes:
     """Return what all kernels of a seed read: random bits, small numbers and the ends of each type."""
-    pick = random.Random(seed)
+    pick = random.Random(seed)  # noqa: S311
     words = []
     for _ in range(INPUT_BYTES // 8):
         choice = pick.random()

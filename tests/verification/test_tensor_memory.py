@@ -18,7 +18,7 @@ from ckwatch.verification.device import (
     OBJDUMP_VARIABLE,
     EmulatedDevice,
 )
-from ckwatch.verification.tensor_memory import Piece, TensorMemory, pieces_of
+from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 
 FAR = 3 << 30
 """Bytes from one row to the next: two of them are beyond 2^32."""
@@ -40,7 +40,7 @@ def test_rows_are_pieces_and_columns_too() -> None:
     rows, columns = dense.views[0].sizes
     near = dense.views[0].strides[0]
     assert pieces_of(dense, apart(dense, (5000, 1)), "X") == [
-        Piece(4 * near * row, 20000 * row, 4 * columns) for row in range(rows)
+        TensorPiece(4 * near * row, 20000 * row, 4 * columns) for row in range(rows)
     ]
     assert len(pieces_of(dense, apart(dense, (5000, 2)), "X")) == rows * columns
 
@@ -50,7 +50,7 @@ def test_memory_is_reserved_and_not_filled(device: EmulatedDevice) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     address = device.reserve(20 * FAR)
     device.mark_undefined(address, 20 * FAR)
-    memory = TensorMemory(device, address, [Piece(4 * row, FAR * row, 4) for row in range(20)])
+    memory = TensorMemory(device, address, [TensorPiece(4 * row, FAR * row, 4) for row in range(20)])
     written = np.arange(80, dtype=np.uint8)
     memory.upload(written)
     found = np.zeros_like(written)

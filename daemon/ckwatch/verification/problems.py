@@ -191,7 +191,7 @@ def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> It
         trial = trial_on(row.name, padded)
         refusal = None if row.offset and not trial.refusal else trial.refusal  # pointers must be aligned
         yield replace(trial, refusal=refusal, gaps=row.gaps, offset=row.offset)
-    for name, sizes in named:  # the first that has rows enough
+    for _, sizes in named:  # the first that has rows enough
         far = far_apart(operation, sizes)
         if far is not None:
             yield replace(trial_on(FAR, far), dense=trial_on(FAR, sizes).problem)

@@ -1,7 +1,7 @@
 """A buffer in the emulated device's memory, of which tensors are written and read in pieces.
 
 Where leading dimensions put rows so far apart that offsets need more than 32 bits, the gaps are reserved and nothing
-writes them: the host holds the same tensors without gaps, and each piece of a row is copied from one place to the other.
+writes them: the host holds the same tensors without gaps, and pieces of rows are copied from one place to the other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ckwatch.model.tensors import DTYPES
 from ckwatch.verification.device import EmulatedDevice
 
 
-class Piece(NamedTuple):
-    """`count` bytes that lie together on the host, from `near` on, and on the device, from `far` on."""
+class TensorPiece(NamedTuple):
+    """`size` bytes that lie together on the host, from `near` on, and on the device, from `far` on."""
 
     near: int
     far: int
-    count: int
+    size: int
 
 
-def pieces_of(dense: KernelProblem, problem: KernelProblem, buffer: str) -> list[Piece]:
+def pieces_of(dense: KernelProblem, problem: KernelProblem, buffer: str) -> list[TensorPiece]:
     """Return the pieces of a buffer's tensors, whose strides are those of `dense` on the host.
 
     Elements have whole bytes.
@@ -37,7 +37,7 @@ def pieces_of(dense: KernelProblem, problem: KernelProblem, buffer: str) -> list
     return list(dict.fromkeys(found))
 
 
-def _pieces(near: TensorView, far: TensorView, size: int) -> Iterator[Piece]:
+def _pieces(near: TensorView, far: TensorView, size: int) -> Iterator[TensorPiece]:
     axes = [axis for axis in zip(near.sizes, near.strides, far.strides, strict=True) if axis[2] > 0]
     together = max((axis for axis in axes if axis[1:] == (1, 1)), default=(1, 1, 1))
     if together in axes:
@@ -45,33 +45,33 @@ def _pieces(near: TensorView, far: TensorView, size: int) -> Iterator[Piece]:
     for index in np.ndindex(*(count for count, _, _ in axes)):
         first = sum(at * stride for at, (_, stride, _) in zip(index, axes, strict=True))
         there = sum(at * stride for at, (_, _, stride) in zip(index, axes, strict=True))
-        yield Piece(first * size, there * size, together[0] * size)
+        yield TensorPiece(first * size, there * size, together[0] * size)
 
 
 class TensorMemory:
     """Memory at `address` whose `pieces` are those of an array of bytes on the host."""
 
-    def __init__(self, device: EmulatedDevice, address: int, pieces: Sequence[Piece]) -> None:
+    def __init__(self, device: EmulatedDevice, address: int, pieces: Sequence[TensorPiece]) -> None:
         self._device, self._address, self._pieces = device, address, pieces
 
     def upload(self, data: Bytes) -> None:
         """Write memory, which defines it."""
-        for near, far, count in self._pieces:
-            self._device.upload(self._address + far, data[near : near + count])
+        for near, far, size in self._pieces:
+            self._device.upload(self._address + far, data[near : near + size])
 
     def download(self, data: Bytes) -> None:
         """Read memory, written or not."""
-        for near, far, count in self._pieces:
-            self._device.download(self._address + far, data[near : near + count])
+        for near, far, size in self._pieces:
+            self._device.download(self._address + far, data[near : near + size])
 
     def mark_undefined(self) -> None:
         """From now on a kernel must write this memory before it reads it."""
-        for _, far, count in self._pieces:
-            self._device.mark_undefined(self._address + far, count)
+        for _, far, size in self._pieces:
+            self._device.mark_undefined(self._address + far, size)
 
     def undefined(self, size_bytes: int) -> npt.NDArray[np.bool_]:
         """Return which of the host's bytes nothing has written since they were marked."""
         found = np.zeros(size_bytes, np.bool_)
-        for near, far, count in self._pieces:
-            found[near : near + count] = self._device.undefined(self._address + far, count)
+        for near, far, size in self._pieces:
+            found[near : near + size] = self._device.undefined(self._address + far, size)
         return found

@@ -54,7 +54,7 @@ from ckwatch.model.verification import (
 )
 from ckwatch.verification.device import EmulatedDevice
 from ckwatch.verification.findings import MemoryRange, finding_of
-from ckwatch.verification.tensor_memory import Piece, TensorMemory, pieces_of
+from ckwatch.verification.tensor_memory import TensorMemory, TensorPiece, pieces_of
 
 WORKSPACE = "the workspace"
 UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
@@ -277,7 +277,7 @@ class _Verifier:
 
 def _memory_of(device: EmulatedDevice, trial: Trial, name: str, address: int) -> TensorMemory:
     if trial.dense is None:
-        return TensorMemory(device, address, [Piece(0, 0, trial.problem.buffer(name).size_bytes)])
+        return TensorMemory(device, address, [TensorPiece(0, 0, trial.problem.buffer(name).size_bytes)])
     return TensorMemory(device, address, pieces_of(trial.dense, trial.problem, name))
 
 

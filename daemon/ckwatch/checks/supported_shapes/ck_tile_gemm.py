@@ -85,8 +85,8 @@ def refusals(parameters: Parameters, problem: KernelProblem) -> Iterator[Refusal
             yield Refusal(f"{side} is larger than 2 GiB")
         elif matrix.strides:
             tiles = (known.get(f"Tile{axis}") for axis in matrix.axes)
-            whole = [tile if isinstance(tile, int) and tile > 0 else 1 for tile in tiles]
-            ends = [-(-sizes[axis] // tile) * tile - 1 for axis, tile in zip(matrix.axes, whole, strict=True)]
+            whole_tiles = [tile if isinstance(tile, int) and tile > 0 else 1 for tile in tiles]
+            ends = [-(-sizes[axis] // tile) * tile - 1 for axis, tile in zip(matrix.axes, whole_tiles, strict=True)]
             last = sum(end * stride for end, stride in zip(ends, matrix.strides, strict=True))
             if (last + 1) * dtype.size_bytes > TWO_GIB:
                 yield Refusal(f"{side} reaches beyond 2 GiB")
