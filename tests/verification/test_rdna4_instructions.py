@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from references.rdna_references import VECTOR
+from references.vector_references import VECTOR
 from references.wave_emulator import EXEC, LANES, M0, SCC, WaveEmulator, WaveState, recorded
 
 ARCH = "gfx1201"
@@ -129,8 +131,8 @@ def test_fused_scalars_round_once(emulator: WaveEmulator) -> None:
         state = with_scalars(s20=int(halves[0]), s21=int(halves[1]), s10=int(halves[2]))
         wide = [np.array([h], np.uint16).view(np.float16).astype(np.float64) for h in halves]
         with np.errstate(all="ignore"):
-            want = np.asarray(VECTOR["v_fma_f16"].compute(*wide)).astype(np.float16)
-        assert int(emulator.run([line_of("s_fmac_f16")], ARCH, state).scalars[10]) == int(want.view(np.uint16)[0])
+            half = np.asarray(VECTOR["v_fma_f16"].compute(*wide)).astype(np.float16)
+        assert int(emulator.run([line_of("s_fmac_f16")], ARCH, state).scalars[10]) == int(half.view(np.uint16)[0])
 
 
 def test_scalar_conversions(emulator: WaveEmulator) -> None:
@@ -158,13 +160,17 @@ def test_scalar_conversions(emulator: WaveEmulator) -> None:
     assert run("s_cvt_pk_rtz", third, large) == 0x3555 | 0xFBFF << 16
 
 
+def _denied(test: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
+    return not test(a, b)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_scalar_comparisons(emulator: WaveEmulator, kind: str) -> None:
     ordered = {"lt": operator.lt, "eq": operator.eq, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
-    tests = {
+    tests: dict[str, Callable[[Any, Any], bool]] = {
         **ordered, "lg": lambda a, b: a < b or a > b, "o": lambda a, b: a == a and b == b,
         "u": lambda a, b: a != a or b != b, "neq": operator.ne, "nlg": lambda a, b: not (a < b or a > b),
-        **{f"n{name}": lambda a, b, test=test: not test(a, b) for name, test in ordered.items() if name != "eq"},
+        **{f"n{name}": partial(_denied, test) for name, test in ordered.items() if name != "eq"},
     }  # fmt: skip
     values = SINGLES.view(np.float32) if kind == "f32" else HALVES.astype(np.uint16).view(np.float16)
     word = np.uint32 if kind == "f32" else np.uint16
@@ -303,7 +309,7 @@ def test_the_time_is_told(emulator: WaveEmulator) -> None:
 def test_small_scalar_loads(emulator: WaveEmulator) -> None:
     state = memory_state(emulator)
     state.memory[6:8] = (0x91, 0xA2)
-    for name, want in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
+    for name, wanted in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
         assert emulator.run([line_of(f"s_load_{name}")], ARCH, state, checked=True).scalars[10] == want
     words = state.memory.view(np.uint32)
     after = emulator.run([line_of("s_load_b96")], ARCH, state, checked=True)
@@ -364,9 +370,9 @@ def test_buffers_end_where_their_descriptor_says(emulator: WaveEmulator) -> None
     assert (
         after.memory[48:52].view(np.uint32)[0] == (int(state.vectors[30, 12]) + int(after.vectors[30, 12])) & 0xFFFFFFFF
     )
-    for name, want in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
+    for name, wanted in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
         state.memory[6:8] = (0x91, 0xA2)
-        assert emulator.run([line_of(f"s_buffer_load_{name}")], ARCH, state, checked=True).scalars[24] == want
+        assert emulator.run([line_of(f"s_buffer_load_{name}")], ARCH, state, checked=True).scalars[24] == wanted
     words = state.memory.view(np.uint32)
     assert np.array_equal(emulator.run([line_of("s_buffer_load_b96")], ARCH, state).scalars[24:27], words[2:5])
 
@@ -613,9 +619,8 @@ def put_elements(state: WaveState, first: int, codes: Array, kind: str) -> None:
     width = WIDTHS[kind]
     for word in range(codes.shape[1] * width // 32):
         part = codes[:, word * 32 // width : (word + 1) * 32 // width].astype(np.uint64)
-        state.vectors[first + word, :WAVE] = sum(part[:, n] << np.uint64(n * width) for n in range(32 // width)).astype(
-            np.uint32
-        )
+        shifts = np.arange(0, 32, width, dtype=np.uint64)
+        state.vectors[first + word, :WAVE] = np.bitwise_or.reduce(part << shifts, axis=1).astype(np.uint32)
 
 
 def matrices(state: WaveState, a: str, b: str, elements: tuple[int, int], seed: int) -> tuple[Array, Array]:
@@ -769,8 +774,8 @@ def test_wide_vectors(emulator: WaveEmulator) -> None:
     for name, values in want.items():
         got = emulator.run([wide_line(name)], WIDE, state, checked=True)
         assert pairs_of(got, 10) == [value & (1 << 64) - 1 for value in values], name
-    got = emulator.run([wide_line("v_mad_u32")], WIDE, state, checked=True).vectors[10, :WAVE]
-    assert got.tolist() == [low[0][n] * low[1][n] + low[2][n] & 0xFFFFFFFF for n in every]
+    sums = emulator.run([wide_line("v_mad_u32")], WIDE, state, checked=True).vectors[10, :WAVE]
+    assert sums.tolist() == [low[0][n] * low[1][n] + low[2][n] & 0xFFFFFFFF for n in every]
     pair = emulator.run([wide_line("v_dual_mov_b32")], WIDE, state, checked=True).vectors
     assert np.array_equal(pair[10, :WAVE], state.vectors[20, :WAVE] ^ state.vectors[30, :WAVE])
     assert np.array_equal(pair[11, :WAVE], state.vectors[20, :WAVE])
