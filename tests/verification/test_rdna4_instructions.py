@@ -310,7 +310,7 @@ def test_small_scalar_loads(emulator: WaveEmulator) -> None:
     state = memory_state(emulator)
     state.memory[6:8] = (0x91, 0xA2)
     for name, wanted in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
-        assert emulator.run([line_of(f"s_load_{name}")], ARCH, state, checked=True).scalars[10] == want
+        assert emulator.run([line_of(f"s_load_{name}")], ARCH, state, checked=True).scalars[10] == wanted
     words = state.memory.view(np.uint32)
     after = emulator.run([line_of("s_load_b96")], ARCH, state, checked=True)
     assert np.array_equal(after.scalars[12:15], words[2:5])
