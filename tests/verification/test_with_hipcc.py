@@ -48,6 +48,7 @@ def built(capsys: pytest.CaptureFixture[str], example: str, unit: str, arch: str
         ("gemm", "gemm_f8_scaled/v3_128x128x128_intrawave", "gfx950"),
         ("hip", "gemm_bf16_bias_silu/128x128x16", "gfx90a"),
         ("hip", "gemm_f8_row_scales/tiles_128_128_8_8", "gfx1100"),
+        ("hip", "gemm_f8_row_scales/tiles_128_128_8_8", "gfx1201"),
     ],
 )
 def test_a_shipped_kernel_is_right(
