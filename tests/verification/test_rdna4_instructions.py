@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from references.rdna_references import VECTOR
+from references.vector_references import VECTOR
 from references.wave_emulator import EXEC, LANES, M0, SCC, WaveEmulator, WaveState, recorded
 
 ARCH = "gfx1201"
@@ -129,8 +129,8 @@ def test_fused_scalars_round_once(emulator: WaveEmulator) -> None:
         state = with_scalars(s20=int(halves[0]), s21=int(halves[1]), s10=int(halves[2]))
         wide = [np.array([h], np.uint16).view(np.float16).astype(np.float64) for h in halves]
         with np.errstate(all="ignore"):
-            want = np.asarray(VECTOR["v_fma_f16"].compute(*wide)).astype(np.float16)
-        assert int(emulator.run([line_of("s_fmac_f16")], ARCH, state).scalars[10]) == int(want.view(np.uint16)[0])
+            half = np.asarray(VECTOR["v_fma_f16"].compute(*wide)).astype(np.float16)
+        assert int(emulator.run([line_of("s_fmac_f16")], ARCH, state).scalars[10]) == int(half.view(np.uint16)[0])
 
 
 def test_scalar_conversions(emulator: WaveEmulator) -> None:
@@ -160,11 +160,20 @@ def test_scalar_conversions(emulator: WaveEmulator) -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_scalar_comparisons(emulator: WaveEmulator, kind: str) -> None:
-    ordered = {"lt": operator.lt, "eq": operator.eq, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
-    tests = {
+    def opposite(test: Any) -> Any:
+        return lambda a, b: not test(a, b)
+
+    ordered: dict[str, Any] = {
+        "lt": operator.lt,
+        "eq": operator.eq,
+        "le": operator.le,
+        "gt": operator.gt,
+        "ge": operator.ge,
+    }
+    tests: dict[str, Any] = {
         **ordered, "lg": lambda a, b: a < b or a > b, "o": lambda a, b: a == a and b == b,
         "u": lambda a, b: a != a or b != b, "neq": operator.ne, "nlg": lambda a, b: not (a < b or a > b),
-        **{f"n{name}": lambda a, b, test=test: not test(a, b) for name, test in ordered.items() if name != "eq"},
+        **{f"n{name}": opposite(test) for name, test in ordered.items() if name != "eq"},
     }  # fmt: skip
     values = SINGLES.view(np.float32) if kind == "f32" else HALVES.astype(np.uint16).view(np.float16)
     word = np.uint32 if kind == "f32" else np.uint16
@@ -341,8 +350,8 @@ def test_buffers_end_where_their_descriptor_says(emulator: WaveEmulator) -> None
     for name, (size, kind) in kinds.items():  # with s16 and offset:8
         line = line_of(f"buffer_load_{name} v10, v20, s[8:11], s16 offen offset:8")
         got = emulator.run([line], ARCH, state, checked=True).vectors[10, :WAVE]
-        want = [int(padded[place : place + size].view(kind)[0]) & 0xFFFFFFFF for place in at + 12]
-        assert got.tolist() == want, name
+        values = [int(padded[place : place + size].view(kind)[0]) & 0xFFFFFFFF for place in at + 12]
+        assert got.tolist() == values, name
     got = emulator.run([line_of("buffer_load_b128")], ARCH, state, checked=True).vectors[10:14, :WAVE]
     assert np.array_equal(got.T, [padded[place : place + 16].view(np.uint32) for place in at])
     got = emulator.run([line_of("buffer_load_b32 v10, off")], ARCH, state, checked=True).vectors[10, :WAVE]
@@ -613,9 +622,9 @@ def put_elements(state: WaveState, first: int, codes: Array, kind: str) -> None:
     width = WIDTHS[kind]
     for word in range(codes.shape[1] * width // 32):
         part = codes[:, word * 32 // width : (word + 1) * 32 // width].astype(np.uint64)
-        state.vectors[first + word, :WAVE] = sum(part[:, n] << np.uint64(n * width) for n in range(32 // width)).astype(
-            np.uint32
-        )
+        state.vectors[first + word, :WAVE] = np.sum(
+            [part[:, n] << np.uint64(n * width) for n in range(32 // width)], axis=0
+        ).astype(np.uint32)
 
 
 def matrices(state: WaveState, a: str, b: str, elements: tuple[int, int], seed: int) -> tuple[Array, Array]:
@@ -769,8 +778,8 @@ def test_wide_vectors(emulator: WaveEmulator) -> None:
     for name, values in want.items():
         got = emulator.run([wide_line(name)], WIDE, state, checked=True)
         assert pairs_of(got, 10) == [value & (1 << 64) - 1 for value in values], name
-    got = emulator.run([wide_line("v_mad_u32")], WIDE, state, checked=True).vectors[10, :WAVE]
-    assert got.tolist() == [low[0][n] * low[1][n] + low[2][n] & 0xFFFFFFFF for n in every]
+    sums = emulator.run([wide_line("v_mad_u32")], WIDE, state, checked=True).vectors[10, :WAVE]
+    assert sums.tolist() == [low[0][n] * low[1][n] + low[2][n] & 0xFFFFFFFF for n in every]
     pair = emulator.run([wide_line("v_dual_mov_b32")], WIDE, state, checked=True).vectors
     assert np.array_equal(pair[10, :WAVE], state.vectors[20, :WAVE] ^ state.vectors[30, :WAVE])
     assert np.array_equal(pair[11, :WAVE], state.vectors[20, :WAVE])
