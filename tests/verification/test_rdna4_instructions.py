@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -160,17 +158,22 @@ def test_scalar_conversions(emulator: WaveEmulator) -> None:
     assert run("s_cvt_pk_rtz", third, large) == 0x3555 | 0xFBFF << 16
 
 
-def _denied(test: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
-    return not test(a, b)
-
-
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_scalar_comparisons(emulator: WaveEmulator, kind: str) -> None:
-    ordered = {"lt": operator.lt, "eq": operator.eq, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
-    tests: dict[str, Callable[[Any, Any], bool]] = {
+    def opposite(test: Any) -> Any:
+        return lambda a, b: not test(a, b)
+
+    ordered: dict[str, Any] = {
+        "lt": operator.lt,
+        "eq": operator.eq,
+        "le": operator.le,
+        "gt": operator.gt,
+        "ge": operator.ge,
+    }
+    tests: dict[str, Any] = {
         **ordered, "lg": lambda a, b: a < b or a > b, "o": lambda a, b: a == a and b == b,
         "u": lambda a, b: a != a or b != b, "neq": operator.ne, "nlg": lambda a, b: not (a < b or a > b),
-        **{f"n{name}": partial(_denied, test) for name, test in ordered.items() if name != "eq"},
+        **{f"n{name}": opposite(test) for name, test in ordered.items() if name != "eq"},
     }  # fmt: skip
     values = SINGLES.view(np.float32) if kind == "f32" else HALVES.astype(np.uint16).view(np.float16)
     word = np.uint32 if kind == "f32" else np.uint16
@@ -309,8 +312,8 @@ def test_the_time_is_told(emulator: WaveEmulator) -> None:
 def test_small_scalar_loads(emulator: WaveEmulator) -> None:
     state = memory_state(emulator)
     state.memory[6:8] = (0x91, 0xA2)
-    for name, wanted in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
-        assert emulator.run([line_of(f"s_load_{name}")], ARCH, state, checked=True).scalars[10] == wanted
+    for name, want in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
+        assert emulator.run([line_of(f"s_load_{name}")], ARCH, state, checked=True).scalars[10] == want
     words = state.memory.view(np.uint32)
     after = emulator.run([line_of("s_load_b96")], ARCH, state, checked=True)
     assert np.array_equal(after.scalars[12:15], words[2:5])
@@ -347,8 +350,8 @@ def test_buffers_end_where_their_descriptor_says(emulator: WaveEmulator) -> None
     for name, (size, kind) in kinds.items():  # with s16 and offset:8
         line = line_of(f"buffer_load_{name} v10, v20, s[8:11], s16 offen offset:8")
         got = emulator.run([line], ARCH, state, checked=True).vectors[10, :WAVE]
-        want = [int(padded[place : place + size].view(kind)[0]) & 0xFFFFFFFF for place in at + 12]
-        assert got.tolist() == want, name
+        values = [int(padded[place : place + size].view(kind)[0]) & 0xFFFFFFFF for place in at + 12]
+        assert got.tolist() == values, name
     got = emulator.run([line_of("buffer_load_b128")], ARCH, state, checked=True).vectors[10:14, :WAVE]
     assert np.array_equal(got.T, [padded[place : place + 16].view(np.uint32) for place in at])
     got = emulator.run([line_of("buffer_load_b32 v10, off")], ARCH, state, checked=True).vectors[10, :WAVE]
@@ -370,9 +373,9 @@ def test_buffers_end_where_their_descriptor_says(emulator: WaveEmulator) -> None
     assert (
         after.memory[48:52].view(np.uint32)[0] == (int(state.vectors[30, 12]) + int(after.vectors[30, 12])) & 0xFFFFFFFF
     )
-    for name, wanted in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
+    for name, want in (("u8", 0x91), ("i8", 0xFFFFFF91), ("u16", 0xA291), ("i16", 0xFFFFA291)):
         state.memory[6:8] = (0x91, 0xA2)
-        assert emulator.run([line_of(f"s_buffer_load_{name}")], ARCH, state, checked=True).scalars[24] == wanted
+        assert emulator.run([line_of(f"s_buffer_load_{name}")], ARCH, state, checked=True).scalars[24] == want
     words = state.memory.view(np.uint32)
     assert np.array_equal(emulator.run([line_of("s_buffer_load_b96")], ARCH, state).scalars[24:27], words[2:5])
 
@@ -619,8 +622,9 @@ def put_elements(state: WaveState, first: int, codes: Array, kind: str) -> None:
     width = WIDTHS[kind]
     for word in range(codes.shape[1] * width // 32):
         part = codes[:, word * 32 // width : (word + 1) * 32 // width].astype(np.uint64)
-        shifts = np.arange(0, 32, width, dtype=np.uint64)
-        state.vectors[first + word, :WAVE] = np.bitwise_or.reduce(part << shifts, axis=1).astype(np.uint32)
+        state.vectors[first + word, :WAVE] = np.sum(
+            [part[:, n] << np.uint64(n * width) for n in range(32 // width)], axis=0
+        ).astype(np.uint32)
 
 
 def matrices(state: WaveState, a: str, b: str, elements: tuple[int, int], seed: int) -> tuple[Array, Array]:
