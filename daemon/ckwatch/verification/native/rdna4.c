@@ -223,8 +223,8 @@ const Row rdna4_rows[] = {
     NOTHING("s_wait_asynccnt"), NOTHING("s_wait_tensorcnt"), NOTHING("s_set_vgpr_msb"), NOTHING("s_wait_event"), NOTHING("s_sleep_var"), NOTHING("s_prefetch_inst"),
     NOTHING("s_prefetch_inst_pc_rel"), NOTHING("s_prefetch_data"), NOTHING("s_prefetch_data_pc_rel"),
     NOTHING("s_buffer_prefetch_data"), NOTHING("global_wb"),
-    {"global_inv", execute_invalidate_and_count, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
-    {"global_wbinv", execute_invalidate_and_count, 0, IGNORES_EXEC | OPERANDS_IN_ENCODING, PLAIN_BITS, 0},
+    {"global_inv", execute_invalidate_and_count, 0, IGNORES_EXEC, PLAIN_BITS, 0},
+    {"global_wbinv", execute_invalidate_and_count, 0, IGNORES_EXEC, PLAIN_BITS, 0},
     SCALAR_ROW(s_barrier_signal, 0, 0), SCALAR_ROW(s_barrier_signal_isfirst, 0, WRITES_SCC), SCALAR_ROW(s_barrier_wait, 0, 0),
     SCALAR_ROW(s_add_nc_u64, 1, 0), SCALAR_ROW(s_sub_nc_u64, 1, 0), SCALAR_ROW(s_mul_u64, 1, 0),
     OF_BOTH(SINGLE_ROW) OF_BOTH(HALF_ROW)
