@@ -314,7 +314,8 @@ def test_a_matrix_that_is_not_repeated_is_refused(emulator: WaveEmulator) -> Non
 @pytest.mark.parametrize(("halves", "shifts"), [(("l", "h"), (0, 16)), (("h", "h"), (16, 16))])
 def test_halves_change_places(emulator: WaveEmulator, halves: tuple[str, str], shifts: tuple[int, int]) -> None:
     state = random_state(4)
-    line = line_of(f"v_swap_b16 v10.{halves[0]}, v20.{halves[1]}")
+    name = "v_swap_b16"
+    line = line_of(f"{name} v10.{halves[0]}, v20.{halves[1]}")
     after = emulator.run([line], ARCH, state)
     a, b = state.vectors[10, :WAVE], state.vectors[20, :WAVE]
     low, high = (values >> np.uint32(by) & np.uint32(0xFFFF) for values, by in zip((a, b), shifts, strict=True))
