@@ -10,7 +10,8 @@ import pytest
 
 from references.wave_emulator import ALL_ARCHITECTURES, WaveEmulator
 
-GFX9, RDNA = ("gfx90a", "gfx942", "gfx950"), ("gfx1100",)
+GFX9, GFX12 = ("gfx90a", "gfx942", "gfx950"), ("gfx1201", "gfx1250")
+RDNA = ("gfx1100", *GFX12)
 END, BARRIER = "s_endpgm", "s_barrier"
 LOAD, OTHER_LOAD = "global_load_dword v1, v[2:3], off", "global_load_dword v9, v[2:3], off"
 READ, OTHER_READ = "ds_read_b32 v1, v2", "ds_read_b32 v9, v2"
@@ -22,6 +23,9 @@ S4_READ = "s4 is read before its load has arrived (lgkmcnt)"
 
 
 def wait(architecture: str, vm: int | None = None, lgkm: int | None = None) -> str:
+    if architecture in GFX12:
+        opcode, counter, count = (0xBFC0, "load", vm) if vm is not None else (0xBFC6, "ds", lgkm)
+        return f"s_wait_{counter}cnt {count:#x} // {opcode:04X}{count:04X}"
     if architecture in GFX9:
         vm, lgkm = 63 if vm is None else vm, 15 if lgkm is None else lgkm
         immediate = vm & 15 | (vm >> 4) << 14 | 7 << 4 | lgkm << 8
@@ -42,7 +46,7 @@ def lines_of(lines: Sequence[str], architecture: str) -> list[str]:
             offset = (-1 if by < 0 else 1) * sum(2 if is_long(one) else 1 for one in passed) & 0xFFFF
             written.append(f"{jump[1]} {offset} // {0xBF840000 | offset:08X}")
         else:
-            written.append(f"{line} // 00000000{' 00000000' if is_long(line) else ''}")
+            written.append(line if "//" in line else f"{line} // 00000000{' 00000000' if is_long(line) else ''}")
     return written
 
 
@@ -55,6 +59,17 @@ def found(emulator: WaveEmulator, lines: Sequence[str], architecture: str) -> li
     findings = emulator.check_paths(lines_of(lines, architecture), architecture)
     assert all(one["kind"] == "missing-wait" and one["workgroup"] is None for one in findings)
     return [(one["instruction"], one["other_instruction"], one["note"]) for one in findings]
+
+
+def gfx12_names(lines: Sequence[str], notes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Lines and notes with the counters of gfx12, where LDS and scalar memory have one each."""
+    renamed = ["s_barrier_wait -1" if line == BARRIER else line for line in lines]
+    if SCALAR in lines and READ not in lines:
+        renamed = ["s_wait_kmcnt 0 // BFC70000" if line == "lgkm(0)" else line for line in renamed]
+    of_notes = [
+        note.replace("vmcnt", "loadcnt").replace("lgkmcnt", "kmcnt" if note[0] == "s" else "dscnt") for note in notes
+    ]
+    return renamed, of_notes
 
 
 def rdna_names(lines: Sequence[str]) -> list[str]:
@@ -121,6 +136,8 @@ EVERYWHERE: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 def test_a_wait_is_missing_on_some_path_or_on_none(emulator: WaveEmulator, architecture: str, name: str) -> None:
     lines, expected = EVERYWHERE[name]
+    if architecture in GFX12:
+        lines, expected = gfx12_names(lines, expected)
     if architecture in RDNA:
         lines = [line.replace("flat_load_dword", "flat_load_b32") for line in rdna_names(lines)]
     assert [note for _, _, note in found(emulator, lines, architecture)] == expected
@@ -135,6 +152,8 @@ def test_the_use_and_its_load_are_told(emulator: WaveEmulator) -> None:
 def test_stores_have_a_counter_of_their_own_on_rdna(emulator: WaveEmulator, architecture: str) -> None:
     lines = [LOAD, STORE, "vm(1)", USE, END]
     expected = [f"{V1_READ} (vmcnt)"] if architecture in RDNA else []
+    if architecture in GFX12:
+        lines, expected = gfx12_names(lines, expected)
     lines = rdna_names(lines) if architecture in RDNA else lines
     assert [note for _, _, note in found(emulator, lines, architecture)] == expected
 

@@ -85,7 +85,7 @@ static void note_missing(Analysis *a, const Instruction *i, int counter, uint32_
   char name[24];
   name_register(name, sizeof name, index);
   snprintf(f->note, sizeof f->note, "%s is %s before its load has arrived (%s)", name, use,
-           counter == VM ? "vmcnt" : "lgkmcnt");
+           arch_facts[a->arch].counters[index < VECTOR_REGISTERS ? counter : COUNTERS]);
 }
 
 /* `counter`: that of a load into the registers, which one it counts already may not overtake; or -1. */
