@@ -320,6 +320,7 @@ def test_instruction(emulator: WaveEmulator, name: str) -> None:
 
 WAVE = 32
 RDNA_APART = (
+    "v_swap_b16",
     "v_cmpx",
     "v_dual",
     "v_wmma",
