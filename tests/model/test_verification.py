@@ -72,7 +72,8 @@ def test_the_outcome_is_that_of_all_problems_and_findings(
         ("gfx942", "emulated:gfx942"),
         ("gfx90a:xnack-", "emulated:gfx90a"),
         ("gfx1100", "emulated:gfx1100"),
-        ("gfx1250", None),
+        ("gfx1250", "emulated:gfx1250"),
+        ("gfx1200", None),
         ("sm_90", None),
     ],
 )
