@@ -114,7 +114,7 @@ async def test_a_run_that_has_ended_is_all_there(runs: RunsHere) -> None:
 
 
 async def test_a_run_goes_on_beside_it(runs: RunsHere) -> None:
-    async with runs() as run, anyio.create_task_group() as tasks:
+    async with runs(patience=None, measurements=1000) as run, anyio.create_task_group() as tasks:
         await tasks.start(run.run)
         (brief,) = runs.all()
         assert (brief.id, brief.running, brief.ended) == (run.id, True, "")

@@ -96,9 +96,7 @@ class Programs:
     def close(self) -> None:
         """End the emulators."""
         for process in self._emulators.values():
-            if process.stdin is not None:
-                process.stdin.close()
-            process.wait()
+            process.communicate()
         self._emulators.clear()
 
     def _compile(self, *arguments: str) -> None:
