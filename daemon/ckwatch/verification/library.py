@@ -42,7 +42,7 @@ LINK_FLAGS = (
 
 HOST_COMPILERS = ("clang", "gcc", "cc")
 
-KEPT = 24
+KEPT = 4
 """Libraries that stay when another is built: those used last, by this ckwatch, other ones and other compilers."""
 
 _TIME_LIMIT_S = 600.0
