@@ -130,11 +130,14 @@ class Programs:
         return [{"kernel": kernel, "level": level, "places": [], "findings": [], "error": error}]
 
 
+def _who(finding: Mapping[str, Any]) -> str:
+    if finding["workgroup"] is None:
+        return f"on a path that is not executed: {finding['note']}"
+    return f"workgroup {finding['workgroup'][0]}, wave {finding['wave']}, lane {finding['lane']}"
+
+
 def _difference(told: Mapping[str, Any], kernel: Kernel | None, seed: int, arch: str) -> Difference:
-    findings = tuple(
-        f"{one['kind']}: {one['instruction']} in workgroup {one['workgroup'][0]}, wave {one['wave']}, lane {one['lane']}"
-        for one in told["findings"]
-    )
+    findings = tuple(f"{one['kind']}: {one['instruction']}, {_who(one)}" for one in told["findings"])
     places = tuple(_place(kernel, *one) for one in told["places"])
     return Difference(seed, arch, told["level"], told["kernel"], places, findings, told["error"])
 

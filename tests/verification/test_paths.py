@@ -202,3 +202,7 @@ def test_findings_are_read_as_json(emulator: WaveEmulator) -> None:
     emulator.check_paths(lines_of([LOAD, USE, END], "gfx942"), "gfx942")
     told = json.loads(emulator.finding())
     assert (told["pc"], told["other_pc"], told["wave"], told["lane"]) == (8, 0, None, None)
+
+
+def test_moves_by_relative_registers_load_nothing(emulator: WaveEmulator) -> None:
+    assert found(emulator, ["v_movrels_b32_e32 v1, v2", USE, END], "gfx1100") == []

@@ -176,7 +176,7 @@ static void go_through(Analysis *a, State *s, const Instruction *i) {
   else if (begins_with(i->row->name, "s_wait")) wait_for(a, s, i);
   else if (i->row->execute == execute_nothing) {}
   else if (i->row->execute == execute_invalidate_and_count) expect_result(a, s, i, VM, 0, 0);
-  else if (i->row->flags & IS_MEMORY) access_memory(a, s, i);
+  else if (i->row->flags & IS_MEMORY && !begins_with(i->row->name, "v_")) access_memory(a, s, i); /* not v_movrels */
   else compute(a, s, i);
 }
 
