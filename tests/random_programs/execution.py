@@ -124,7 +124,8 @@ class Programs:
         if line:
             return list(json.loads(line))
         del self._emulators[arch]
-        status = process.wait()
+        process.communicate()
+        status = process.returncode
         kernel, level = (asked["kernels"][0] if len(asked["kernels"]) == 1 else "a kernel"), ", ".join(asked["objects"])
         error = f"the process ended with status {status}"
         return [{"kernel": kernel, "level": level, "places": [], "findings": [], "error": error}]

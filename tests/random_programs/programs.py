@@ -539,7 +539,8 @@ class Generator:
         pick = self._random
 
         forms = [
-            *(f"@() {sign} @()" for sign in ("+", "-", "*", "+", "-", "*", "/")),
+            *(f"@() {sign} @()" for sign in ("+", "-", "*", "+", "-", "*")),
+            "quotient(@(), @())",
             "-@()",
             "@(?) ? @() : @()",
             "lesser(@(), @())",
