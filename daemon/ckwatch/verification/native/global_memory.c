@@ -293,6 +293,7 @@ static inline void store(Wave *w, const Instruction *i, const Places *p, Space s
     if (w->group->order) order_store(w, i, p, detail, index);
     if (!p->partial && common_region(w, reach_of(p), bytes)) scatter(w, index, p->at, p->lanes, detail);
     else done = store_memory_by_lane(w, i, p, detail, index);
+    if (w->group->order) order_stored(w);
     if (w->checks) checked_store(w, i, p, done, detail, index);
   }
   if (w->checks) expect(w, i, VM, 0, 0, 0, 0);

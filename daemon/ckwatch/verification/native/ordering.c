@@ -25,6 +25,7 @@
 #include "ordering.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -156,6 +157,7 @@ struct GroupOrder {
   uint32_t id[3];
   uint32_t group, now, all, past_caches, written_back;
   bool waited; /* nothing was written since */
+  _Atomic bool is_storing; /* accesses are noted, and memory is about to change */
   Clocks acquired, pending;
   uint64_t last_address; /* the last that was read atomically, and what was published for it then */
   uint32_t last_version;
@@ -519,6 +521,17 @@ static void begin_write(GroupOrder *g) {
 
 static void publish(GroupOrder *g, uint64_t word);
 
+/* True where another workgroup has written what this one is about to write: seen once it has, or not at all. */
+static NO_INLINE bool writes_the_same(const GroupOrder *g, Access write, uint64_t at, const void *value, uint64_t bytes) {
+  enum { PATIENCE = 1000 };
+  const GroupOrder *other = &g->ordering->groups[group_in(write) - g->ordering->before - 1];
+  for (int n = 0; other->is_storing; n++) {
+    if (n == PATIENCE) return true; /* it may wait for this one */
+    sched_yield();
+  }
+  return memcmp((const void *)(uintptr_t)at, value, bytes) == 0;
+}
+
 static void write_word(const Use *u, RegionAccesses *a, uint64_t word, Access mine, bool past_caches) {
   GroupOrder *g = u->w->group->order;
   const Launch *launch = g->ordering->launch;
@@ -555,7 +568,12 @@ static void write_lane(Wave *w, const Instruction *i, RegionAccesses *a, uint64_
     if (mask_in(now) == 15 && !(is_foreign(g, seen(&a->writes[n])) | is_foreign(g, seen(&a->reads[n][0])) |
                                 is_foreign(g, seen(&a->reads[n][1]))))
       set(&a->writes[n], now);
-    else write_word(&use, a, word, now, mine & BY_ATOMIC);
+    else {
+      Access write = seen(&a->writes[n]);
+      if (!same && is_foreign(g, write) && writes_the_same(g, write, from, (const uint8_t *)values + (from - at), to - from))
+        now |= SAME_VALUE;
+      write_word(&use, a, word, now, mine & BY_ATOMIC);
+    }
     if (mine & BY_ATOMIC) publish(g, word);
   }
 }
@@ -577,12 +595,14 @@ static Access store_by(Wave *w, const Instruction *i) {
 void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes,
                         const void *values) {
   RegionAccesses *a = begin_writes(w, region);
+  w->group->order->is_storing = true;
   if (a) write_lane(w, i, a, at, bytes, values, -1, store_by(w, i));
 }
 
 void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index) {
   unsigned lane, bytes = detail & BYTES;
   Access mine = store_by(w, i);
+  w->group->order->is_storing = true;
   const Region *region = NULL;
   RegionAccesses *a = NULL;
   FOR_LANES(lane, p->lanes & ~p->partial) {
@@ -594,6 +614,8 @@ void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail
     if (a) write_lane(w, i, a, p->at[lane], bytes, values, (int)lane, mine);
   }
 }
+
+void order_stored(Wave *w) { w->group->order->is_storing = false; }
 
 /* ---- Atomic operations, and what they tell ----------------------------------------------------------------------- */
 static Shard *shard_of(Ordering *o, uint64_t word, uint64_t *hash) {

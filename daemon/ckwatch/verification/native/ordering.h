@@ -17,6 +17,7 @@ void order_scalar_read(Wave *w, const Instruction *i, const Region *region, uint
 void order_store(Wave *w, const Instruction *i, const Places *p, uint32_t detail, unsigned index);
 void order_scalar_write(Wave *w, const Instruction *i, const Region *region, uint64_t at, unsigned bytes,
                         const void *values);
+void order_stored(Wave *w); /* memory has changed */
 /* Before and after memory has changed. */
 void order_before_atomic(Wave *w, uint64_t at, Operation operation);
 void order_atomic(Wave *w, const Instruction *i, const Region *region, uint64_t at, Operation operation, unsigned bytes,

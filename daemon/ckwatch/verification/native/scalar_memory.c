@@ -74,6 +74,7 @@ static void scalar_store(Wave *w, const Instruction *i) {
     uint32_t value = scalar_of(w, index + k);
     if (region && w->group->order) order_scalar_write(w, i, region, address + 4 * k, 4, &value);
     memcpy(to + 4 * k, &value, 4);
+    if (region && w->group->order) order_stored(w);
   }
   if (!w->checks) return;
   if (to && region && region->undefined) memset(region->undefined + (address - region->base), 0, wanted);
